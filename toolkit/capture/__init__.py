@@ -1,4 +1,4 @@
-"""Captures: files of packets, taken, read and written. In a notebook, start with :func:`capturing`."""
+"""Captures of packets: taking, reading and writing them. In a notebook, start with :func:`capturing`."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""A key log that is still being written: its new lines, as they come."""
+"""A key log that another program is still writing: returns its new lines."""
 
 from pathlib import Path
 
@@ -7,17 +7,17 @@ from messenger.files import amount, open_file
 from messenger.keylog import parse_key_log
 
 _MOST_NEW_BYTES = 1 << 20
-"""Read in one go; what is behind follows with the next call."""
+"""Limit of one read; the rest follows with the next call."""
 
 
 class GrowingKeyLog:
-    """Follows the key log of a messenger or proxy that runs at the same time. It may appear later.
+    """Follows the key log of a running messenger or proxy. The file may be created later.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Raises:
-        LocalError: there is no folder for it, it cannot be read, or what is in it already is no key log.
+        LocalError: its folder does not exist, or the file cannot be read or is no key log.
     """
 
     def __init__(self, path: Path) -> None:
@@ -25,15 +25,15 @@ class GrowingKeyLog:
             raise LocalError(f"{path}: there is no folder {path.parent}")
         self.path = path
         self.lines = 0
-        """How many there were so far."""
+        """Number of lines so far."""
         self.problem = ""
-        """What was found wrong on the way; such lines are left out."""
+        """What is wrong with malformed lines, which are skipped; empty if there were none."""
         self._position = 0
         self._first = self._read()
         self._check(self._first)
 
     def new_text(self) -> str:
-        """Whole lines that were not there before; empty if there are none. Never raises."""
+        """Return the new complete lines; empty if there are none. Never raises."""
         first, self._first = self._first, ""
         try:
             text = self._read()
@@ -62,6 +62,6 @@ class GrowingKeyLog:
             raise LocalError(f"{self.path}: not a key log: not text") from None
 
     def _check(self, text: str) -> None:
-        """What is no key log had better not be published inside a capture: it may be a private file."""
+        """Count the lines, and refuse text that is no key log: a private file must not end up in a capture."""
         for _ in parse_key_log(text, str(self.path)):
             self.lines += 1

@@ -1,6 +1,6 @@
-"""Packets off the wire: a packet socket with a ring of blocks that the kernel fills, and no system call for each.
+"""Captures packets by a packet socket with a ring of blocks that the kernel fills: no system call per packet.
 
-The kernel stamps each packet with its time, and hands a block over when it is full or 20 ms old.
+The kernel stamps each packet with its time, and releases a block when it is full or 20 ms old.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from toolkit.capture.target import ANY, Target, interfaces
 from toolkit.errors import Unsupported
 
 BLOCK_AGE_S = 0.020
-"""For at most so long the kernel keeps packets to itself."""
+"""Longest time for which the kernel holds packets in a block."""
 
 _BLOCK_BYTES = 1 << 20
 _DEFAULT_BUFFER_BYTES = 64 << 20
@@ -48,15 +48,15 @@ _IFREQ_BYTES, _IFNAME_BYTES = 40, 16
 
 
 class PacketSocket:
-    """Receives TCP packets of the wanted ports from one interface, or from all. Use it as a context manager.
+    """Receives TCP packets of some ports from one interface, or from all. A context manager.
 
     Args:
-        target: where.
-        ports: which, either end's; all if there are none.
-        buffer_bytes: the ring, which bridges the times when we are slow.
+        target: interface and namespace.
+        ports: ports of which either end must have one; all ports if empty.
+        buffer_bytes: size of the ring, which buffers packets while the reader is slow.
 
     Raises:
-        Unsupported: we may not, or this system has no packet sockets.
+        Unsupported: the privilege is missing, or this system has no packet sockets.
         LocalError: there is no such interface or namespace.
     """
 
@@ -67,7 +67,7 @@ class PacketSocket:
         self._blocks = max(2, buffer_bytes // _BLOCK_BYTES)
         self._next = 0
         self._index = 0
-        """The kernel's number of the interface, if it is a single one."""
+        """The kernel's number of the interface; 0 for all interfaces."""
         self._read = 0
         self._counted = self._dropped = 0
         self._socket = target.inside(lambda: self._opened(ports))
@@ -84,33 +84,33 @@ class PacketSocket:
         self.close()
 
     def fileno(self) -> int:
-        """Readable when there are packets or something happened to the interface."""
+        """Return the descriptor, readable if there are packets or the interface changed."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Receive nothing any more."""
+        """Stop receiving."""
         self._ring.close()
         self._socket.close()
 
     @property
     def dropped(self) -> int:
-        """Packets that found the ring full."""
+        """Number of packets dropped because the ring was full."""
         self._count()
         return self._dropped
 
     @property
     def received(self) -> int:
-        """Packets that came so far, those that have not been read yet included."""
+        """Number of packets received so far, including those not read yet."""
         self._count()
         return self._counted - self._dropped
 
     @property
     def read(self) -> int:
-        """Packets that were taken out of the ring."""
+        """Number of packets read from the ring."""
         return self._read
 
     def block(self) -> list[Packet]:
-        """The next packets that the kernel has handed over, some of those there are; none if there are none."""
+        """Return the packets of the next block that the kernel has released; empty if there is none."""
         start = self._next * _BLOCK_BYTES
         status, count, offset = _BLOCK.unpack_from(self._ring, start)
         if not status & _STATUS_USER:
@@ -133,22 +133,22 @@ class PacketSocket:
         )
         time_ns = seconds * 1_000_000_000 + nanoseconds
         if hardware not in (_ARPHRD_ETHER, _ARPHRD_LOOPBACK):
-            # Headers of tunnels and the like are their own affair; what they carry is IP.
+            # Link headers of tunnels vary, but all carry IP.
             data = ring[at + net : at + mac + size]
             return step, Packet(time_ns, index, LinkType.RAW, data, length - (net - mac))
         data = ring[at + mac : at + mac + size]
-        if status & _VLAN_VALID:  # the kernel or the card has taken the tag out
+        if status & _VLAN_VALID:  # the kernel or the card has removed the tag
             tag = pack("!HH", tpid if status & _VLAN_TPID_VALID else _ETH_P_8021Q, tci)
             data = data[:_MAC_BYTES] + tag + data[_MAC_BYTES:]
             length += len(tag)
         return step, Packet(time_ns, index, LinkType.ETHERNET, data, length)
 
     def interface_name(self, index: int) -> str:
-        """What an interface is called in its namespace; its number if it is gone."""
+        """Return the name of an interface in its namespace; its number if it is gone."""
         return self._find_name(index) or str(index)
 
     def only_interface(self) -> tuple[int, int] | None:
-        """Number and link type of the interface, if it is a single one that is still there."""
+        """Return number and link type of the interface; None for all interfaces, or if it is gone."""
         name = self._find_name(self._index) if self._index else ""
         if not name:
             return None
@@ -161,7 +161,7 @@ class PacketSocket:
         return self._index, LinkType.ETHERNET if hardware in (_ARPHRD_ETHER, _ARPHRD_LOOPBACK) else LinkType.RAW
 
     def obstacle(self) -> str:
-        """Why nothing will come any more; empty while something may. An interface that is down may come back."""
+        """Return why no more packets will come; empty if some may. An interface that is down may come back."""
         self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # "network is down", once; or poll() goes on
         gone = self._index and not self._find_name(self._index)
         return f"interface {self._target.interface} is gone" if gone else ""
@@ -176,7 +176,7 @@ class PacketSocket:
         return request[:_IFNAME_BYTES].rstrip(b"\0").decode(errors="replace")
 
     def _opened(self, ports: Sequence[range]) -> socket.socket:
-        """In the target's namespace: packets are of the namespace in which their socket was made."""
+        """Open the socket in the target's namespace, because it receives the packets of that namespace only."""
         if not hasattr(socket, "AF_PACKET"):
             raise Unsupported("capturing takes packet sockets, which only Linux has")
         with contextlib.ExitStack() as on_failure:
@@ -203,14 +203,14 @@ class PacketSocket:
             raise LocalError(f"{self._target.text}: no memory for packets: {error.strerror}") from None
 
     def _bind(self, opened: socket.socket) -> None:
-        """From here on packets come in."""
+        """Bind the socket; packets come in from here on."""
         interface = self._target.interface
         try:
             self._index = 0 if interface == ANY else socket.if_nametoindex(interface)
         except OSError:
             place = "" if self._target.text == interface else f" at {self._target.text}"
             raise LocalError(f"no interface {interface!r}{place}; there are {interfaces()}") from None
-        # socket.bind() takes names only, and all interfaces together have none.
+        # socket.bind() accepts names only, and there is no name for all interfaces.
         address = pack("=HHiHBB8x", socket.AF_PACKET, socket.htons(_ETH_P_ALL), self._index, 0, 0, 0)
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.bind(opened.fileno(), address, len(address)):

@@ -1,4 +1,4 @@
-"""Which TCP ports a capture takes, besides RoCE; and the filter by which the kernel leaves all else alone."""
+"""The TCP ports that a capture records, besides RoCE, and the kernel filter for them."""
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
@@ -6,12 +6,12 @@ from struct import Struct
 from messenger.errors import LocalError
 
 CEPH_PORTS = "3300,6789,6800-7568"
-"""Monitors on v2 and v1, and the range that the other daemons bind in (``ms_bind_port_min`` and ``_max``)."""
+"""Ports of monitors (v2 and v1), and the range of the other daemons (``ms_bind_port_min`` and ``_max``)."""
 ALL = "all"
 _SSH_PORT = 22
-"""A capture that comes by ssh would take itself."""
+"""Excluded from captures over ssh, which would record themselves."""
 _MOST_RANGES = 200
-"""Their tests fit a filter of the kernel (4096 instructions) many times over."""
+"""Limit of ranges; their tests fit a kernel filter (4096 instructions) many times over."""
 
 # <linux/filter.h>, <linux/bpf_common.h>: one instruction, and those used here
 _INSTRUCTION = Struct("=HBBI")
@@ -21,24 +21,25 @@ _JA, _JEQ, _JGT, _JGE, _JSET = 0x05, 0x15, 0x25, 0x35, 0x45
 _RET = 0x06
 _ACCEPT, _REJECT = (_RET, 0, 0, 0xFFFFFFFF), (_RET, 0, 0, 0)
 _METADATA = 0x1_0000_0000 - 0x1000
-"""SKF_AD_OFF: what the kernel knows of a packet beside its bytes."""
+"""SKF_AD_OFF: the kernel's metadata of a packet."""
 _PROTOCOL, _PACKET_TYPE, _HARDWARE_TYPE = _METADATA, _METADATA + 4, _METADATA + 28
 _NETWORK = 0x1_0000_0000 - 0x100000
-"""SKF_NET_OFF: offsets from the IP header, whatever is before it."""
+"""SKF_NET_OFF: offsets count from the IP header, whatever precedes it."""
 
 _OUTGOING = 4
 _LOOPBACK = 772
 _IPV4, _IPV6, _VLANS = 0x0800, 0x86DD, (0x8100, 0x88A8)
 _TCP, _UDP = 6, 17
 ROCE_PORT = 4791
-"""UDP port of RoCEv2: packets to it are taken in any case, since the ports of a link over RDMA are not in them."""
+"""UDP port of RoCEv2. Packets to it are always recorded, since they do not contain the ports of a link over
+RDMA."""
 
 
 def parse_ports(text: str) -> tuple[range, ...]:
-    """The ports that ``3300,6800-7568`` names; none for ``all``, which means no difference is made.
+    """Parse ports such as ``3300,6800-7568``; empty for ``all``, which means any port.
 
     Raises:
-        LocalError: the text is neither.
+        LocalError: the text is malformed.
     """
     if text.strip() == ALL:
         return ()
@@ -58,7 +59,7 @@ def parse_ports(text: str) -> tuple[range, ...]:
 
 
 def tcpdump_filter(ports: Sequence[range]) -> str:
-    """The expression by which tcpdump takes RoCE and TCP of these ports; all but that of ssh if there are none."""
+    """Return tcpdump's expression for RoCE and TCP of these ports; for all but ssh's if there are none."""
     roce = f" or udp dst port {ROCE_PORT}"
     if not ports:
         return f"tcp and not port {_SSH_PORT}{roce}"
@@ -69,17 +70,17 @@ def tcpdump_filter(ports: Sequence[range]) -> str:
 
 
 def tcp_filter(ports: Sequence[range]) -> bytes:
-    """A classic BPF program for a packet socket: TCP from or to these ports, and RoCE, on any kind of link.
+    """Return a classic BPF program for a packet socket: TCP of these ports, and RoCE, on any kind of link.
 
-    The loopback interface shows each packet leaving and arriving; the first of the two is left out. So that
-    nothing is lost for want of a header, later fragments of TCP packets and frames whose VLAN tag the kernel has
-    not taken out are let through.
+    The loopback interface shows each packet when it leaves and when it arrives; the former is rejected. Later
+    fragments of TCP packets, and frames with a VLAN tag that the kernel has not removed, are accepted, because
+    they do not show the ports.
 
     Args:
-        ports: all if there are none.
+        ports: ports to accept; all if empty.
     """
     ports_match = tuple(_ports_match(ports)) if ports else (_ACCEPT,)
-    # Jumps count the instructions they pass over. IPv4 and IPv6 leave the length of their header in X.
+    # Jumps count the instructions that they skip. IPv4 and IPv6 put the length of their header into X.
     ipv4 = (
         (_LD_B, 0, 0, _NETWORK + 9),
         (_JEQ, 7, 0, _TCP),

@@ -1,4 +1,4 @@
-"""Recording of a capture: packets from a socket to a pcapng file, with key log and notes, and to an observer."""
+"""Records a capture: packets from a source to a pcapng file with key log and notes, and to an observer."""
 
 import contextlib
 import os
@@ -22,44 +22,43 @@ from toolkit.capture.target import Target
 
 STANDARD_OUTPUT = Path("-")
 _TURN_S = 0.2
-"""Longest time between two looks at the key log and calls of the watcher."""
+"""Longest time between two reads of the key log, and between two calls of the observer."""
 _TURN_BYTES = 8 << 20
 _KEY_PATIENCE_S = 0.25
-"""How much later than its first sealed packet the key of a link may be in the key log."""
+"""Longest delay of a link's key in the key log after the link's first sealed packet."""
 _MOST_HELD_PACKETS = 10_000
 _DRAIN_S = 2.0
-"""How long the kernel may take to hand over what it has counted already."""
+"""Longest time for the kernel to release packets that it has counted already."""
 
 
 @dataclass(slots=True)
 class Taken:
-    """What a capture has so far."""
+    """What a capture has recorded so far."""
 
     path: Path | None
-    """Its file."""
+    """Path of its file; None without one."""
     target: str
     packets: int = 0
     size_bytes: int = 0
-    """Of these packets on the wire."""
+    """Size of these packets on the wire."""
     dropped: int = 0
-    """Packets that came faster than they could be written."""
+    """Packets lost because they came faster than they could be written."""
     key_log_lines: int = 0
     ended: str = ""
     """Why the capture ended, unless the user ended it."""
 
 
 class Recording:
-    """A capture that is being taken, by :meth:`run`, until :meth:`stop`.
+    """A capture in progress: :meth:`run` records until :meth:`stop`.
 
     Args:
-        source: of packets.
-        taken: is kept up to date.
-        writer: where they go, if they are kept.
-        watch: is given the packets of each turn and the new text of the key log; an empty turn means that time
-            goes by.
-        key_log: is put into the file as it grows.
-        count: ends it after so many packets.
-        duration_s: ends it after so many seconds.
+        source: source of packets.
+        taken: counters, which are kept up to date.
+        writer: writes the packets; None if they are not stored.
+        watch: called with the packets of each turn and the new text of the key log; both are empty if none came.
+        key_log: key log that is written into the file as it grows.
+        count: number of packets after which the capture ends.
+        duration_s: number of seconds after which the capture ends.
     """
 
     def __init__(
@@ -82,35 +81,38 @@ class Recording:
         self._deadline_s = None if duration_s is None else time.monotonic() + duration_s
         self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._held: deque[tuple[float, list[Packet]]] = deque()
-        """Packets that wait for their keys, with the time when they were taken."""
+        """Packets that wait for their keys, with the time of their capture."""
         self._held_packets = 0
         self._interfaces: dict[tuple[int, int], int] = {}
-        """Of the file, by the kernel's numbers and link types."""
+        """Numbers of interfaces in the file, by the kernel's numbers and link types."""
 
     def close(self) -> None:
-        """Give back what :meth:`stop` needs; after :meth:`run`."""
+        """Release the resources that :meth:`stop` needs; call it after :meth:`run`."""
         os.close(self._stop)
 
     def stop(self) -> None:
-        """End it after what has been on the wire until now. From any thread, and from signal handlers."""
+        """End the capture after all packets that were on the wire until now.
+
+        May be called from any thread and from signal handlers.
+        """
         with contextlib.suppress(BlockingIOError):
             os.eventfd_write(self._stop, 1)
 
     def run(self) -> None:
-        """Take packets until the end.
+        """Record packets until the end.
 
         Raises:
             LocalError: the file cannot be written.
         """
         only = self._source.only_interface()
         if self._writer is not None and only is not None:
-            self._write(self._writer, (), "", only)  # which is worth knowing of a capture without packets, too
+            self._write(self._writer, (), "", only)  # so that a capture without packets shows its interface, too
         if self._listen():
             self._drain()
         self._hand_on(last=True)
 
     def _listen(self) -> bool:
-        """Take packets until the end; whether there may be some left."""
+        """Record packets until the end; returns True if some may be left."""
         poll = select.poll()
         poll.register(self._stop, select.POLLIN)
         poll.register(self._source.fileno(), select.POLLIN)
@@ -128,7 +130,7 @@ class Recording:
                     return False
 
     def _drain(self) -> None:
-        """Take what the kernel had counted when the end came, but has not handed over yet."""
+        """Record the packets that the kernel had counted, but not yet released, at the end."""
         until, wanted = time.monotonic() + _DRAIN_S, self._source.received
         while not self._is_full():
             self._turn()
@@ -138,7 +140,7 @@ class Recording:
             select.select([self._source], [], [], min(left_s, _TURN_S))
 
     def _turn(self) -> None:
-        """Take what is there."""
+        """Record the available packets."""
         packets = self._some()
         self.taken.packets += len(packets)
         self.taken.size_bytes += sum(packet.length for packet in packets)
@@ -149,9 +151,9 @@ class Recording:
         self._hand_on(last=self._key_log is None)
 
     def _hand_on(self, *, last: bool) -> None:
-        """Pass packets to file and watcher once the key log had time to get their keys.
+        """Pass packets to file and observer once the key log had time to get their keys.
 
-        The end that logs a link's key may learn it from the very packet before the first sealed one.
+        The end that logs a link's key may learn it only from the packet directly before the first sealed one.
         """
         until_s = time.monotonic() - _KEY_PATIENCE_S
         packets: list[Packet] = []
@@ -168,7 +170,7 @@ class Recording:
             self._watch(packets, secrets)
 
     def _some(self) -> list[Packet]:
-        """Not too much: while it is being written, the kernel fills the ring."""
+        """Return a limited number of packets: the kernel fills the ring while they are written."""
         packets: list[Packet] = []
         size = 0
         while size < _TURN_BYTES and (block := self._source.block()):
@@ -199,7 +201,7 @@ class Recording:
             raise _not_written(self.taken.path, error) from None
 
     def _number(self, writer: PcapngWriter, index: int, link_type: int) -> int:
-        """What an interface is in the file."""
+        """Return the number of an interface in the file."""
         known = self._interfaces.get((index, link_type))
         if known is None:
             known = writer.interface(self._source.interface_name(index), link_type)
@@ -217,7 +219,7 @@ def capturing(
     notes: Sequence[str] = (),
     count: int | None = None,
 ) -> Iterator[Taken]:
-    """A capture of what happens inside the ``with`` block, from its first packet to its last.
+    """Capture all packets that pass while the ``with`` block runs.
 
     ::
 
@@ -226,18 +228,17 @@ def capturing(
         taken.packets, taken.dropped
 
     Args:
-        target: an interface (``lo``, ``eth0``, ``any``), or those of another network namespace:
-            ``netns:NAME[/IFACE]``, ``docker:CONTAINER[/IFACE]``, ``pid:N[/IFACE]``; or those of another
-            machine, ``ssh:HOST[/IFACE]``.
-        path: of the pcapng file to write; must not exist.
-        ports: TCP ports of either end, like ``3300,6789,6800-7568``, or ``all``.
-        key_log: of a messenger or proxy; is embedded, also what is written into it meanwhile.
-        notes: to embed as comments of the capture.
-        count: take no more packets than these.
+        target: an interface (``lo``, ``eth0``, ``any``); one of another network namespace: ``netns:NAME[/IFACE]``,
+            ``docker:CONTAINER[/IFACE]``, ``pid:N[/IFACE]``; or one of another machine: ``ssh:HOST[/IFACE]``.
+        path: path of the pcapng file to write; it must not exist.
+        ports: TCP ports of either end, such as ``3300,6789,6800-7568``, or ``all``.
+        key_log: key log of a messenger or proxy; it is embedded in the file while it grows.
+        notes: comments to embed in the capture.
+        count: limit of the number of packets; None: no limit.
 
     Raises:
-        Unsupported: we may not capture here.
-        LocalError: there is no such target, the file exists or cannot be written.
+        Unsupported: the privilege to capture is missing.
+        LocalError: there is no such target, or the file exists or cannot be written.
     """
     path = Path(path)
     target = Target.parse(target) if isinstance(target, str) else target
@@ -269,10 +270,10 @@ def _run(recording: Recording, failures: list[Exception]) -> None:
 
 @contextlib.contextmanager
 def new_capture(path: Path, notes: Sequence[str] = ()) -> Iterator[PcapngWriter]:
-    """A file for packets and secrets, readable for its owner only; ``-`` is standard output.
+    """Create a file for packets and secrets, readable by its owner only; ``-`` is standard output.
 
     Raises:
-        LocalError: it exists, or cannot be written.
+        LocalError: the file exists, or cannot be written.
     """
     file = _new_file(path)
     writer = PcapngWriter(file)
@@ -301,7 +302,7 @@ def _new_file(path: Path) -> BinaryIO:
 
 
 def _not_written(path: Path | None, error: OSError) -> Exception:
-    """The error to raise; a pipe whose reader is gone is no error of the user's."""
+    """Return the error to raise; a pipe closed by its reader is no error of the user."""
     if isinstance(error, BrokenPipeError):
         return error
     return LocalError(f"{'standard output' if path == STANDARD_OUTPUT else path}: {error.strerror}")

@@ -1,4 +1,4 @@
-"""Packets of another machine: tcpdump there, by ssh, and its pcap stream here as it grows."""
+"""Captures packets on another machine: runs tcpdump there by ssh, and reads its pcap stream."""
 
 import contextlib
 import os
@@ -18,14 +18,14 @@ from toolkit.capture.sources import Packet
 from toolkit.errors import Unsupported
 
 LOGIN_TIMEOUT_S = 60.0
-"""ssh may ask for a password or a touch of a key in that time."""
+"""Time in seconds in which ssh may prompt for a password or the touch of a key."""
 
 _FILE_HEADER = Struct("I16xI")
 _PACKET_HEADERS = {"little": Struct("<IIII"), "big": Struct(">IIII")}
 _MAGIC = 0xA1B23C4D
-"""Of a pcap file whose times have nanoseconds."""
+"""Magic number of a pcap file with times in nanoseconds."""
 _WITH_US = "exec 3<&0; %s & it=$!; (cat; kill $it) <&3 >/dev/null 2>&1 & wait $it"
-"""A command that ends with our ssh, also where it has nothing to write and so does not notice."""
+"""Shell command that ends with this side's ssh, even while it has nothing to write and cannot notice the end."""
 _MOST_PACKET_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 20
 _NO_COMPLAINTS = ("tcpdump: listening", "tcpdump: data link type", "(")
@@ -34,19 +34,19 @@ _ENDING_TIMEOUT_S = 5.0
 
 
 class RemoteCapture:
-    """TCP packets of the wanted ports from another machine's interface. Use it as a context manager.
+    """Receives TCP packets of some ports from another machine's interface. A context manager.
 
-    There it takes tcpdump and the right to capture; here ssh, whose configuration says how to log in. What leaves
-    tcpdump later than :meth:`close` is lost.
+    It requires tcpdump and the privilege to capture there, and here ssh, whose configuration defines the login.
+    Packets that tcpdump writes after :meth:`close` are lost.
 
     Args:
-        host: as ssh takes it: ``HOST``, ``USER@HOST``, or a name of its configuration.
-        interface: of that machine, or ``any``.
-        ports: which, either end's; all but ssh's if there are none.
+        host: host as for ssh: ``HOST``, ``USER@HOST``, or a name of its configuration.
+        interface: interface of that machine, or ``any``.
+        ports: ports of which either end must have one; all but ssh's if empty.
 
     Raises:
         Unsupported: there is no ssh.
-        LocalError: the login failed, or tcpdump did not start: what it says.
+        LocalError: the login failed, or tcpdump did not start; the text has its message.
     """
 
     def __init__(self, host: str, interface: str, ports: Sequence[range] = ()) -> None:
@@ -73,7 +73,7 @@ class RemoteCapture:
             raise Unsupported(f"{self._text}: there is no ssh in PATH")
         options = ("-i", self._interface, "-n", "-U", "-s", "0", "--time-stamp-precision=nano", "-w", "-")
         there = _WITH_US % shlex.join(("tcpdump", *options, tcpdump_filter(ports)))
-        # A session of its own: Ctrl-C is for us, who then take what has come until then.
+        # A session of its own, so that Ctrl-C reaches this process only, which then reads what has come.
         return subprocess.Popen(
             ("ssh", "-T", "-e", "none", "--", host, shlex.join(("sh", "-c", there))),
             stdin=subprocess.PIPE,
@@ -90,11 +90,11 @@ class RemoteCapture:
         self.close()
 
     def fileno(self) -> int:
-        """Readable when there are packets, or when no more will come."""
+        """Return the descriptor, readable if there are packets, or if no more will come."""
         return self._out
 
     def close(self) -> None:
-        """Receive nothing any more."""
+        """Stop receiving."""
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
         try:
@@ -109,22 +109,22 @@ class RemoteCapture:
 
     @property
     def dropped(self) -> int:
-        """0: tcpdump says only at its end what its kernel has dropped."""
+        """Always 0: tcpdump reports dropped packets at its end only."""
         return 0
 
     @property
     def received(self) -> int:
-        """Packets that came so far, those that have not been read yet included."""
+        """Number of packets received so far, including those not read yet."""
         self._receive()
         return self._read + len(self._packets)
 
     @property
     def read(self) -> int:
-        """Packets that :meth:`block` has returned."""
+        """Number of packets that :meth:`block` has returned."""
         return self._read
 
     def block(self) -> list[Packet]:
-        """The packets that have come; none if there are none."""
+        """Return the packets that have come; empty if there are none."""
         self._receive()
         packets = list(self._packets)
         self._packets.clear()
@@ -132,20 +132,20 @@ class RemoteCapture:
         return packets
 
     def interface_name(self, index: int) -> str:  # noqa: ARG002 - there is one
-        """What the interface is called there."""
+        """Return the name of the interface there."""
         return self._interface
 
     def only_interface(self) -> tuple[int, int]:
-        """Number and link type of the interface."""
+        """Return number and link type of the interface."""
         return 0, self._link_type
 
     def obstacle(self) -> str:
-        """Why nothing will come any more; empty while something may."""
+        """Return why no more packets will come; empty if some may."""
         self._receive()
         return self._ended
 
     def _receive(self) -> None:
-        """Take what has come."""
+        """Read all available data."""
         while not self._ended:
             try:
                 chunk = os.read(self._out, _CHUNK_BYTES)
@@ -174,7 +174,7 @@ class RemoteCapture:
         del self._unread[:at]
 
     def _header(self) -> tuple[str, int]:
-        """Byte order and link type; tcpdump says them when it has opened the interface."""
+        """Return byte order and link type, which tcpdump writes once it has opened the interface."""
         deadline_s = time.monotonic() + LOGIN_TIMEOUT_S
         raw = b""
         while len(raw) < _FILE_HEADER.size:
@@ -194,8 +194,8 @@ class RemoteCapture:
         )
 
     def _complaint(self, otherwise: str) -> str:
-        """The last line that ssh or tcpdump wrote, as an error."""
-        with contextlib.suppress(subprocess.TimeoutExpired):  # its output has ended: so will it
+        """Return the last line that ssh or tcpdump wrote, as an error."""
+        with contextlib.suppress(subprocess.TimeoutExpired):  # its output has ended, so it will end, too
             self._process.wait(_ENDING_TIMEOUT_S)
         self._complaints.seek(0)
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()

@@ -1,4 +1,4 @@
-"""Where packets come from: an interface of this machine, or of another one."""
+"""Sources of packets: an interface of this machine or of another one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,61 +15,61 @@ class Packet:
     time_ns: int
     """Unix time."""
     interface: int
-    """The source's number of it."""
+    """The source's number of the interface."""
     link_type: int
     data: bytes
     length: int
-    """On the wire; ``data`` may be shorter."""
+    """Length on the wire; ``data`` may be shorter."""
 
 
 class PacketSource(Protocol):
-    """What a recording reads packets from; a context manager."""
+    """A source from which a recording reads packets; a context manager."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_exception: object) -> None: ...
 
     def fileno(self) -> int:
-        """Readable when there are packets or none will come."""
+        """Return the descriptor, readable if there are packets or if no more will come."""
         ...
 
     @property
     def dropped(self) -> int:
-        """Packets that were lost because we are slow."""
+        """Number of packets lost because the reader was too slow."""
         ...
 
     @property
     def received(self) -> int:
-        """Packets that came so far, those that have not been read yet included."""
+        """Number of packets received so far, including those not read yet."""
         ...
 
     @property
     def read(self) -> int:
-        """Packets that :meth:`block` has returned."""
+        """Number of packets that :meth:`block` has returned."""
         ...
 
     def block(self) -> list[Packet]:
-        """Some of the packets there are; none if there are none."""
+        """Return some of the available packets; empty if there are none."""
         ...
 
     def interface_name(self, index: int) -> str:
-        """What an interface is called."""
+        """Return the name of an interface."""
         ...
 
     def only_interface(self) -> tuple[int, int] | None:
-        """Number and link type of the interface, if it is a single one that is there."""
+        """Return number and link type of the interface; None if there are several, or it is gone."""
         ...
 
     def obstacle(self) -> str:
-        """Why nothing will come any more; empty while something may."""
+        """Return why no more packets will come; empty if some may."""
         ...
 
 
 def open_source(target: "Target", ports: Sequence[range] = ()) -> PacketSource:
-    """Begin to take TCP packets of the wanted ports, all if there are none.
+    """Start to capture TCP packets of some ports; of all ports if ``ports`` is empty.
 
     Raises:
-        Unsupported: we may not, or what it takes is not installed.
+        Unsupported: the privilege is missing, or a required program is not installed.
         LocalError: there is no such interface or machine.
     """
     if target.host:

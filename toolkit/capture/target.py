@@ -1,4 +1,4 @@
-"""Where to capture: an interface here, in the network namespace of a name, container or process, or elsewhere."""
+"""Capture targets: an interface here, in the network namespace of a name, container or process, or elsewhere."""
 
 import shutil
 import socket
@@ -14,7 +14,7 @@ from toolkit.errors import Unsupported
 from toolkit.network.namespaces import join
 
 ANY = "any"
-"""All interfaces at once."""
+"""Name of all interfaces together."""
 EXAMPLES = "eth0, any, netns:NAME[/IFACE], docker:CONTAINER[/IFACE], pid:N[/IFACE] or ssh:HOST[/IFACE]"
 NAMED_NAMESPACES = Path("/run/netns")
 
@@ -25,24 +25,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a capture is taken of."""
+    """An interface to capture from."""
 
     text: str
-    """As the user wrote it."""
+    """The target as the user wrote it."""
     interface: str
-    """Its name, or ``any``."""
+    """Name of the interface, or ``any``."""
     namespace: Path | None = None
-    """The file of its network namespace; None for our own."""
+    """File of its network namespace; None for that of this process."""
     host: str = ""
-    """The machine, as ssh takes it; empty for this one."""
+    """The machine, as for ssh; empty for this one."""
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """Find out what is meant; a container is looked up.
+        """Parse a target; a container is looked up in Docker.
 
         Raises:
-            LocalError: it is nothing of the kind, or there is no such namespace, container or process.
-            Unsupported: there is no Docker to ask.
+            LocalError: the text is malformed, or there is no such namespace, container or process.
+            Unsupported: this machine has no Docker.
         """
         kind, colon, rest = text.partition(":")
         if not colon:
@@ -60,15 +60,15 @@ class Target:
         return cls(text, interface or ANY, host=name)
 
     def inside(self, what: Callable[[], T]) -> T:
-        """Do something in the namespace; its result, such as a socket, stays there.
+        """Call ``what`` in the namespace. Its result, such as a socket, stays in the namespace.
 
         Raises:
-            Unsupported: we may not enter it.
-            LocalError: it is gone.
+            Unsupported: the privilege to enter the namespace is missing.
+            LocalError: the namespace is gone.
         """
         if self.namespace is None:
             return what()
-        # A thread of its own: namespaces are a property of threads, and this one ends when it is done.
+        # A thread of its own: a namespace is a property of a thread, and this thread ends after the call.
         with ThreadPoolExecutor(max_workers=1) as thread:
             return thread.submit(self._enter_and, what).result()
 
@@ -86,7 +86,7 @@ class Target:
 
 
 def interfaces() -> str:
-    """Those of the namespace we are in, for messages."""
+    """Return the names of the interfaces in the current namespace, for messages."""
     return ", ".join([name for _, name in socket.if_nameindex()] + [ANY])
 
 
@@ -125,7 +125,7 @@ def _of_container(name: str) -> Path:
         raise Unsupported(f"docker:{name}: docker does not answer within {_DOCKER_TIMEOUT_S:g} s") from None
     if answer.returncode:
         complaint = " ".join(answer.stderr.split()) or "docker inspect failed"
-        unreachable = "docker daemon" in complaint.lower()  # not running, or not for us
+        unreachable = "docker daemon" in complaint.lower()  # not running, or not accessible
         raise (Unsupported if unreachable else LocalError)(f"docker:{name}: {complaint}")
     number = answer.stdout.strip()
     if not number.isdecimal() or number == "0":

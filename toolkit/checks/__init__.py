@@ -1,1 +1,1 @@
-"""What happened in a run, and whether it was right: the history format and the invariants over it."""
+"""The history of a run and its checks: the record format, and the invariants judged over it."""

@@ -1,4 +1,4 @@
-"""INV-8: messages are counted without a gap, and both sides' counts agree (docs/protocol.md §3.6)."""
+"""INV-8: messages are counted without a gap, and the counts of both sides agree (docs/protocol.md §3.6)."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -19,9 +19,9 @@ _TELL_IN_SEQ = ("SESSION_RECONNECT", "SESSION_RECONNECT_OK")
 def sequence_accounting(index: Index, findings: Findings) -> None:
     """INV-8: in_seq counts deliveries; acked <= in_seq of the peer <= out_seq; sent holds acked+1..out_seq.
 
-    So does the in_seq that the peer announces when it reconnects. A gap is documented, and no violation, if the
-    peer never put the missing numbers on the wire. Where frames are recorded, each number must follow from the
-    frames, and at rest a node keeps as many messages for replay as are not acknowledged.
+    The in_seq that the peer announces when it reconnects is in that range, too. A gap is noted, and no violation,
+    if the peer never wrote the missing numbers. Where frames are recorded, each number must follow from the
+    frames, and at rest a node keeps for replay exactly the messages that are not acknowledged.
     """
     for problem in index.models.problems[About.SEQ]:
         findings.add(problem.record, problem.text)
@@ -40,15 +40,15 @@ def sequence_accounting(index: Index, findings: Findings) -> None:
     agreed = {link: position for position, link, _ in index.by_tag.get("SESSION_RECONNECT_OK", ())}
     for tag in _TELL_IN_SEQ:
         for position, link, record in index.by_tag.get(tag, ()):
-            # A SESSION_RECONNECT that is answered otherwise may be of a session that is not known here.
+            # A SESSION_RECONNECT with another answer may name a session that this node does not have.
             if record["direction"] == "rx" and position <= agreed.get(link, -1):
                 _judge_acknowledged(index, findings, (position, record), index.session_of(link))
 
 
 def _judge_acknowledged(index: Index, findings: Findings, entry: Entry, log: SessionLog | None) -> None:
-    """The in_seq that the peer announces is at least what it has acknowledged, and at most what it was sent.
+    """The in_seq that the peer announces is at least what it acknowledged, and at most what was sent to it.
 
-    The numbers of peers without a history are not judged.
+    Not judged for peers without records in the history.
     """
     position, told = entry[0], entry[1]["fields"].get("msg_seq")
     if log is None or log.peer_node is None or not isinstance(told, int):
@@ -61,12 +61,12 @@ def _judge_acknowledged(index: Index, findings: Findings, entry: Entry, log: Ses
     acked = current.acked[before - 1][1] if before else 0
     if told > sent and not _died_behind(index, current):
         findings.add(position, f"{index.name(log)}: the peer tells in_seq {told}, but {sent} is the last one sent")
-    elif told < acked and acked != current.first("acked_seq"):  # which may be a former peer's
+    elif told < acked and acked != current.first("acked_seq"):  # the first may be of a former peer
         findings.add(position, f"{index.name(log)}: the peer tells in_seq {told}, but has acknowledged {acked}")
 
 
 def delivered_seqs(index: Index, findings: Findings) -> None:
-    """Delivered seqs grow by one, and in_seq is none lower."""
+    """Delivered seqs grow by one, and in_seq is never lower than the last one."""
     for log in index.sessions.values():
         for conversation in index.conversations(log):
             _judge_deliveries(index, findings, conversation)
@@ -91,7 +91,7 @@ def _judge_deliveries(index: Index, findings: Findings, conversation: Conversati
 def _judge_gap(index: Index, findings: Findings, conversation: Conversation, position: int, last: int) -> None:
     name, seq = index.name(conversation.log), index.history[position]["seq"]
     if not last and conversation.after_reset and not conversation.cookies[1]:
-        return  # v1 starts anywhere after a reset (§3.6)
+        return  # after a reset v1 starts at a random seq (§3.6)
     if conversation.log.peer_node is None:
         findings.note(f"{name} skips from seq {last} to {seq}; its peer has no history that would tell why")
         return
@@ -103,7 +103,7 @@ def _judge_gap(index: Index, findings: Findings, conversation: Conversation, pos
 
 
 def _judge_states(index: Index, findings: Findings, conversation: Conversation) -> None:
-    """Kept for replay are exactly the messages sent and not acknowledged; a lossy session keeps none."""
+    """A session keeps for replay exactly the messages sent and not acknowledged; a lossy one keeps none."""
     lossy = index.lossy(conversation.log)
     for position, record in conversation.entries:
         if record.kind == "state" and record.fields["state"] != SessionState.CLOSED:
@@ -124,10 +124,10 @@ def _wrong_replay(state: dict[str, Any], *, lossy: bool) -> str:
 
 
 def _judge_agreement(index: Index, findings: Findings, ours: Conversation, theirs: Conversation) -> None:
-    """What we count as acknowledged the peer has, and what it has we sent."""
+    """The peer has received what it acknowledged to us, and we have sent what it received."""
     name, peer = index.name(ours.log), index.name(theirs.log)
     received = theirs.received()
-    # A session that goes on in a new conversation carries its old count into it.
+    # A session keeps its acked_seq when a new conversation begins.
     if not _died_behind(index, theirs) and ours.highest("acked_seq") > max(received, ours.first("acked_seq")):
         where = next(
             at for at, record in ours.entries if record.kind == "state" and record["acked_seq"] > received
@@ -141,9 +141,10 @@ def _judge_agreement(index: Index, findings: Findings, ours: Conversation, their
 
 
 def _died_behind(index: Index, conversation: Conversation) -> bool:
-    """True if its process may have done more than it could record: it died, and had connections on other shards.
+    """True if the process may have done more than it recorded: it died, and had connections on other shards.
 
-    Those acknowledge messages that have not reached the application, and write what is not in the history yet.
+    Other shards acknowledge messages before these reach the application, and write messages before these are
+    recorded.
     """
     process = conversation.log.key.process
     return process in index.sharded and process in index.process_ends

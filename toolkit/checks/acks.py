@@ -1,4 +1,4 @@
-"""Acknowledgements, and deliveries against what came over the wire (docs/protocol.md §3.6)."""
+"""Acknowledgements, and deliveries compared with the frames received (docs/protocol.md §3.6)."""
 
 from toolkit.checks.index import Index
 from toolkit.checks.model.problems import About
@@ -6,19 +6,19 @@ from toolkit.checks.result import Findings
 
 
 def acknowledged(index: Index, findings: Findings) -> None:
-    """acknowledged: what a session acknowledges is what it has received, and delivered.
+    """acknowledged: a session acknowledges exactly the messages that it has received and delivered.
 
-    That holds for ACK, for ack_seq of a message, and for the in_seq of a handshake. On other shards, and where
-    deliveries are delayed on purpose, an ack may come before the delivery.
+    That holds for ACK, for the ack_seq of a message, and for the in_seq of a handshake. An ACK may precede the
+    delivery on other shards, and where an injector delays deliveries.
     """
     for problem in index.models.problems[About.ACK]:
         findings.add(problem.record, problem.text)
 
 
 def received_once(index: Index, findings: Findings) -> None:
-    """received_once: each new message that comes is delivered once, and nothing is delivered that did not come.
+    """received_once: each new message that arrives is delivered once, and nothing else is delivered.
 
-    Not delivered are messages that break their link, and those of a session that the application has ended.
+    Messages that break their link, and messages of a session that the application has ended, are not delivered.
     """
     for problem in index.models.problems[About.RECEIPT]:
         findings.add(problem.record, problem.text)

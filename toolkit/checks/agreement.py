@@ -1,4 +1,4 @@
-"""Check that the records of both ends of a stream agree, and those of an observer with them."""
+"""Compare the records of both ends of a stream, and of an observer between them."""
 
 from toolkit.checks.index import Index
 from toolkit.checks.lengths import JUDGED_TAGS, framing_of, wrong_length
@@ -10,9 +10,9 @@ _SAME = ("mode", "key", "revision", "global_id")
 
 
 def agreement(index: Index, findings: Findings) -> None:
-    """agreement: what one end received is the beginning of what the other sent; modes and keys agree.
+    """agreement: an end receives a prefix of what the other end sent; modes and keys agree.
 
-    Frames are compared by tag, number, length and every field that both ends record, message seqs among them.
+    Frames are compared by tag, index, length and every field that both ends record, including message seqs.
     """
     for link in index.links.values():
         far = link.far
@@ -30,7 +30,7 @@ def agreement(index: Index, findings: Findings) -> None:
 
 
 def _judge_difference(index: Index, findings: Findings, link: LinkLog, far: LinkLog) -> None:
-    """The first frame that is not what was sent."""
+    """Report the first received frame that differs from the one sent."""
     position, received = link.rx[link.agreed]
     what = f"{link.key.link}: frame {received['index']} received is {received['tag']}"
     if link.agreed >= len(far.tx):
@@ -63,10 +63,10 @@ def _shown(value: object) -> str:
 
 
 def decode_total(index: Index, findings: Findings) -> None:
-    """decode_total: streams are cut into frames without a gap, and nothing is read behind their ends.
+    """decode_total: streams are split into frames without a gap, and no frame follows the end of a link.
 
-    A message, an ack and a keepalive are as long as what is in them makes them, where they are not compressed.
-    That chunking does not matter, and that what is encoded is what is decoded, shows in ``agreement``.
+    Messages, acks and keepalives have the length that their content requires, except on compressed links.
+    ``agreement`` shows that encoding and decoding match, and that chunk borders do not matter.
     """
     for link in index.links.values():
         for frames in (link.tx, link.rx):
@@ -76,7 +76,7 @@ def decode_total(index: Index, findings: Findings) -> None:
 
 
 def _judge_lengths(findings: Findings, link: LinkLog, since: int) -> None:
-    """Of what a link has sent; what it receives is compared with that, and strangers may send more than is due."""
+    """Judge sent frames only: received ones are compared with them, and other peers may send longer ones."""
     framing = framing_of(link)
     for position, record in link.tx[behind(link.tx, since) :]:
         fields = record.fields

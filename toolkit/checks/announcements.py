@@ -1,4 +1,4 @@
-"""Session events to applications: one for each link that opens a session."""
+"""Session events: one for each link that opens a session."""
 
 from math import inf
 
@@ -16,10 +16,10 @@ _TOLD = frozenset({"state", "event", "deliver"})
 
 
 def one_event_per_link(index: Index, findings: Findings) -> None:
-    """one_event_per_link: each link that opens a session is followed by one READY and one connect or accept event.
+    """one_event_per_link: one READY state and one connect or accept event follow each link that opens a session.
 
-    A connector raises the event directly behind READY, an acceptor before it writes the answer, whether or not the
-    answer gets out. A session that is READY has got there by a frame that opens it.
+    A connector raises the event directly after READY, an acceptor before it writes the answer, even if the answer
+    is then lost. Every READY state has a frame that opened the session.
     """
     if not index.by_kind.get("state"):
         return  # as in captures, which have no records of sessions
@@ -39,10 +39,10 @@ class _Session:
         self.log = log
         self.name = index.name(log)
         self.by_priority = index.setting(log.node, "dispatch_by_priority", default=False)
-        """Messages from before the event may be dispatched before it."""
+        """True if messages are dispatched by priority, so that one may be delivered before an older event."""
         self.openings = index.openings.get(log, [])
         self.explained: set[int] = set()
-        """Places of events and states that belong to a link."""
+        """Positions of events and states that belong to a link."""
 
     def judge(self) -> None:
         """Judge the whole session."""
@@ -61,7 +61,7 @@ class _Session:
                 self._add(position, "READY without a frame that opens it")
 
     def _judge_ready(self, opening: Opening) -> None:
-        """Behind the answer the session is READY, unless its link breaks at once or an interceptor holds it."""
+        """READY follows the answer, unless the link breaks at once or an interceptor holds it."""
         if opening.ready is not None:
             self.explained.add(opening.ready[0])
             return
@@ -74,7 +74,7 @@ class _Session:
             self._add(opening.at, f"{tag} on {link.key.link} is not followed by READY")
 
     def _judge_behind(self) -> None:
-        """A connector raises its event directly behind READY."""
+        """A connector raises its event directly after READY."""
         readies = {
             opening.ready[0]: opening
             for opening in self.openings
@@ -98,7 +98,7 @@ class _Session:
         self._add(position, f"READY on {opening.link.key.link} is not followed by its {opening.kind} event")
 
     def _judge_granted(self, link: LinkLog) -> None:
-        """Between its decision and its answer an acceptor raises one event."""
+        """An acceptor raises one event between its decision and its answer."""
         granted = max((at for at, record in link.decisions if record.fields["verdict"] in GRANTS), default=None)
         opening = next((one for one in self.openings if one.link is link), None)
         if granted is None:
@@ -116,13 +116,13 @@ class _Session:
             )
 
     def _is_last(self, position: int) -> bool:
-        """True if the process, or the history, ended before more could be recorded than what stands there."""
+        """True if the process or the history ended before anything after ``position`` could be recorded."""
         records = self.index.history.records
         goes_on = self.log.node in self.index.ends or self.index.end_s > records[position].time_s
         return not goes_on or self.index.is_cut_off(self.log.key.process, position)
 
     def _is_unnamed(self, position: int) -> bool:
-        """True if the process died before the link that opens the session had named it."""
+        """True if the process died before the link that opens the session had recorded the session's number."""
         return self.log.key.process in self.index.process_ends and any(
             link.session is None and link.closed is None and link.decisions and link.decisions[-1][0] < position
             for link in self.index.links.values()

@@ -1,18 +1,18 @@
-"""Looks for marks of a payload among the bytes of a stream that must not show them."""
+"""Detects marks of a payload in the bytes of streams that must not show them."""
 
 from collections.abc import Hashable, Iterable
 
 from messenger.denc.codec import Buffer
 
 PAYLOAD_MARK = b" message "
-"""What every payload of a scenario's nodes has in it; see ``toolkit/node/app.py``."""
+"""Part of every payload that a scenario's nodes send; see ``toolkit/node/app.py``."""
 
 
 class Canary:
-    """Listens to the bytes of any number of streams.
+    """Searches the bytes of any number of streams for marks.
 
     Args:
-        marks: what must not show.
+        marks: bytes that must not appear.
     """
 
     def __init__(self, marks: Iterable[bytes] = (PAYLOAD_MARK,)) -> None:
@@ -21,7 +21,7 @@ class Canary:
         self._tails: dict[Hashable, bytes] = {}
 
     def feed(self, stream: Hashable, chunk: Buffer) -> bytes | None:
-        """The next bytes of one direction of a stream: the mark that shows in them, if one does."""
+        """Search the next bytes of one direction of a stream; returns the mark found, else None."""
         seen = self._tails.get(stream, b"") + bytes(chunk)
         self._tails[stream] = seen[-self._kept_bytes :] if self._kept_bytes else b""
         return next((mark for mark in self._marks if mark in seen), None)

@@ -1,6 +1,7 @@
-"""Conversations: the stretches of a session in which one pair of cookies counts messages from 1.
+"""Conversations: the parts of a session in which one pair of cookies counts messages from 1.
 
-Several links of a session may belong to one conversation; a reset, or a new session of the peer, begins the next.
+Several links of a session may belong to one conversation. A reset, or a new session of the peer, begins the next
+one.
 """
 
 from dataclasses import dataclass, field
@@ -14,42 +15,42 @@ from toolkit.checks.wires import LinkLog
 
 @dataclass(slots=True, eq=False)
 class Conversation:
-    """One side's view of a conversation."""
+    """A conversation, as one side records it."""
 
     log: SessionLog
     start: int
-    """Place of the record it begins behind."""
+    """Position of the record after which it begins."""
     cookies: tuple[int, int] = (0, 0)
     after_reset: bool = False
     entries: list[Entry] = field(default_factory=list)
     """The session's records in it."""
     stop: int | None = None
-    """Place of the record that begins the next one."""
+    """Position of the record that begins the next conversation; None if it is the last."""
     _acked: list[tuple[int, int]] | None = None
     _sent: int | None = None
     _counted: bool = False
 
     def links(self) -> list[LinkLog]:
-        """The links that carried it: links of a former conversation are closed when the next one begins."""
+        """Return the links that carried it: links of a former conversation are closed when the next one begins."""
         return [link for link in self.log.links if self.start < _closed(link) <= _stop(self)]
 
     def highest(self, name: str) -> int:
-        """The highest value of a counter in its states."""
+        """Return the highest value of a counter in its state records; 0 without any."""
         return max((int(record[name]) for _, record in self.entries if record.kind == "state"), default=0)
 
     def first(self, name: str) -> int:
-        """The value of a counter in its first state."""
+        """Return the value of a counter in its first state record; 0 without any."""
         return next((int(record[name]) for _, record in self.entries if record.kind == "state"), 0)
 
     def received(self) -> int:
-        """The highest seq it has taken in, delivered or not."""
+        """Return the highest seq that it received, delivered or not."""
         delivered = (int(record["seq"]) for _, record in self.entries if record.kind == "deliver")
         arrived = (seq for link in self.links() for position, seq in link.messages("rx") if self._covers(position))
         return max(self.highest("in_seq"), *delivered, *arrived, 0)
 
     @property
     def acked(self) -> list[tuple[int, int]]:
-        """How its highest acked_seq has grown, by the places of its states."""
+        """The highest acked_seq so far at each state record, with its position."""
         if self._acked is None:
             states = [
                 (position, record["acked_seq"]) for position, record in self.entries if record.kind == "state"
@@ -59,7 +60,7 @@ class Conversation:
         return self._acked
 
     def sent(self) -> int | None:
-        """The highest seq it has put on the wire; None if its frames were not recorded."""
+        """Return the highest seq that it wrote; None if its frames were not recorded."""
         if not self._counted:
             self._counted = True
             self._sent = self._count_sent()
@@ -83,7 +84,7 @@ def _closed(link: LinkLog) -> float:
 
 
 def v1_beginnings(log: SessionLog) -> list[int]:
-    """Places where the peer starts a v1 session from 0; there is no event if nothing was exchanged before.
+    """Positions where the peer starts a v1 session from 0; no event is raised if nothing was exchanged before.
 
     A session without an exchange of in_seqs starts from 0 as well: its last reply is READY instead of SEQ.
     """
@@ -99,7 +100,7 @@ def _begins(frame: dict[str, Any]) -> bool:
 
 
 def _granted(log: SessionLog) -> list[tuple[int, int]]:
-    """Places where a v2 session sent its peer a server_cookie, and the cookie: its state may come much later."""
+    """Positions where a v2 session sent a server_cookie, and the cookie; its state may follow much later."""
     return [
         (position, int(record["fields"].get("server_cookie", 0)))
         for link in log.links
@@ -109,7 +110,7 @@ def _granted(log: SessionLog) -> list[tuple[int, int]]:
 
 
 def conversations(log: SessionLog) -> list[Conversation]:
-    """A session's conversations, in order."""
+    """Return a session's conversations, in order."""
     resets = set(log.remote_resets)
     beginnings = v1_beginnings(log)
     granted = sorted(_granted(log), reverse=True)
@@ -131,7 +132,7 @@ def conversations(log: SessionLog) -> list[Conversation]:
         fields = record.fields
         server_cookie = fields["server_cookie"] if is_state else 0
         fresh = server_cookie not in {0, current.cookies[1]}
-        # v1 has no cookies: without resetcheck only counting from 1 again shows a new session of the peer.
+        # v1 has no cookies: without resetcheck, only seqs from 1 again show a new session of the peer.
         anew = (
             is_state
             and not server_cookie
@@ -140,7 +141,7 @@ def conversations(log: SessionLog) -> list[Conversation]:
         )
         if is_state:
             last_state = position
-        # A partial reset raises no event: only the missing cookies show it.
+        # A partial reset raises no event; only the missing cookies show it.
         forgotten = is_state and current.cookies[1] and not server_cookie
         if position in resets or anew or forgotten or (fresh and current.cookies[1]):
             current.stop = position

@@ -1,4 +1,4 @@
-"""Cookies: the identifiers of a session of msgr v2 (docs/protocol.md §4.9)."""
+"""Cookies: the identifiers of a v2 session (docs/protocol.md §4.9)."""
 
 from collections import defaultdict
 
@@ -16,7 +16,7 @@ _IDENTS = ("CLIENT_IDENT", "SERVER_IDENT")
 
 
 def cookies(index: Index, findings: Findings) -> None:
-    """cookies: an open session has both or none, the same over a reconnect, others after a reset.
+    """cookies: an open session has both cookies or none; they survive a reconnect, and a reset replaces them.
 
     Where frames are recorded, both ends have the cookies that their handshake agreed on.
     """
@@ -29,7 +29,7 @@ def cookies(index: Index, findings: Findings) -> None:
 
 
 def _disputed(index: Index) -> set[frozenset[str]]:
-    """Pairs of nodes of which one says lossy and the other does not: each gives the cookie by its own word."""
+    """Pairs of nodes that disagree about lossy: each sets its cookie by its own flag."""
     words: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
     for tag in "CLIENT_IDENT", "SERVER_IDENT":
         for _, link, record in index.by_tag.get(tag, ()):
@@ -39,7 +39,7 @@ def _disputed(index: Index) -> set[frozenset[str]]:
 
 
 def _judge_states(index: Index, findings: Findings, log: SessionLog, disputed: set[frozenset[str]]) -> None:
-    """An open session has both cookies or, on v1 and where it is lossy, none; a reset brings new ones."""
+    """An open session has both cookies, or none on v1 and where it is lossy; a reset replaces them."""
     before: Record | None = None
     reset_at = -1
     resets = iter(log.remote_resets)
@@ -61,18 +61,18 @@ def _judge_states(index: Index, findings: Findings, log: SessionLog, disputed: s
 
 
 def _one_was_lossy(log: SessionLog) -> bool:
-    """True if client or server announced a lossy session.
+    """True if connector or acceptor announced a lossy session.
 
-    The client's policy decides about client_cookie, the server's about server_cookie and the session (§4.9).
+    The connector's policy decides about client_cookie, the acceptor's about server_cookie and the session (§4.9).
     """
     frames = (record for link in log.links for _, record in link.talk if record["tag"] in _IDENTS)
     return any(record["fields"].get("flags", 0) & FLAG_LOSSY for record in frames)
 
 
 def _judge_reconnects(index: Index, findings: Findings) -> None:
-    """SESSION_RECONNECT names the session it belongs to, and the session stays that.
+    """A session that was resumed has the cookies that SESSION_RECONNECT named.
 
-    Two sides that take over each other's dials at the same time both assign a server_cookie. No acceptor compares
+    If two sides take over each other's dials at the same time, both assign a server_cookie. No acceptor compares
     them later (§4.9); the connector then sends its own.
     """
     given = {
@@ -87,7 +87,7 @@ def _judge_reconnects(index: Index, findings: Findings) -> None:
         if record["tag"] == "SESSION_RECONNECT":
             asked[link] = record
         elif link in asked and (log := index.session_of(link)) is not None and log.peer_node is not None:
-            done[log].append((position, asked[link]))  # peers without a history are not judged
+            done[log].append((position, asked[link]))  # peers without records are not judged
     for log, reconnects in done.items():
         opened = [entry for entry in log.of("state") if entry[1]["state"] == SessionState.READY]
         for position, request in reconnects:

@@ -1,4 +1,4 @@
-"""INV-7: the numbers that order connection attempts only move as docs/protocol.md §3.6 and §4.9 say."""
+"""INV-7: the numbers that order connection attempts change only as docs/protocol.md §3.6 and §4.9 allow."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -24,14 +24,15 @@ _COUNTED = frozenset(
         Verdict.REPLACE_RESET,
     )
 )
-"""Decisions of v1 after which connect_seq may grow: a link opens the session, or begins a takeover that breaks."""
+"""Decisions of v1 after which connect_seq may grow: the link opens the session, or begins a takeover that
+fails."""
 
 
 def monotonic_attempts(index: Index, findings: Findings) -> None:
     """INV-7: connect_seq and global_seq never fall; connect_seq grows only after the session was READY.
 
-    Where frames are recorded, the numbers of a session are those of the handshakes, and grow by one with each dial
-    that resumes it.
+    Where frames are recorded, the numbers of a session are those of its handshakes, and connect_seq grows by one
+    with each dial that resumes the session.
     """
     for problem in index.models.problems[About.ATTEMPT]:
         findings.add(problem.record, problem.text)
@@ -43,7 +44,7 @@ def monotonic_attempts(index: Index, findings: Findings) -> None:
 
 
 def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> None:
-    """A reset, seen by its event or by a new server_cookie, starts a session whose connect_seq is 0 again."""
+    """Judge connect_seq without frames: a remote_reset or a new server_cookie starts again at 0."""
     resets = log.remote_resets
     beginnings = v1_beginnings(log)
     raises = _raises(log)
@@ -79,10 +80,10 @@ def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> Non
 
 
 def _may_count(record: Record) -> bool:
-    """True if connect_seq may be larger than before in a session that has not been READY here.
+    """True if connect_seq may be larger than before although the session was never READY here.
 
-    v1, which has no cookies, counts the first open too, before the answer that may fail. With v2 the peer may be
-    READY before this side is: the answer is out, but its link broke in the writing.
+    v1 has no cookies: an acceptor counts the first open before it writes the answer, which may fail. On v2 the
+    peer may be READY before this side: the answer arrived, but this side's link broke while it was written.
     """
     if record["state"] == SessionState.READY and record["why"] == EventKind.ACCEPT:
         return True
@@ -90,7 +91,7 @@ def _may_count(record: Record) -> bool:
 
 
 def _v1_counted(index: Index, log: SessionLog, places: range) -> bool:
-    """True if a v1 acceptor opened the session there, or a link began a takeover; either may break at once."""
+    """True if a v1 acceptor opened the session there, or a link began a takeover; either may fail at once."""
     links = {(link.key.node, link.key.link) for link in log.links if not link.dialled}
     return any(
         position in places and record["verdict"] in _COUNTED and (record.node, record["link"]) in links
@@ -99,7 +100,7 @@ def _v1_counted(index: Index, log: SessionLog, places: range) -> bool:
 
 
 def _raises(log: SessionLog) -> list[int]:
-    """Places where a v1 acceptor asked for a higher connect_seq; possible at the first attempt already."""
+    """Positions where a v1 acceptor demanded a higher connect_seq, which it may do at the first attempt."""
     return [
         position
         for link in log.links
@@ -109,12 +110,12 @@ def _raises(log: SessionLog) -> list[int]:
 
 
 def _judge_global_seq(index: Index, findings: Findings) -> None:
-    """Never lower in a session; and a new attempt towards a peer has one above those before it."""
+    """global_seq never falls in a session, and a new attempt towards a peer draws one above all earlier ones."""
     rises: dict[tuple[Process, str], list[tuple[int, int]]] = defaultdict(lambda: [(-1, 0)])
-    """Places, and the highest number from there on."""
+    """By process and peer: positions, and the highest global_seq from there on."""
     last: dict[SessionLog, int] = {}
     said: dict[SessionLog, int] = {}
-    """Place of a session's last number; it may have drawn the next one since."""
+    """Position of a session's last number; it may have drawn the next one since."""
     for position, log, record in index.transitions:
         value = record["global_seq"]
         before, known = last.get(log, 0), rises[log.key.process, record["peer"]]
@@ -131,6 +132,6 @@ def _judge_global_seq(index: Index, findings: Findings) -> None:
 
 
 def _first_asked(log: SessionLog, position: int) -> int:
-    """Where a session may have drawn its first number: one that a peer asks for, as soon as its link is there."""
+    """Where a session may have drawn its first number: as soon as an accepted link exists."""
     asked = (link.opened for link in log.links if not link.dialled and link.opened is not None)
     return min(asked, default=position)

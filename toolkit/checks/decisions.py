@@ -1,4 +1,4 @@
-"""What becomes of incoming links: the answer is the one that was decided on (docs/protocol.md §3.4, §4.9)."""
+"""Decisions about incoming links: the answer carries the decision out (docs/protocol.md §3.4, §4.9)."""
 
 from collections import defaultdict
 
@@ -23,11 +23,11 @@ _GRANTED = {"CLIENT_IDENT": "SERVER_IDENT", "SESSION_RECONNECT": "SESSION_RECONN
 _DECIDED = ("CONNECT_REPLY", *sorted({*_ANSWERS.values(), *_GRANTED.values()} - {_STALE}))
 """Answers of v2 that follow from a decision."""
 _V1_DECIDED = frozenset({verdict.name for verdict in V1Verdict} | {"SEQ", "READY"})
-"""Tags of CONNECT_REPLY that do."""
+"""Tags of CONNECT_REPLY that follow from a decision."""
 
 
 def decided_answer(index: Index, findings: Findings) -> None:
-    """decided_answer: an acceptor answers as it has decided, and answers no dial without a decision."""
+    """decided_answer: an acceptor's answer carries out its decision, and no dial is answered without one."""
     if not index.by_kind.get("state") or not index.by_kind.get("link"):
         return  # as in captures, which have no records of decisions
     answers: dict[LinkLog, list[Entry]] = defaultdict(list)
@@ -68,7 +68,7 @@ def _word(record: Record) -> str:
 
 
 def _request(link: LinkLog, position: int) -> str:
-    """What the decision is about."""
+    """Tag of the frame that the decision is about; empty if there is none."""
     return next(
         (record.fields["tag"] for at, record in reversed(link.talk) if at < position and _came(record)), ""
     )
@@ -79,7 +79,7 @@ def _came(record: Record) -> bool:
 
 
 def _allowed(verdict: str, request: str) -> set[str]:
-    """The answers that carry a verdict out."""
+    """The answers that carry out a verdict."""
     if request == "CONNECT":
         if verdict in GRANTS:
             return {"SEQ", "READY"}

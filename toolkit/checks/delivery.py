@@ -1,4 +1,4 @@
-"""INV-1 and INV-2: what is sent arrives, once, whole and in order, or an event says why not."""
+"""INV-1 and INV-2: messages arrive once, whole and in order, unless an event explains a loss."""
 
 from messenger.session.session import SessionState
 from toolkit.checks.index import Index
@@ -8,19 +8,20 @@ from toolkit.checks.streams import Sent, Source
 
 
 def lossless_delivery(index: Index, findings: Findings) -> None:
-    """INV-1: delivered is a prefix of sent, and all of it at rest, up to the event that explains a cut.
+    """INV-1: delivered is a prefix of sent, and at rest all of it, up to an event that explains a loss.
 
-    Explained are: everything not delivered before the sender's remote_reset, reset, mark_down or end; what a
-    receiver had when it gave up its session, if the sender need not have noticed; and what waits for a peer
-    that is gone or that alone could dial.
+    Explained are: every message not delivered before the sender's remote_reset, reset, mark_down or end; the
+    messages of a session that the receiver ended, if the sender may be unaware of that end; and messages for a
+    peer that is gone, or that is the only side that may dial and has no session.
     """
     _judge(index, findings, lossy=False)
 
 
 def lossy_delivery(index: Index, findings: Findings) -> None:
-    """INV-2: at most once and in order, never sent again; a missing message has a reset event behind it.
+    """INV-2: messages arrive at most once and in order; a reset event follows each loss.
 
-    Unless its sender waits for the event: the peer's side of the link is gone, as it learns when it writes.
+    No message is sent twice. The reset event may be missing while the sender is unaware of the loss: the peer has
+    closed its end of the link, and the sender notices that only when it writes again.
     """
     _judge(index, findings, lossy=True)
     for log in index.sessions.values():
@@ -29,7 +30,7 @@ def lossy_delivery(index: Index, findings: Findings) -> None:
 
 
 def never_resent(index: Index, findings: Findings, log: SessionLog) -> None:
-    """What a lossy session has written once it never writes again, on whichever link."""
+    """Report messages that a lossy session writes more than once, on whichever link."""
     written: set[int] = set()
     for position, seq in sorted(entry for link in log.links for entry in link.messages("tx")):
         if seq in written:
@@ -49,7 +50,7 @@ def _judge(index: Index, findings: Findings, *, lossy: bool) -> None:
 
 
 def note_silence(index: Index, findings: Findings) -> None:
-    """Messages without a word of what applications sent and got, as in a capture, say nothing of delivery."""
+    """Note that delivery was not judged: the history has messages on the wire, but no send or deliver records."""
     if index.by_kind.get("send") or index.by_kind.get("deliver"):
         return
     if any(link.messages("tx") or link.messages("rx") for link in index.links.values()):
@@ -57,7 +58,7 @@ def note_silence(index: Index, findings: Findings) -> None:
 
 
 def judge_losses(index: Index, findings: Findings, *, lossy: bool) -> None:
-    """Every message must have arrived, or an event says why not."""
+    """Report every message that neither arrived nor is explained by an event."""
     for source in index.streams.sources:
         if index.lossy(source.log) is lossy:
             _judge_missing(index, findings, source, lossy=lossy)
@@ -88,10 +89,10 @@ def _judge_missing(index: Index, findings: Findings, source: Source, *, lossy: b
 
 
 def _explained(index: Index, sent: Sent, *, lossy: bool) -> bool:
-    """True if something that happened, or did not come back, explains that the message is missing."""
+    """True if an event, or a peer that is gone or may not dial, explains that the message is missing."""
     source = sent.source
     if source.ended is not None:
-        return True  # dropped by what ended the source, or sent behind it
+        return True  # dropped by the event that ended the source, or sent after it
     peer = source.log.peer_node
     if peer is None:
         return False
@@ -104,7 +105,7 @@ def _explained(index: Index, sent: Sent, *, lossy: bool) -> bool:
 
 
 def _hears_nothing(log: SessionLog) -> bool:
-    """True if the peer lost the session's link and this side has not written since: TCP reports it only then."""
+    """True if the peer closed its end and this side has not written since: TCP reports the loss only then."""
     link = log.links[-1] if log.links else None
     if link is None or link.closed is not None or link.far is None or link.far.closed is None:
         return False
@@ -112,7 +113,7 @@ def _hears_nothing(log: SessionLog) -> bool:
 
 
 def _held(index: Index, log: SessionLog) -> int:
-    """Number of undelivered messages that the session may still hold; INV-6 judges that they are kept."""
+    """Number of undelivered messages that the session may still hold; INV-6 judges that it keeps them."""
     end = index.ends.get(log.node)
     at_rest_empty = end is not None and end[1]["queued"] + end[1]["sent"] == 0
     return 0 if at_rest_empty or log.state == SessionState.READY else log.held_at_most()

@@ -1,4 +1,4 @@
-"""Records in words: one line each, for tables, charts and verdicts."""
+"""Describes records in one line each, for tables, charts and verdicts."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,16 +27,16 @@ TELLING_FIELDS: Mapping[str, tuple[str, ...]] = {
     "COMPRESSION_REQUEST": ("is_compress",),
     "COMPRESSION_DONE": ("is_compress",),
 }
-"""The fields of each frame that a reader looks for first."""
+"""By tag, the fields that a reader looks for first."""
 
 _LARGEST_PLAIN = 999_999
-"""Numbers above it are cookies and masks, which people read in hex."""
+"""Larger numbers are cookies and masks, which are shown in hex."""
 _BRIEF = 8
-"""Digits of a cookie that suffice to identify it."""
+"""Digits of a cookie that are enough to identify it."""
 
 
 def show(value: object) -> str:
-    """A field's value for people."""
+    """Format a field's value for display."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "none"}[value]
     if isinstance(value, int) and value > _LARGEST_PLAIN:
@@ -52,7 +52,7 @@ def _brief(value: object) -> str:
 
 
 def telling(tag: str, fields: Mapping[str, Any]) -> str:
-    """The telling fields of a frame, as ``seq 4 · tid 9``; a message begins with its name, cookies are cut."""
+    """Return the main fields of a frame, as ``seq 4 · tid 9``; a message's name first, cookies abbreviated."""
     parts = [f"{name} {_brief(fields[name])}" for name in TELLING_FIELDS.get(tag, ()) if name in fields]
     if tag in MESSAGE_TAGS and "name" in fields:
         parts.insert(0, show(fields["name"]))
@@ -60,7 +60,7 @@ def telling(tag: str, fields: Mapping[str, Any]) -> str:
 
 
 def cut_point(at: Mapping[str, Any]) -> str:
-    """Where a cut was made, as ``at byte 17 of a's MESSAGE 3``; empty for one made at once."""
+    """Return the place of a cut, as ``at byte 17 of a's MESSAGE 3``; empty for an immediate cut."""
     frame = " ".join(show(at[name]) for name in ("tag", "nth") if at.get(name) is not None)
     if at.get("sender") is not None:
         frame = f"{show(at['sender'])}'s {frame}"
@@ -168,5 +168,5 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def describe(record: Record) -> str:
-    """The record in one line, without its time and node."""
+    """Describe the record in one line, without its time and node."""
     return _WORDS[record.kind](record.fields)

@@ -17,24 +17,24 @@ _GRANTING = ("SERVER_IDENT", "CONNECT_REPLY")
 _TOLD_BY = ("SESSION_RETRY_GLOBAL", "CONNECT_REPLY")
 
 _Numbers = dict[LinkLog, list[tuple[int, int]]]
-"""By link, places and the numbers that stand there."""
+"""By link, pairs of a position in the history and the number in the frame there."""
 
 
 class _Draw(NamedTuple):
-    """A number is drawn."""
+    """A global_seq that a messenger draws."""
 
     position: int
     link: str
     number: int | None
-    """None if no record has it."""
+    """None if no record shows the number."""
     above: int = 0
-    """The global_seq of the peer that the number must exceed."""
+    """The peer's global_seq, which the number must exceed; 0 if the peer demanded none."""
     certain: bool = True
-    """True if it is known to have been drawn."""
+    """True if the number was certainly drawn."""
 
 
 def drawn_numbers(index: Index, findings: Findings) -> None:
-    """Every number that a messenger draws is one above the last, or above what its peer asks for."""
+    """Every global_seq that a messenger draws is one above the last, or above what the peer demands."""
     draws: dict[Process, list[_Draw]] = defaultdict(list)
     asked = _numbers(index, _ASKING, "tx")
     raised = _numbers(index, _TOLD_BY, "rx", "RETRY_GLOBAL")
@@ -54,7 +54,7 @@ def drawn_numbers(index: Index, findings: Findings) -> None:
 
 
 def _numbers(index: Index, tags: tuple[str, ...], direction: str, *replies: str) -> _Numbers:
-    """The global_seqs in frames; of CONNECT_REPLY in those with one of some tags of their own."""
+    """The global_seqs in frames of some tags; of CONNECT_REPLY only those whose own tag is in ``replies``."""
     found: _Numbers = defaultdict(list)
     for tag in tags:
         for position, link, record in index.by_tag.get(tag, ()):
@@ -68,7 +68,7 @@ def _numbers(index: Index, tags: tuple[str, ...], direction: str, *replies: str)
 
 
 def _dials(index: Index, link: LinkLog, asked: list[tuple[int, int]], told: list[tuple[int, int]]) -> list[_Draw]:
-    """The dial's own number, and one for each RETRY_GLOBAL that was obeyed."""
+    """The number that a dial drew first, and one more for each RETRY_GLOBAL that it followed."""
     assert link.opened is not None
     first = min(asked)[1] if asked else _by_state(index, link)
     draws = [_Draw(link.opened, link.key.link, first)]
@@ -80,7 +80,7 @@ def _dials(index: Index, link: LinkLog, asked: list[tuple[int, int]], told: list
 
 
 def _by_state(index: Index, link: LinkLog) -> int | None:
-    """The number of a dial that ended before sending it, from the state record behind its end."""
+    """The number of a dial that ended before sending it, from the state record after the dial's end."""
     log = index.session_of(link)
     if log is None or link.closed is None or link.opened is None:
         return None
@@ -95,7 +95,7 @@ def _by_state(index: Index, link: LinkLog) -> int | None:
 
 
 def _granting(link: LinkLog) -> list[int]:
-    """Places of decisions that grant a session; one that goes on gets no number."""
+    """Positions of decisions that grant a new session; a resumed session draws no number."""
     found = []
     for position, record in link.decisions:
         if record.fields["verdict"] in GRANTS:
@@ -107,7 +107,7 @@ def _granting(link: LinkLog) -> list[int]:
 
 
 def _grants(link: LinkLog, granted: list[tuple[int, int]]) -> list[_Draw]:
-    """The numbers of the new sessions that the acceptor granted."""
+    """The numbers drawn for the sessions that the acceptor granted."""
     draws = []
     for position in _granting(link):
         number = next((number for at, number in granted if at > position), None)

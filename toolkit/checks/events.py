@@ -1,4 +1,4 @@
-"""INV-3 and INV-4: the application's events and their order."""
+"""INV-3 and INV-4: session events and their order."""
 
 from messenger.errors import FaultReason
 from messenger.loopback import LOOPBACK_ID
@@ -13,13 +13,14 @@ from toolkit.checks.streams import What
 
 _OPENING = (EventKind.ACCEPT, EventKind.CONNECT)
 _OWN_ENDS = (FaultReason.MARKED_DOWN.value, FaultReason.SHUTDOWN.value)
-"""Why a session closes without an event: this side wanted it."""
+"""Reasons for which this side closes a session itself, without an event."""
 
 
 def no_stale_session(index: Index, findings: Findings) -> None:
-    """INV-3: nothing of a session is delivered behind its reset, remote_reset or mark_down, nor in its successor.
+    """INV-3: no message of a session is delivered after its reset, remote_reset or mark_down.
 
-    A reset by the peer raises one remote_reset event, and there is none without.
+    Nor is it delivered in the session that follows. A reset by the peer raises exactly one remote_reset event, and
+    nothing else raises one.
     """
     _judge_deliveries(index, findings)
     for problem in index.streams.of[What.STALE]:
@@ -45,21 +46,21 @@ def _judge_deliveries(index: Index, findings: Findings) -> None:
 
 
 def event_grammar(index: Index, findings: Findings) -> None:
-    """INV-4: (accept | connect) (message | accept | connect | remote_reset)* [reset], and nothing behind.
+    """INV-4: (accept | connect) (message | accept | connect | remote_reset)* [reset], and nothing after that.
 
-    A reset and a mark_down close the session.
+    A reset event and a mark_down close the session.
 
-    A dial that cannot ever succeed ends in a reset without a connect (docs/protocol.md §4.2).
+    A dial that can never succeed ends in a reset event without a connect event (docs/protocol.md §4.2).
     """
     if not index.by_kind.get("event") and not index.by_kind.get("state"):
-        return  # applications' records alone do not say when sessions were open
+        return  # send and deliver records alone do not show when sessions were open
     for log in index.sessions.values():
         if log.key.session != LOOPBACK_ID:  # the loopback session is always open and raises no events
             _Grammar(index, findings, log).judge()
 
 
 class _Grammar:
-    """Walks over one session's events and messages."""
+    """Compares one session's events and messages with the grammar."""
 
     def __init__(self, index: Index, findings: Findings, log: SessionLog) -> None:
         self.findings = findings
@@ -69,9 +70,10 @@ class _Grammar:
         self.cut_off = log.key.process in index.process_ends
         self.announced = False
         self.open = False
-        """Announced, and not reset by the peer since."""
+        """True if the session was announced and the peer has not reset it since."""
         self.filled = False
-        """The application has handed it messages since it was last reset; it may do so before the announcement."""
+        """True if the application sent messages since the last reset; it may do so before the session is
+        announced."""
         self.ended_by = ""
 
     def judge(self) -> None:
@@ -113,7 +115,7 @@ class _Grammar:
             self.ended_by = "reset"
 
     def _closed(self, position: int, record: Record) -> None:
-        """A lossy session that was announced and ends by no will of this side has exactly one reset."""
+        """A lossy session that was announced, and not ended by this side, closes with exactly one reset event."""
         own_will = self.log.marked_down is not None or record["why"].startswith(_OWN_ENDS)
         if self.lossy and self.announced and self.log.reset is None and not own_will:
             self._add(position, f"closed ({record['why']}) without a reset event")

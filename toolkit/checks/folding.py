@@ -1,10 +1,10 @@
-"""Which records of a running history are settled, and the little that has to stay of them.
+"""Finds the settled records of a running history, and the short records that replace them.
 
-A long run repeats itself: messages are sent, arrive and are acknowledged. Once that is judged, the records of such
-a message excuse or convict nothing that comes later, and leave the history: its ``send`` and ``deliver``, and its
-frames. What stays of consecutive frames is one ``FOLDED`` frame at each end of the link, with their number and
-bytes, so that the frames behind it continue the stream. The same holds for operations on objects
-(:mod:`toolkit.checks.folding_operations`). Everything else stays as it is: handshakes, states, events, faults.
+A long run repeats itself: messages are sent, delivered and acknowledged. Once that is judged, the records of such
+a message do not affect the verdict on later records, and leave the history: its ``send`` and ``deliver``, and its
+frames. One ``FOLDED`` frame at each end of the link replaces consecutive frames, with their number and bytes, so
+that the frames after it continue the stream. Operations on objects are folded in the same way
+(:mod:`toolkit.checks.folding_operations`). All other records stay: handshakes, states, events, faults.
 """
 
 from bisect import bisect_left
@@ -22,11 +22,12 @@ from toolkit.checks.wires import Entry, LinkLog
 _FOLDABLE = frozenset({FOLDED, *MESSAGE_TAGS, "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK"})
 
 Folded = Mapping[int, Record | None]
-"""By place: the record that stands for this one and those before it on its link, or None if it just leaves."""
+"""By position: the record that replaces this one and those before it on its link, or None if it is only
+removed."""
 
 
 class _Way(NamedTuple):
-    """A message: its sender, its receiver and its number."""
+    """Identifies a message by its sender, its receiver and its tid."""
 
     sender: str
     receiver: str
@@ -34,11 +35,11 @@ class _Way(NamedTuple):
 
 
 def foldable(index: Index, until_s: float) -> Folded:
-    """What becomes of the records of settled messages.
+    """Return the replacements of the records of settled messages.
 
     Args:
-        index: of the history so far.
-        until_s: records that are later stay as they are.
+        index: the history so far.
+        until_s: time in seconds; later records stay as they are.
     """
     settled = set(_settled(index, until_s)) - set(_largest(index))
     while True:
@@ -50,7 +51,7 @@ def foldable(index: Index, until_s: float) -> Folded:
         settled -= kept
     found: dict[int, Record | None] = {}
     for run in runs:
-        # Two, since what this end knows between its first frame and its last is not known any more.
+        # Two records, since the state of this end between its first and its last frame is lost.
         found.update(dict.fromkeys(position for position, _ in run))
         for part in (run[:-1], run[-1:]):
             if part:
@@ -62,7 +63,7 @@ def foldable(index: Index, until_s: float) -> Folded:
 
 
 def _settled(index: Index, until_s: float) -> Iterator[_Way]:
-    """Messages that arrived as they were sent and that no session will send again."""
+    """Yield the messages that arrived as they were sent and that no session will send again."""
     sends = Counter(way for way, _ in _of_kind(index, "send"))
     acked: dict[SessionLog, list[tuple[int, int]]] = {}
     delivered: set[_Way] = set()
@@ -70,7 +71,7 @@ def _settled(index: Index, until_s: float) -> Iterator[_Way]:
         record = index.history[position]
         way = _Way(_peer_of(log), log.node, record["tid"])
         if sent is None or record.time_s > until_s or way in delivered or sends[way] != 1:
-            delivered.add(way)  # what is there twice is no ordinary message
+            delivered.add(way)  # a message that was sent or delivered twice stays
             continue
         delivered.add(way)
         source = sent.source.log
@@ -80,7 +81,7 @@ def _settled(index: Index, until_s: float) -> Iterator[_Way]:
         is_over = index.lossy(source) or (end is not None and index.history[end].time_s <= until_s)
         through = position if is_over else _acked_at(acked[source], position, record["seq"])
         states = [at for at, _ in source.of("state")]
-        # What a state counts as queued or kept for replay has to be there as well.
+        # The messages that a state record counts as queued or kept for replay must stay, too.
         if through is not None and bisect_left(states, sent.index) == bisect_left(states, through):
             yield way
     for log in _strangers(index):
@@ -88,7 +89,7 @@ def _settled(index: Index, until_s: float) -> Iterator[_Way]:
 
 
 def _largest(index: Index) -> Iterator[_Way]:
-    """The largest message that each node got: a throttle may exceed its limit by as much."""
+    """Yield the largest message that each node received: a throttle may exceed its limit by that size."""
     found: dict[str, tuple[int, _Way]] = {}
     for way, position in _of_kind(index, "deliver"):
         size = index.history[position]["size"]
@@ -99,7 +100,7 @@ def _largest(index: Index) -> Iterator[_Way]:
 
 
 def _of_kind(index: Index, kind: str) -> Iterator[tuple[_Way, int]]:
-    """The ``send`` or ``deliver`` records of applications, and where they stand."""
+    """Yield the ``send`` or ``deliver`` records of applications, with their positions."""
     for log in index.sessions.values():
         peer = _peer_of(log)
         for position, record in log.of(kind):
@@ -108,12 +109,12 @@ def _of_kind(index: Index, kind: str) -> Iterator[tuple[_Way, int]]:
 
 
 def _peer_of(log: SessionLog) -> str:
-    """The peer's name; an address if it is not a node of the history."""
+    """Return the peer's name, or its address if it is not a node of the history."""
     return log.peer_node or next(iter(log.peers), "")
 
 
 def _strangers(index: Index) -> list[SessionLog]:
-    """Sessions with peers that record no frames, such as daemons of Ceph."""
+    """Return the sessions with peers that record no frames, such as Ceph's daemons."""
     recording = {link.key.node for link in index.links.values() if link.tx or link.rx}
     return [
         log
@@ -123,7 +124,7 @@ def _strangers(index: Index) -> list[SessionLog]:
 
 
 def _settled_with(index: Index, log: SessionLog, sends: Counter[_Way], until_s: float) -> Iterator[_Way]:
-    """Messages from and to a stranger that this end is done with."""
+    """Yield the settled messages between a session and a peer without records."""
     peer = _peer_of(log)
     frames: dict[_Way, list[tuple[int, int]]] = defaultdict(list)
     for link in log.links:
@@ -153,7 +154,7 @@ def _settled_with(index: Index, log: SessionLog, sends: Counter[_Way], until_s: 
 
 
 def _acks(log: SessionLog, until_s: float) -> list[tuple[int, int]]:
-    """Where the peer acknowledged messages of a session, and the seq that it acknowledged."""
+    """Positions where the peer acknowledged messages of a session, with the seqs."""
     found: list[tuple[int, int]] = []
     for link in log.links:
         for position, record in link.rx:
@@ -165,13 +166,13 @@ def _acks(log: SessionLog, until_s: float) -> list[tuple[int, int]]:
 
 
 def _acked_at(acks: list[tuple[int, int]], position: int, seq: int) -> int | None:
-    """Where a message was acknowledged that was delivered at ``position``; None if it was not."""
+    """Position where a message delivered at ``position`` was acknowledged; None if it was not."""
     behind = (at for at, acked in islice(acks, bisect_left(acks, (position, 0)), None) if acked >= seq)
     return next(behind, None)
 
 
 def _messages(index: Index) -> Iterator[tuple[_Way, int]]:
-    """The frames of messages, and where they stand."""
+    """Yield the frames of messages, with their positions."""
     for link in index.links.values():
         log = index.session_of(link)
         peer = index.peer_of(link) or (log and _peer_of(log))
@@ -191,7 +192,7 @@ def _way(link: LinkLog, peer: str, record: Record) -> _Way | None:
 
 
 def _runs(index: Index, settled: set[_Way], until_s: float) -> Iterator[list[Entry]]:
-    """Consecutive frames of one direction of a link; those at both of its ends are the same ones."""
+    """Yield runs of consecutive frames of one direction, the same frames at both ends of the link."""
     for link in index.links.values():
         far = link.far
         if far is None or link.agreed < len(link.rx) or far.agreed < len(far.rx):
@@ -209,7 +210,7 @@ def _runs(index: Index, settled: set[_Way], until_s: float) -> Iterator[list[Ent
         for first, last in _stretches(parts):
             yield link.tx[first:last]
             yield far.rx[first:last]
-        # What never arrived; the link is closed, or it would arrive yet.
+        # Frames that never arrived, since the link is closed.
         if link.closed is not None:
             rest = link.tx[number:]
             alone = [
@@ -223,7 +224,7 @@ def _runs(index: Index, settled: set[_Way], until_s: float) -> Iterator[list[Ent
 
 
 def _runs_with(index: Index, log: SessionLog, settled: set[_Way], until_s: float) -> Iterator[list[Entry]]:
-    """Consecutive frames of one direction, at the one end of links that is in the history."""
+    """Yield runs of consecutive frames of one direction of links whose other end is not in the history."""
     states, peer = [position for position, _ in log.of("state")], _peer_of(log)
     for link in log.links:
         if index.is_mangled(link):
@@ -238,7 +239,7 @@ def _runs_with(index: Index, log: SessionLog, settled: set[_Way], until_s: float
 
 
 def _state_places(index: Index, link: LinkLog) -> list[int]:
-    """Where the session of a link recorded what it had counted: no stretch of frames goes beyond that."""
+    """Positions of the session's state records: no run of frames may cross one."""
     log = index.session_of(link)
     return [] if log is None else [position for position, _ in log.of("state")]
 
@@ -251,7 +252,7 @@ def _is_foldable(link: LinkLog, entry: Entry, peer: str, settled: set[_Way], unt
 
 
 def _stretches(parts: Sequence[tuple[int, int] | None]) -> Iterator[tuple[int, int]]:
-    """First and last place (exclusive) of what is equal in a row and not None."""
+    """Yield first and last index (exclusive) of each run of equal values that are not None."""
     first = 0
     for place in range(1, len(parts) + 1):
         if place == len(parts) or parts[place] != parts[first]:
@@ -279,7 +280,7 @@ def _stands_for(run: list[Entry]) -> Record:
 
 
 def _numbers(run: list[Entry]) -> dict[str, int]:
-    """What the audit needs of frames of one direction: how many are KEEPALIVE2, the last seq and ack if any."""
+    """What the audit needs of a run: its number of KEEPALIVE2, and the last seq and ack if there are any."""
     keepalives = (record["fields"].get("keepalives", record["tag"] == "KEEPALIVE2") for _, record in run)
     found = {"keepalives": sum(keepalives)}
     for _, record in run:
@@ -301,7 +302,7 @@ def _of_applications(index: Index, settled: set[_Way]) -> Iterator[int]:
 
 
 def _throttles(index: Index, until_s: float) -> Iterator[int]:
-    """All values of throttles but the last of each."""
+    """Positions of all values of throttles but the last of each."""
     last: dict[tuple[str, str], int] = {}
     for position, record in index.by_kind.get("throttle", ()):
         if record.time_s > until_s:

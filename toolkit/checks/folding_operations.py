@@ -1,8 +1,9 @@
-"""Which records of operations on objects are settled, and the record that stands for them.
+"""Finds the settled records of operations on objects, and the record that replaces them.
 
-The life of an object is cut behind an answer: what comes later depends on earlier answers only by how the object
-may be at the cut, which the search of :mod:`toolkit.checks.linearizable` knows. So the verdict on the rest is the
-same as on the whole. Operations that are under way at the cut keep their records, also those without any answer.
+The life of an object is cut after an answer. Later operations depend on earlier answers only through the states
+that the object may have at the cut, which the search of :mod:`toolkit.checks.linearizable` computes. So the
+verdict on the rest is the same as on the whole. Operations under way at the cut keep their records, also if they
+never get an answer.
 """
 
 from collections import defaultdict
@@ -22,15 +23,15 @@ from toolkit.checks.operations import (
 from toolkit.checks.records import SETTLED, Record
 
 _LIFE_ENDS = frozenset({"start", "stop", "kill", "exit"})
-"""What happens to a process whose operations get no answers any more."""
+"""Actions after which a process gets no answers to earlier operations."""
 
 
 def foldable_operations(index: Index, until_s: float) -> Iterator[tuple[int, Record | None]]:
-    """The places of settled records of operations, and what replaces each: a record, or nothing.
+    """Yield positions of settled operation records, each with its replacement or None.
 
     Args:
-        index: of the history so far.
-        until_s: records that are later stay as they are.
+        index: the history so far.
+        until_s: time in seconds; later records stay as they are.
     """
     places = {id(record): place for place, record in operation_records(index)}
     of_objects: dict[str, list[Operation]] = defaultdict(list)
@@ -48,7 +49,7 @@ def foldable_operations(index: Index, until_s: float) -> Iterator[tuple[int, Rec
 
 
 def _ends_s(index: Index) -> dict[str, float]:
-    """When the process of each node ended last, or began anew."""
+    """By node, the time at which its process ended or started last."""
     return {
         record.node: record.time_s
         for _, record in index.by_kind.get("process", ())
@@ -57,9 +58,9 @@ def _ends_s(index: Index) -> dict[str, float]:
 
 
 def _last_answer(operations: Sequence[Operation], until_s: float, ends_s: dict[str, float]) -> Record | None:
-    """The answer behind which a life is cut; None if there is none.
+    """Return the answer after which a life can be cut; None if there is none.
 
-    An operation that may get an answer yet must not be under way there: its answer is what the search needs.
+    No operation that may still get an answer may be under way there, because the search needs its answer.
     """
     open_s = (
         each.invoked.time_s
@@ -78,7 +79,7 @@ def _last_answer(operations: Sequence[Operation], until_s: float, ends_s: dict[s
 
 
 def _settled(life: ObjectLife, operations: Sequence[Operation], cut_s: float) -> Iterator[Record]:
-    """The records up to a cut that say nothing of what comes behind it."""
+    """Yield the records up to a cut that later verdicts do not need."""
     if life.settled is not None:
         yield life.settled
     for each in operations:
@@ -89,7 +90,10 @@ def _settled(life: ObjectLife, operations: Sequence[Operation], cut_s: float) ->
 
 
 def _stands_for(name: str, life: ObjectLife, last: Record) -> Record:
-    """The record of how an object may be at a cut; without points if its search found no order, or too many."""
+    """Return the record of the states an object may have at a cut.
+
+    It has no points, if the search found no order or tried too many.
+    """
     search = Search(life, last.time_s)
     try:
         is_explained = not list(search.unexplained())

@@ -1,4 +1,4 @@
-"""No node accepts a frame that an attacker in the middle changed (docs/protocol.md §4.4 to §4.7)."""
+"""No node accepts a frame that a man in the middle changed (docs/protocol.md §4.4 to §4.7)."""
 
 from typing import Any
 
@@ -9,26 +9,26 @@ from toolkit.checks.result import Findings
 from toolkit.checks.wires import Entry, LinkLog, same_frame
 
 _BEHIND = frozenset({"insert", "duplicate", "replay", "reflect"})
-"""These come behind the frame, which itself may arrive whole."""
+"""The inserted bytes follow the frame, which itself may arrive whole."""
 _SIGNED_TAGS = frozenset(
     {"BANNER", "HELLO", "AUTH_REQUEST", "AUTH_BAD_METHOD", "AUTH_REPLY_MORE", "AUTH_REQUEST_MORE", "AUTH_DONE"}
 )
-"""What the signatures of v2 cover, where there is a key to sign with."""
+"""Frames that the v2 signatures cover, if there is a key to sign with."""
 _CHANGING = frozenset({"flip", "rewrite", "truncate", "insert", "drop", "duplicate", "swap"})
-"""Never without effect on what was signed."""
+"""Manglings that always change the signed bytes."""
 _V1_TAGS = frozenset(Piece) - {Piece.BANNER, Piece.ACK, Piece.KEEPALIVE2, Piece.KEEPALIVE2_ACK}
 _V1_SUMMED = 1
-"""Of a message of v1, the first byte that its crcs cover; behind them comes the footer."""
+"""Offset in a v1 message of the first byte that its crcs cover; the footer follows them."""
 _V1_FOOTER_BYTES = 21
 _V2_EPILOGUE_BYTES = 13
 _REV0_EPILOGUE_BYTES = 17
 _V2_ONE_SEGMENT_BYTES = 32 + 41 + 4
-"""A message of v2 without payload has no epilogue."""
+"""Length of a v2 message without payload, which has no epilogue."""
 _SESSION_TAGS = frozenset({"CLIENT_IDENT", "SERVER_IDENT", "SESSION_RECONNECT", "SESSION_RECONNECT_OK", "MESSAGE"})
 
 
 def reject_forged(index: Index, findings: Findings) -> None:
-    """reject_forged: a changed byte of what is authenticated, or covered by a crc, ends the link undelivered."""
+    """reject_forged: a changed byte that is authenticated, or covered by a crc, ends the link undelivered."""
     for position, record in index.by_kind.get("mangle", ()):
         if record["what"] == "join":
             continue  # changes when bytes arrive, and not one of them
@@ -37,14 +37,14 @@ def reject_forged(index: Index, findings: Findings) -> None:
             findings.note(f"which link the {record['what']} at record {position} touched is not known")
             continue
         verdicts = [_verdict(link, position, record) for link in candidates]
-        # Of links that are equal up to here, only one was touched.
+        # Only one of the candidates was changed, so all must show the violation.
         if all(verdicts):
             at, text = verdicts[-1]  # type: ignore[misc]
             findings.add(at, text)
 
 
 def _candidates(index: Index, position: int, record: Record) -> list[LinkLog]:
-    """The sender's ends of the links that may be meant: they had sent that frame, and were not closed."""
+    """The sender's ends of the links that the record may mean: they had sent the frame and were not closed."""
     at = record["at"]
     sender, tag, number = at.get("sender"), at.get("tag"), at.get("index")
     if not isinstance(number, int) or sender not in {record["a"], record["b"]}:
@@ -63,7 +63,7 @@ def _candidates(index: Index, position: int, record: Record) -> list[LinkLog]:
 
 
 def _verdict(link: LinkLog, position: int, record: Record) -> tuple[int, str] | None:
-    """What is wrong if this link was the one; None if nothing."""
+    """Return what is wrong if the record is about this link; None if nothing is."""
     far, at, what = link.far, record["at"], record["what"]
     assert far is not None
     number = at["index"]
@@ -85,14 +85,14 @@ def _verdict(link: LinkLog, position: int, record: Record) -> tuple[int, str] | 
 
 
 def _is_forged(taken: Record, sent: Record, what: str) -> bool:
-    """True if a frame stands where the change was made or behind it; the frame itself may be what was sent."""
+    """True if a frame stands at or after the change; the mangled frame itself may be what was sent."""
     if taken["index"] == sent["index"] and what in _BEHIND:
         return not same_frame(sent, taken)
     return bool(taken["index"] >= sent["index"])
 
 
 def _taken_back(link: LinkLog, position: int) -> tuple[int, str] | None:
-    """A secure end must not take its own frame for the peer's."""
+    """A secure end must not accept its own frame as the peer's."""
     if link.auth is None or link.auth[1]["mode"] != "secure":
         return None
     own = next((entry for entry in link.rx[link.agreed :] if entry[0] > max(position, link.auth[0])), None)
@@ -100,7 +100,7 @@ def _taken_back(link: LinkLog, position: int) -> tuple[int, str] | None:
 
 
 def _is_summed(sent: Record, at: dict[str, Any], far: LinkLog) -> bool:
-    """True if the byte is covered by a crc of crc mode; BANNER and handshake of v1 have none."""
+    """True if a crc of crc mode covers the byte. BANNER and the v1 handshake have no crc."""
     tag, byte = sent["tag"], at.get("byte")
     length: int = sent["length"]
     if not isinstance(byte, int) or tag == "BANNER":
@@ -119,7 +119,7 @@ def _is_summed(sent: Record, at: dict[str, Any], far: LinkLog) -> bool:
 
 
 def _opened(far: LinkLog, taken: Entry, why: str) -> tuple[int, str] | None:
-    """No session may open behind a change of what the signatures cover."""
+    """No session may open after a change to the bytes that the signatures cover."""
     if far.auth is None or far.auth[1]["cipher"] == "none":
         return None
     session = next((at for at, frame in far.rx if at >= taken[0] and frame["tag"] in _SESSION_TAGS), None)

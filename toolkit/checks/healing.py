@@ -1,4 +1,4 @@
-"""After the last fault everything gets through, and soon."""
+"""Delivery soon after the last fault."""
 
 from messenger.config import Config
 from messenger.session.session import SessionState
@@ -13,14 +13,14 @@ _MAX_BACKOFF_S = Config().ms_max_backoff
 _READY_TIMEOUT_S = Config().ms_connection_ready_timeout
 _DISTURBING = ("process", "clock", "inject", "intercept")
 _ENDING_STEPS = frozenset({"unblock", "release", "leave"})
-"""Steps of a scenario that end what went on until then."""
+"""Steps of a scenario that end a disturbance."""
 
 
 def liveness_after_heal(index: Index, findings: Findings) -> None:
-    """liveness_after_heal: soon after the last fault all has arrived.
+    """liveness_after_heal: all messages arrive soon after the last fault.
 
-    Soon: after 4 times the longest pause, the time a handshake may take that cannot succeed any more, and 10 round
-    trips. That is for lossless sessions of the side that dials; a server waits for its client.
+    Soon means: within 4 times the longest pause, plus the timeout of a handshake that cannot succeed any more,
+    plus 10 round trips. Judged for lossless sessions of the side that dials; a server has to wait for its client.
     """
     healed_s = _last_fault_s(index)
     round_trip_s = _round_trip_s(index)
@@ -36,7 +36,7 @@ def liveness_after_heal(index: Index, findings: Findings) -> None:
         for sent in source.sent:
             due_s = max(healed_s, sent.record.time_s) + allowed_s
             if index.end_s <= due_s:
-                break  # those behind it are due later
+                break  # the messages after it are due later
             _judge_message(index, findings, sent, arrived.get(id(sent)), due_s)
 
 
@@ -70,7 +70,7 @@ def _last_fault_s(index: Index) -> float:
 
 
 def _round_trip_s(index: Index) -> float:
-    """The longest time that a dial took: one round trip."""
+    """The longest time that a dial took, in seconds: one round trip."""
     dialled: dict[tuple[str, str], float] = {}
     longest_s = 0.0
     for _, record in index.by_kind.get("link", ()):

@@ -1,4 +1,4 @@
-"""Whom a session is with, and under which policy: neither changes."""
+"""The peer and the policy of a session never change."""
 
 import itertools
 import re
@@ -15,7 +15,7 @@ _NONCE = re.compile(r"/[0-9]+")
 def session_identity(index: Index, findings: Findings) -> None:
     """session_identity: all records of a session name one peer, the node that its links lead to, and one policy.
 
-    Not judged are a peer that is named by an address that no node of the history has, or several, and captures,
+    Not judged: a peer named by an address that no node of the history has, or that several have, and captures,
     where a node gets its name from its own frames.
     """
     heirs = _at_one_address(index)
@@ -33,7 +33,7 @@ def session_identity(index: Index, findings: Findings) -> None:
 
 
 def _at_one_address(index: Index) -> set[str]:
-    """Nodes that listen, one after the other, at the same port: a dial of one may reach the other."""
+    """Nodes that listen at the same port one after the other: a dial of one may reach the other."""
     nodes: dict[str, set[str]] = defaultdict(set)
     for _, record in index.by_kind.get("process", ()):
         place = _NONCE.sub("", record.fields.get("addrs") or "")

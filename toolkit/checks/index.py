@@ -1,7 +1,7 @@
 """A history by sessions: their peers, policies and ends.
 
-Within a node the order of records is exact. Between nodes it is the order of the history: exact in a
-simulation, as good as the clocks in a live run.
+Within a node the order of records is exact. Between nodes it is the order of the history: exact in a simulation,
+and as accurate as the clocks in a live run.
 """
 
 from collections import defaultdict
@@ -26,13 +26,13 @@ _DATA_TAGS = frozenset({"MESSAGE", "MSG", "ACK", FOLDED})
 _ABOUT_LINKS = frozenset({"auth", "decision", "fault", "usage"})
 _ABOUT_PROCESSES = frozenset({"process", "end", "io"})
 _OF_LINKS = frozenset({"auth", "decision", "exception"})
-"""The session they name is not whose they are, or not known to be."""
+"""Kinds of records whose session is not the one that wrote them, or is not known to be."""
 _V1_FINAL = ("READY", "SEQ")  # no set: a tag that was read may be anything
 """The replies of v1 that open a session."""
 
 
 class _Life:
-    """What one life of a process has written so far."""
+    """Links and sessions of one incarnation of a process, so far."""
 
     __slots__ = ("links", "process", "sessions")
 
@@ -43,29 +43,29 @@ class _Life:
 
 
 class Index:
-    """Everything the invariants ask of a history, gathered in one pass and shared by all of them."""
+    """All that the invariants need of a history, gathered in one pass and shared by all of them."""
 
     def __init__(self, history: History) -> None:
         self.history = history
         self.by_kind: dict[str, list[Entry]] = defaultdict(list)
-        """Every record."""
+        """Every record, by kind."""
         self.by_tag: dict[str, list[tuple[int, LinkLog, Record]]] = defaultdict(list)
-        """Frames by tag, with their links; not those of messages and acks, which are with their links only."""
+        """Frames by tag, with their links, except messages and acks, which only their links have."""
         self.sessions: dict[SessionKey, SessionLog] = {}
         self.links: dict[LinkKey, LinkLog] = {}
         self.transitions: list[tuple[int, SessionLog, Record]] = []
-        """Every state of every session, in order."""
+        """Every state record of every session, in order."""
         self.process_ends: dict[Process, int] = {}
         self.frozen: dict[str, list[int]] = defaultdict(list)
-        """Where each node was stopped, and went on."""
+        """By node, positions where it was frozen or thawed."""
         self.ends: dict[str, Entry] = {}
         """The last ``end`` record of each node."""
         self.sharded: set[Process] = set()
-        """Processes whose connections run on other shards."""
+        """Processes that carry connections on other shards."""
         self.shards: dict[str, int] = {}
-        """How many other shards each node is known to have."""
+        """By node, its number of other shards as far as known."""
         self._lives: dict[str, _Life] = {}
-        """The last life of each node."""
+        """The last incarnation of each node."""
         self._started: set[Process] = set()
         self._restarted: dict[str, int] = defaultdict(int)
         self._nodes_by_address: dict[str, str] = {}
@@ -73,7 +73,7 @@ class Index:
         self._lossy: dict[SessionLog, bool] = {}
         self._last_records: dict[Process, int] = {}
         self.judged: dict[object, object] = {}
-        """What rules have found already, by rule."""
+        """Results of the rules that have run, by rule."""
         self._gather()
         pair_links(self.links.values(), lambda peer: self.resolve(addresses(peer)))
         self._connect_sessions()
@@ -81,7 +81,7 @@ class Index:
     # ---- building
 
     def _gather(self) -> None:
-        """The one pass over all records; what most of them are comes first."""
+        """Read all records in one pass, the most frequent kinds first."""
         kinds, tags, lives = self.by_kind, self.by_tag, self._lives
         for entry in enumerate(self.history.records):
             position, record = entry
@@ -151,7 +151,7 @@ class Index:
             self._lives[record.node] = self._life(process)
 
     def _life(self, process: Process) -> _Life:
-        """A life that begins, or goes on behind records of another."""
+        """Begin an incarnation, or continue one after records of another."""
         life = _Life(process)
         life.links = {key.link: log for key, log in self.links.items() if key[:2] == process}
         life.sessions = {key.session: log for key, log in self.sessions.items() if key.process == process}
@@ -187,7 +187,7 @@ class Index:
             log.peer_node = log.peer_node or self.resolve(log.peers)
 
     def resolve(self, peers: Iterable[str]) -> str | None:
-        """The first node among names or addresses."""
+        """Return the first node that has one of these names or addresses; None if no node has."""
         for peer in peers:
             if peer in self._lives:
                 return peer
@@ -198,22 +198,22 @@ class Index:
     # ---- asking
 
     def has_any(self, kinds: Iterable[str]) -> bool:
-        """True if there are records of any of these kinds."""
+        """True if the history has records of any of these kinds."""
         return any(map(self.by_kind.get, kinds))
 
     @property
     def nodes(self) -> list[str]:
-        """The nodes with records of their own."""
+        """The nodes that wrote records."""
         return list(self._lives)
 
     @cached_property
     def streams(self) -> Streams:
-        """Every delivery with the send it comes from."""
+        """Every delivery with the send that it comes from."""
         return Streams(self)
 
     @cached_property
     def openings(self) -> dict[SessionLog, list[Opening]]:
-        """The frames by which links open each session, in order."""
+        """By session, the frames by which links opened it, in order."""
         return find_openings(self)
 
     @cached_property
@@ -222,20 +222,20 @@ class Index:
         return Models(self)
 
     def peer_of(self, link: LinkLog) -> str | None:
-        """The node at the other end of a link, if it is known."""
+        """Return the node at the other end of a link; None if it is unknown."""
         if link.far is not None:
             return link.far.key.node
         log = self.session_of(link)
         return (log.peer_node if log else None) or self.resolve(addresses(link.peer))
 
     def name(self, log: SessionLog) -> str:
-        """The session in words."""
+        """Name a session in texts, such as ``a (incarnation 2) session 3``."""
         node, incarnation = log.key.process
         which = f" (incarnation {incarnation})" if self._restarted[node] > 1 else ""
         return f"{node}{which} session {log.key.session}"
 
     def conversations(self, log: SessionLog) -> list[Conversation]:
-        """A session's conversations, in order."""
+        """Return a session's conversations, in order."""
         found = self._conversations.get(log)
         if found is None:
             found = self._conversations[log] = conversations(log)
@@ -243,15 +243,15 @@ class Index:
 
     @staticmethod
     def process_of(link: LinkLog) -> Process:
-        """The process that a link belongs to."""
+        """Return the process that a link belongs to."""
         return Process(link.key.node, link.key.incarnation)
 
     def session_of(self, link: LinkLog) -> SessionLog | None:
-        """The session that a link carried last."""
+        """Return the session that a link carried last."""
         return None if link.session is None else self.sessions.get(_carried(link, link.session))
 
     def link_of(self, record: Record) -> LinkLog | None:
-        """The link that a record names; of the node's last life with such a link."""
+        """Return the link that a record names, in the node's last incarnation that has such a link."""
         return self._links_by_name.get((record.node, record["link"]))
 
     @cached_property
@@ -259,12 +259,12 @@ class Index:
         return {(key.node, key.link): link for key, link in self.links.items()}
 
     def option(self, node: str, name: str, default: float, at: int | None = None) -> float:
-        """A numeric option of a node at a place of the history; at its end unless given."""
+        """Return a numeric option of a node at a position; None means at the end of the history."""
         value = self.setting(node, name, default, at)
         return float(value) if type(value) in {int, float} else default
 
     def setting(self, node: str, name: str, default: Any, at: int | None = None) -> Any:  # noqa: ANN401 - as JSON
-        """An option of a node: its value at the start, or a later change; see :meth:`option`."""
+        """Return an option of a node: its value at the start or its last change; see :meth:`option`."""
         for position, options in reversed(self._options.get(node, ())):
             if (at is None or position <= at) and name in options:
                 return options[name]
@@ -274,7 +274,7 @@ class Index:
 
     @cached_property
     def _options(self) -> dict[str, list[tuple[int, dict[str, Any]]]]:
-        """The options that nodes were given, and where; the name "" marks those of a process that starts."""
+        """By node, the options it was given and their positions; the name "" marks those of a starting process."""
         found: dict[str, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
         for position, record in self.by_kind.get("process", ()):
             if record.fields.get("options") is not None:
@@ -287,7 +287,7 @@ class Index:
         return found
 
     def frozen_s(self, node: str, since_s: float, until_s: float) -> float:
-        """How long a node stood still between two times."""
+        """Return for how many seconds a node was frozen between two times."""
         total_s, frozen_at_s = 0.0, None
         for position in self.frozen.get(node, ()):
             record = self.history[position]
@@ -300,7 +300,7 @@ class Index:
 
     @cached_property
     def tells_messages(self) -> set[str]:
-        """The nodes whose applications record what they send and get."""
+        """The nodes whose applications record their sends and deliveries."""
         return {record.node for kind in ("send", "deliver") for _, record in self.by_kind.get(kind, ())}
 
     @cached_property
@@ -311,17 +311,17 @@ class Index:
         }
 
     def is_held(self, link: LinkLog, tag: str) -> bool:
-        """True if an interceptor held or broke a link at a frame of that tag: what came of it is not known."""
+        """True if an interceptor blocked or broke the link at such a frame, so that its effect is unknown."""
         return bool(self._held) and (link.key.link, tag) in self._held
 
     def held_since_s(self, link: LinkLog) -> list[float]:
-        """When an interceptor began to hold a link, or broke it."""
+        """Times in seconds at which an interceptor began to block the link, or broke it."""
         return [
             record.time_s for _, record in self.by_kind.get("intercept", ()) if record["link"] == link.key.link
         ]
 
     def is_cut_off(self, process: Process, position: int) -> bool:
-        """True if the process died before it could record more than what stands at that place."""
+        """True if the process died before it could record anything after ``position``."""
         if process not in self.process_ends:
             return False
         if process in self.sharded:
@@ -342,20 +342,20 @@ class Index:
         return {frozenset((record["a"], record["b"])) for _, record in self.by_kind.get("mangle", ())}
 
     def is_mangled(self, link: LinkLog) -> bool:
-        """True if a proxy changed frames of the link."""
+        """True if a proxy changed frames on the link."""
         return bool(self._mangled) and frozenset((link.key.node, self.peer_of(link) or "")) in self._mangled
 
     @cached_property
     def end_s(self) -> float:
-        """The time of the last record."""
+        """Time of the last record, in seconds."""
         return max((record.time_s for record in self.history.records[-1:]), default=0.0)
 
     def process(self, node: str) -> Process:
-        """The last life of a node's process."""
+        """Return the last incarnation of a node's process."""
         return self._lives[node].process
 
     def alive(self, node: str) -> bool:
-        """True if the node's process ran at the end."""
+        """True if the node's process runs at the end."""
         return self._lives[node].process not in self.process_ends
 
     @property
@@ -364,20 +364,20 @@ class Index:
         return bool(self.ends) and all(node in self.ends for node in self._lives if self.alive(node))
 
     def ended(self, log: SessionLog) -> int | None:
-        """Where a session ended: by a reset, its own application, or the end of its process."""
+        """Position where a session ended: by a reset, mark_down, or the end of its process; None if it did not."""
         ends = (log.reset, log.marked_down, self.process_ends.get(log.key.process))
         return min((index for index in ends if index is not None), default=None)
 
     def is_open(self, log: SessionLog) -> bool:
-        """True if a session was still there at the end."""
+        """True if the session still exists at the end."""
         return self.ended(log) is None and log.state != SessionState.CLOSED
 
     def waits_for_dial(self, log: SessionLog) -> bool:
-        """True if only the peer may dial, and it has no session that would."""
+        """True if only the peer may dial, and it has no session left that would."""
         return log.policy is not None and log.policy.server and not self.open_partners(log)
 
     def open_partners(self, log: SessionLog) -> list[SessionLog]:
-        """The peer node's sessions with this node that were there at the end."""
+        """Return the peer node's sessions with this node that exist at the end."""
         return [
             other
             for other in self.sessions.values()
@@ -393,7 +393,7 @@ class Index:
 
     @cached_property
     def _server_said(self) -> dict[SessionLog, bool]:
-        """The lossy flag of the last reply that opened each session."""
+        """By session, the lossy flag of the last reply that opened it."""
         replies = [
             *self.by_tag.get("SERVER_IDENT", ()),
             *(
@@ -417,7 +417,7 @@ class Index:
 
 
 def _told_option(word: str) -> tuple[str, Any]:
-    """An option and its value, as a ``configure`` step names them."""
+    """Parse an option and its value from a ``configure`` step."""
     name, _, value = word.partition("=")
     try:
         return name, float(value)

@@ -1,7 +1,8 @@
-"""The invariants: named checks over a recorded history, by their numbers and by their names.
+"""The invariants: named checks over a recorded history, looked up by number or by name.
 
-INV-1 to INV-12 have numbers; a check without one has its name for an id. ``check(history)`` judges them all, or
-those that are asked for by either word; each of ``INVARIANTS`` can be called with a history by itself.
+INV-1 to INV-12 have numbers; the id of a check without a number is its name. ``check(history)`` runs all of them,
+``check(history, only=["INV-8", "no_plaintext"])`` some. Each value of ``INVARIANTS`` can also be called with a
+history.
 """
 
 from collections.abc import Iterable
@@ -183,10 +184,10 @@ _BY_WORD = {word: invariant for invariant in INVARIANTS.values() for word in (in
 
 
 def find(word: str) -> Invariant:
-    """The invariant of that id or name.
+    """Return the invariant with that id or name.
 
     Raises:
-        LocalError: there is none; the known ones are listed.
+        LocalError: there is no such invariant; the text lists the known ones.
     """
     try:
         return _BY_WORD[word]
@@ -195,11 +196,11 @@ def find(word: str) -> Invariant:
 
 
 def check(history: History, only: Iterable[str] | None = None) -> list[CheckResult]:
-    """The verdict on a history of every invariant, or of those asked for.
+    """Check a history against every invariant, or against those in ``only``.
 
     Args:
-        history: what happened.
-        only: ids or names.
+        history: the records to check.
+        only: ids or names of invariants; None means all.
 
     Raises:
         LocalError: there is no such invariant.

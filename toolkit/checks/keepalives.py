@@ -1,4 +1,4 @@
-"""Keepalives: a peer that is silent for too long is noticed (docs/protocol.md §7.3)."""
+"""Keepalives: a link whose peer is silent for too long is closed (docs/protocol.md §7.3)."""
 
 from toolkit.checks.index import Index
 from toolkit.checks.result import Findings
@@ -6,12 +6,12 @@ from toolkit.checks.wires import LinkLog
 
 _ASK, _ANSWER = "KEEPALIVE2", "KEEPALIVE2_ACK"
 _TICKS = 2
-"""From the answer that is missing to the question it is missed at, and to the next one."""
+"""Intervals from the missing answer to the KEEPALIVE2 that detects it, and to the next one."""
 _STAMP = ("seconds", "nanoseconds")
 
 
 def keepalive(index: Index, findings: Findings) -> None:
-    """keepalive: the link of a silent peer is closed within the timeout and a tick of its last answer."""
+    """keepalive: the link of a silent peer is closed within the timeout and two intervals of its last answer."""
     watched: dict[tuple[str, int], tuple[float, float]] = {}
     for _, record in index.by_kind.get("keepalive", ()):
         who = record.node, record["session"]
@@ -27,7 +27,7 @@ def keepalive(index: Index, findings: Findings) -> None:
 
 
 def _judge_link(index: Index, findings: Findings, link: LinkLog, patience_s: float) -> None:
-    """The time of the newest question that was answered is what the messenger counts from."""
+    """Judge one link. The messenger counts from the time of the newest KEEPALIVE2 that was answered."""
     records = index.history.records
     questions: dict[tuple[object, ...], float] = {}
     since_s: float | None = None

@@ -1,4 +1,4 @@
-"""How long messages, acks and keepalives are on the wire, by what is in them (docs/protocol.md §3.7, §4.5)."""
+"""Lengths on the wire of messages, acks and keepalives, by their content (docs/protocol.md §3.7, §4.5)."""
 
 from functools import lru_cache
 from typing import Any
@@ -18,13 +18,13 @@ _SEALED_EPILOGUE_BYTES = 32
 _V2_SMALL_BYTES = {"ACK": 8, "KEEPALIVE2": 8, "KEEPALIVE2_ACK": 8}
 _V1_SMALL_BYTES = {"ACK": 9, "KEEPALIVE": 1, "KEEPALIVE2": 9, "KEEPALIVE2_ACK": 9, "CLOSE": 1}
 _V1_MESSAGE_BYTES = (1 + 53 + 21, 1 + 53 + 13)
-"""Tag, header and footer, with a signature's place or without."""
+"""Tag, header and footer, with and without a signature."""
 JUDGED_TAGS = frozenset({*MESSAGE_TAGS, *_V1_SMALL_BYTES})
-"""Frames of a known length."""
+"""Frames whose length is known."""
 
 
 def framing_of(link: LinkLog) -> str:
-    """How frames are built on a link that has authenticated: "v1", or mode and revision of v2."""
+    """Return the framing of a link that has authenticated: "v1", or mode and revision of v2, as "secure1"."""
     assert link.auth is not None
     if any(record.fields["tag"] == "IDENTIFY" for _, record in link.talk[:4]):
         return "v1"
@@ -33,7 +33,7 @@ def framing_of(link: LinkLog) -> str:
 
 
 def wrong_length(framing: str, frame: dict[str, Any]) -> int | None:
-    """The length in bytes that a frame should have, if it has another; None for all that are not judged."""
+    """Return the length in bytes that a frame should have, if it has another; else None."""
     fields = frame["fields"]
     due = _lengths(framing, frame["tag"], fields.get("front"), fields.get("middle"), fields.get("data"))
     return due[0] if due and frame["length"] not in due else None
@@ -41,7 +41,7 @@ def wrong_length(framing: str, frame: dict[str, Any]) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _lengths(framing: str, tag: str, *sizes: object) -> tuple[int, ...]:
-    """The lengths that a frame may have; empty if that is not known."""
+    """Return the lengths that a frame may have; empty if they are unknown."""
     parts = [size for size in sizes if type(size) is int]
     if tag in MESSAGE_TAGS and len(parts) != len(sizes):
         return ()
@@ -55,7 +55,7 @@ def _lengths(framing: str, tag: str, *sizes: object) -> tuple[int, ...]:
 
 
 def _v2_bytes(framing: str, first: int, rest: list[int]) -> int:
-    """A frame of v2 with a first segment of that many bytes, and more behind it."""
+    """Length of a v2 frame with a first segment of ``first`` bytes and the segments ``rest``."""
     sealed = sum(map(_padded, rest))
     if framing == "secure0":
         return _PREAMBLE_BYTES + _padded(first) + sealed + _SEALED_EPILOGUE_BYTES

@@ -1,4 +1,4 @@
-"""The life of a link: one beginning, one end, nothing before the first and nothing behind the second."""
+"""The life of a link: opened once, closed once, no frames before or after."""
 
 import itertools
 from collections import defaultdict
@@ -11,20 +11,21 @@ from toolkit.checks.sessions import Process, SessionLog
 from toolkit.checks.wires import LinkLog
 
 _BY_THIS_SIDE = (FaultReason.MARKED_DOWN.value, FaultReason.SHUTDOWN.value, FaultReason.REPLACED.value)
-"""Why links close without a fault."""
+"""Reasons for which this side closes a link without a fault."""
 _LIVES = frozenset(
     {("accept",), ("accept", "close"), ("dial",), ("dial", "close"), ("dial", "open"), ("dial", "open", "close")}
 )
-"""The actions of a link, as they should be."""
+"""The sequences of actions that a link may have."""
 _FROM_HOME = FaultReason.KEEPALIVE_TIMEOUT.value
-"""For this reason the home shard closes a link that another shard carries; no shard records a fault."""
+"""Reason for which the home shard closes a link that another shard carries; then no shard records a fault."""
 
 
 def link_lifecycle(index: Index, findings: Findings) -> None:
-    """link_lifecycle: a link is dialled or accepted once, and closed once; before and behind that it is silent.
+    """link_lifecycle: a link is dialled or accepted once and closed once, and is silent before and after.
 
-    A link that breaks has a fault record before its close. A session has one link at a time: the one before is
-    closed when the next is dialled or opened. At rest as many links are open as the node counts.
+    A link that breaks has a fault record before its close. A session has one link at a time: its former link is
+    closed before the next one is dialled or takes over. At rest the node counts as many open links as its records
+    show.
     """
     if not index.by_kind.get("link"):
         return
@@ -59,7 +60,7 @@ def _judge_actions(findings: Findings, link: LinkLog) -> None:
 
 
 def _judge_silence(findings: Findings, link: LinkLog) -> None:
-    """Nothing comes before the stream is open, and nothing behind the close."""
+    """No frame comes before the stream is open, and no record after the close."""
     begins = link.opened
     if link.dialled:
         begins = next((at for at, record in link.actions if record.fields["action"] == "open"), begins)
@@ -80,7 +81,7 @@ def _judge_silence(findings: Findings, link: LinkLog) -> None:
 
 
 def _judge_end(findings: Findings, link: LinkLog, closed: int, *, sharded: bool) -> None:
-    """What breaks a link is recorded before the close that it causes."""
+    """The fault that breaks a link is recorded before the close that it causes."""
     if link.usage is None:
         findings.add(closed, f"{link.key.link} closes without telling what it has used")
     detail = next((record.fields.get("detail", "") for at, record in link.actions if at == closed), "")
@@ -91,7 +92,7 @@ def _judge_end(findings: Findings, link: LinkLog, closed: int, *, sharded: bool)
 
 
 def _judge_session(index: Index, findings: Findings, log: SessionLog) -> None:
-    """A session has one link at a time, and none when it is over."""
+    """A session has one link at a time, and none once it is closed."""
     links = sorted((link for link in log.links if link.opened is not None), key=_carries_from)
     for before, link in itertools.pairwise(links):
         begins = _carries_from(link)
@@ -106,13 +107,13 @@ def _judge_session(index: Index, findings: Findings, log: SessionLog) -> None:
 
 
 def _carries_from(link: LinkLog) -> int:
-    """Where a link becomes its session's: as it is dialled, or by the decision about the peer's dial."""
+    """Position at which a link becomes its session's: the dial, or the decision about the peer's dial."""
     assert link.opened is not None
     return link.opened if link.dialled or not link.decisions else link.decisions[-1][0]
 
 
 def _judge_counts(index: Index, findings: Findings) -> None:
-    """The links that a node at rest counts are those that it has opened and not closed."""
+    """A node at rest counts as many links as it has opened and not closed."""
     links: dict[Process, list[LinkLog]] = defaultdict(list)
     for link in index.links.values():
         links[index.process_of(link)].append(link)

@@ -1,8 +1,8 @@
-"""linearizable: every object of a cluster behaves as if operations on it were done one by one.
+"""linearizable: operations on each object of a cluster behave as if they ran one by one.
 
 The search is that of Wing and Gong with Lowe's just-in-time order: answers are taken in the order of time, and
-only when one comes, operations that are under way are put in an order that explains it. What is remembered of all
-orders is the object's state and which operations of those under way have been done.
+each time the operations under way are put in every order that explains the answer. Of these orders the search
+keeps only the object's state and the set of operations under way that have taken effect.
 """
 
 from collections import deque
@@ -13,22 +13,23 @@ from toolkit.checks.operations import OBSERVERS, ObjectLife, ObjectState, Operat
 from toolkit.checks.result import Findings
 
 MOST_TRIALS = 50_000
-"""So many orders are tried for an object, and ``TRIALS_OF_A_STEP`` more for each invocation and answer."""
+"""Number of steps that the search may try for an object, besides ``TRIALS_OF_A_STEP`` for each invocation and
+answer."""
 TRIALS_OF_A_STEP = 100
 _SHOWN_STATES = 3
 _SHOWN_CHARS = 60
 
 
 class TooManyOrders(Exception):
-    """There are more orders than are tried."""
+    """More orders are possible than the search tries."""
 
 
 class Search:
-    """An object's life so far, in all orders that explain it.
+    """The search over all orders of an object's operations that explain their answers.
 
     Args:
-        life: of the object.
-        until_s: steps that are later are left out.
+        life: the operations on the object.
+        until_s: time in seconds; later steps are ignored.
     """
 
     def __init__(self, life: ObjectLife, until_s: float = float("inf")) -> None:
@@ -37,21 +38,21 @@ class Search:
         self._changers = {each for each in life.under_way if not each.changes_nothing}
         """Operations under way that change the object."""
         self._observers = {each for each in life.under_way if each.changes_nothing}
-        """Those that do not."""
+        """Operations under way that change nothing."""
         self._points = life.points()
 
     @property
     def points(self) -> list[Point]:
-        """Where the object may be; none before the first step if it was not known any more."""
+        """The possible points of the object; empty if its state was unknown from the start."""
         return self._sorted()
 
     @property
     def concurrent(self) -> int:
-        """So many operations are under way."""
+        """Number of operations under way."""
         return len(self._changers) + len(self._observers)
 
     def unexplained(self) -> Iterator[tuple[Operation, list[ObjectState]]]:
-        """The first operation whose answer no order explains, with the states that it could have met.
+        """Yield the first operation whose answer no order explains, with the states it could have met.
 
         Raises:
             TooManyOrders: so many operations are concurrent that not all orders can be tried.
@@ -73,11 +74,11 @@ class Search:
             self._points = {point for point in rest if essential.take(point)}
 
     def _explain(self, operation: Operation) -> list[ObjectState]:
-        """Go on to the points at which an operation has been done; returns the states on the way."""
+        """Advance to the points at which the operation has taken effect; returns the states on the way."""
         seen = _Essential()
         open_ = deque(point for point in self._sorted() if seen.take(point))
         found: list[Point] = []
-        while open_:  # what has little done comes first, since it makes other points needless
+        while open_:  # points with few operations done come first, since they make others redundant
             point = open_.popleft()
             if operation in point.done:
                 found.append(point)
@@ -98,7 +99,7 @@ class Search:
         return sorted(self._points, key=lambda point: len(point.done))
 
     def _observed(self, point: Point) -> Point:
-        """The point with all done that change nothing and fit: doing them now excludes nothing later."""
+        """Mark every fitting observer as done: doing it now excludes nothing later."""
         fitting = [
             each for each in self._observers if each not in point.done and each.applied(point.state) is not None
         ]
@@ -106,16 +107,17 @@ class Search:
 
 
 class _Essential:
-    """Points without those of which another one leaves more open.
+    """A set of points that drops redundant ones.
 
-    That is one of the same state at which less of what is never answered has been done.
+    A point is redundant if another one has the same state and fewer of the operations that are never answered have
+    taken effect at it.
     """
 
     def __init__(self) -> None:
         self._silent: dict[tuple[ObjectState, frozenset[Operation]], list[frozenset[Operation]]] = {}
 
     def take(self, point: Point) -> bool:
-        """Take a point, unless it is needless."""
+        """Add a point; returns False if it is redundant."""
         silent = frozenset(each for each in point.done if each.answer is None)
         kept = self._silent.setdefault((point.state, point.done - silent), [])
         if any(less <= silent for less in kept):
@@ -125,15 +127,16 @@ class _Essential:
 
     @property
     def states(self) -> list[ObjectState]:
-        """Those of all points."""
+        """The states of all points."""
         return list(dict.fromkeys(state for state, _ in self._silent))
 
 
 def linearizable(index: Index, findings: Findings) -> None:
-    """linearizable: an order of the operations on each object, between call and answer, explains all answers.
+    """linearizable: some order of the operations on each object explains all answers.
 
-    So what was acknowledged is there, nothing older is read, an append is done once, and of two exclusive creates
-    one is refused. An operation whose answer was lost may have been done or not.
+    Each operation takes effect between its invocation and its answer. So an acknowledged write is never lost, no
+    read returns an older state, an append is done once, and of two exclusive creates one is refused. An operation
+    whose answer was lost may have taken effect or not.
     """
     judged = False
     lives = lives_of_objects(index)
@@ -153,7 +156,7 @@ def linearizable(index: Index, findings: Findings) -> None:
 
 
 def _answer(operation: Operation) -> str:
-    """What an operation was answered, and when."""
+    """Describe an operation's answer and its time."""
     answer = operation.answer
     assert answer is not None
     told = f"refused with {operation.refused_as}" if operation.refused_as else "acknowledged"
@@ -163,7 +166,7 @@ def _answer(operation: Operation) -> str:
 
 
 def _expected(operation: Operation, met: list[ObjectState]) -> str:
-    """How the object can have been."""
+    """Describe the states that the object can have had."""
     if operation.verb in OBSERVERS and not operation.refused_as:
         possible = {_short(operation.seen(state)) if state.exists else "no object" for state in met}
     else:

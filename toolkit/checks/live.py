@@ -1,14 +1,14 @@
 """The invariants over a history that still grows: each violation is reported once, while the cluster runs.
 
-Of an unfinished history only safety can be judged: that something bad has happened, not that something good has
-not happened yet. Its end is incomplete: the records of several processes do not arrive at the same time, and the
-record that justifies an observation may be written a moment later. So ``end`` records do not count, records are
-put in order of time, and a violation is reported once it has stood for a while and all nodes have written later
-records: on a busy machine the records of one node may come seconds after those of another. The wait for a silent
-node is bounded.
+An unfinished history can be judged for safety only (nothing bad happened), not for liveness (something good
+happens in the end). Its end is incomplete: records of several processes do not arrive at the same time, and the
+record that justifies an observation may be written a moment later. So ``end`` records are ignored, records are
+sorted by time, and a violation is reported once it has stood for a while and all nodes have written later records:
+on a busy machine the records of one node may arrive seconds after those of another. The wait for a silent node is
+bounded.
 
 Judging takes time in proportion to the history, so each judgement is followed by a pause that is several times as
-long: the share of the time that it takes is bounded, whatever the length of the run.
+long. That bounds the share of time that judging takes, whatever the length of the run.
 """
 
 import threading
@@ -25,7 +25,7 @@ from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Invariant, Violation
 
 _OF_WHOLE_RUNS = frozenset({"INV-6", "liveness_after_heal", "quiescence"})
-"""These ask what is there in the end."""
+"""Invariants about the end of a run."""
 SETTLE_S = 2.0
 SILENCE_S = 10.0
 _SHARE = 0.2
@@ -34,7 +34,7 @@ _JOIN_S = 60.0
 
 
 def _live_invariants() -> tuple[Invariant, ...]:
-    """Those that say something of an unfinished history, without those that repeat what others say."""
+    """Return the invariants that can judge an unfinished history, without those that only repeat others."""
     judges: set[object] = set()
     found = []
     for invariant in INVARIANTS.values():
@@ -45,21 +45,21 @@ def _live_invariants() -> tuple[Invariant, ...]:
 
 
 LIVE = _live_invariants()
-"""The invariants that are judged live."""
+"""The invariants that are judged while a cluster runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A violation that was seen in a running cluster."""
+    """A violation that was found in a running cluster."""
 
     id: str
-    """Of the invariant."""
+    """Id of the invariant."""
     title: str
     text: str
     record: Record
-    """What shows it."""
+    """The record that shows the violation."""
     step: str
-    """What was done to the cluster last before that, with its time; empty if nothing was."""
+    """The last step of the scenario before it, with its time; empty if there was none."""
 
     def __str__(self) -> str:
         after = f", after {self.step}" if self.step else ""
@@ -70,12 +70,12 @@ class LiveChecker:
     """Judges a growing history.
 
     Args:
-        history: grows at its end, in other threads.
-        found: called with each violation, once, in the thread that judges.
-        now: seconds since the history began; the time of its newest record unless given.
-        settle_s: how long a violation must stand before it is reported.
-        silence_s: how much longer to wait for a running node without later records.
-        share: of the time, at most, that is spent judging while it runs.
+        history: the history; other threads append to it.
+        found: called once with each violation, in the judging thread.
+        now: returns the seconds since the history began; the time of its newest record unless given.
+        settle_s: time in seconds that a violation must stand before it is reported.
+        silence_s: longest further wait in seconds for later records of a running node.
+        share: upper bound of the share of time that judging takes.
     """
 
     def __init__(
@@ -100,16 +100,16 @@ class LiveChecker:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._settled = 0
-        """A history of so many records has been judged for good: more about it is not to be found."""
+        """Number of records of a history that was judged finally; nothing more can be found in these."""
         self.sightings: list[Sighting] = []
-        """Everything found so far."""
+        """All violations found so far."""
         self.judged = 0
-        """Number of records in the last judgement."""
+        """Number of records that were judged last."""
 
     # ---- once
 
     def look(self, *, final: bool = False) -> list[Sighting]:
-        """Judge what there is now; returns what is new. With ``final`` nothing more is to come that excuses it."""
+        """Judge the records so far; returns the new violations. ``final`` means that no more records come."""
         with self._judging:
             if len(self._history) == self._settled:
                 return []
@@ -133,10 +133,10 @@ class LiveChecker:
         return new
 
     def _ripe_s(self, records: Sequence[Record]) -> float:
-        """Up to when violations have stood long enough; while a node is frozen it writes nothing."""
+        """Time up to which violations have stood long enough; none have while a node is frozen."""
         thawed_s = frozen_until_s(records)
         newest_s = records[-1].time_s
-        if not self._history.is_whole:  # nothing is to come that excuses what its end shows
+        if not self._history.is_whole:  # no records will come that excuse violations at its end
             return newest_s - self._settle_s
         now_s = max(newest_s, self._now() if self._now is not None else 0.0)
         if now_s - self._settle_s < thawed_s:
@@ -151,16 +151,16 @@ class LiveChecker:
     # ---- all the time
 
     def start(self) -> None:
-        """Judge again and again in a thread, until :meth:`stop`."""
+        """Judge repeatedly in a thread, until :meth:`stop`."""
         self._ended.clear()
         self._thread = threading.Thread(target=self._run, name="live checks", daemon=True)
         self._thread.start()
 
     def stop(self) -> list[Sighting]:
-        """End that, and judge for the last time; returns everything found.
+        """Stop the thread and judge for the last time; returns all violations found.
 
         Raises:
-            RuntimeError: a check itself has failed.
+            RuntimeError: a check itself failed.
         """
         self._ended.set()
         if self._thread is not None:
@@ -177,14 +177,14 @@ class LiveChecker:
             began_s = time.monotonic()
             try:
                 self.look()
-            except BaseException as error:  # noqa: BLE001 - stop() raises it, whatever it is
+            except BaseException as error:  # noqa: BLE001 - stop() raises it again
                 self._error = error
                 return
             pause_s = max(_LEAST_PAUSE_S, (time.monotonic() - began_s) * (1 / self._share - 1))
 
 
 def frozen_until_s(records: Iterable[Record]) -> float:
-    """When the last frozen node went on, or ended; infinity if one is frozen."""
+    """Time at which the last frozen node was thawed or ended; infinity if one is frozen now."""
     frozen: set[str] = set()
     until_s = float("-inf")
     for record in records:
@@ -199,7 +199,7 @@ def frozen_until_s(records: Iterable[Record]) -> float:
 
 
 def _told_until_s(records: Iterable[Record]) -> float:
-    """The time up to which every running node has written records; infinity if none runs."""
+    """Time up to which every running node has written records; infinity if none runs."""
     newest: dict[str, float] = {}
     for record in records:
         if record.kind == "process" and record["action"] in {"kill", "stop"}:
@@ -210,7 +210,7 @@ def _told_until_s(records: Iterable[Record]) -> float:
 
 
 def _violations(records: Sequence[Record]) -> list[Sighting]:
-    """What an unfinished history shows, each thing once."""
+    """Return the violations that an unfinished history shows, without duplicates."""
     history = History(record for record in records if record.kind != "end")
     index = Index(history)
     steps = [(place, record) for place, record in index.by_kind.get("step", ()) if record.node == SCENARIO]
@@ -231,13 +231,14 @@ def check_so_far(
     now_s: float | None = None,
     only: Iterable[str] | None = None,
 ) -> list[CheckResult]:
-    """The verdicts of the invariants on a history that may go on; places are those in order of time.
+    """Check a history that may still grow. Positions in the results are those in order of time.
 
     Args:
-        history: may grow meanwhile.
-        ends: the closing counters of nodes, as ``end`` records have them, if the cluster is at rest; without them,
-            or if the history is not whole, what is due at rest is not judged.
-        now_s: when it came to rest, in seconds since the history began; the newest record's time unless given.
+        history: the history; it may grow meanwhile.
+        ends: the fields of each node's ``end`` record, if the cluster is at rest; without them, or if the history
+            is not whole, nothing is judged that must only hold at rest.
+        now_s: time in seconds since the history began at which the cluster came to rest; the newest record's time
+            unless given.
         only: ids or names of the invariants; all unless given.
 
     Raises:
@@ -253,7 +254,7 @@ def check_so_far(
     results = [judged_so_far(invariant, index, whole=whole) for invariant in asked]
     if history.is_whole:
         return results
-    # What would excuse something in its last moments may have come when nothing was taken any more.
+    # A record that would excuse a violation of the last moments may have come after recording stopped.
     ripe_s = max((record.time_s for record in records), default=0.0) - SETTLE_S
     return [_without(result, lambda violation: records[violation.record].time_s > ripe_s) for result in results]
 
@@ -264,12 +265,12 @@ def check_standing(
     settle_s: float = SETTLE_S,
     wait: Callable[[float], None] = time.sleep,
 ) -> list[CheckResult]:
-    """The verdicts on a cluster that is up: what is wrong now must be wrong a while later, too.
+    """Check a running cluster; only violations that still stand ``settle_s`` later are returned.
 
     Args:
-        history: goes on growing meanwhile.
+        history: the history; it grows meanwhile.
         only: as for :func:`check_so_far`.
-        settle_s: so long, in which all nodes could go on writing.
+        settle_s: time in seconds in which all nodes can write further records.
         wait: lets that time pass; not called if there is no violation.
 
     Raises:
@@ -294,7 +295,7 @@ def _without(result: CheckResult, is_excused: Callable[[Violation], bool]) -> Ch
 
 
 def judged_so_far(invariant: Invariant, index: Index, *, whole: bool = False) -> CheckResult:
-    """The verdict of an invariant; one about the end of runs is judged only if the history is ``whole``."""
+    """Check one invariant; one about the end of a run is judged only if the history is ``whole``."""
     if not whole and invariant.id in _OF_WHOLE_RUNS:
         note = "the cluster is not at rest, so this was not judged"
         name, group = invariant.name, invariant.group

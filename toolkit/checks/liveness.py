@@ -1,4 +1,4 @@
-"""INV-6: on a whole network, what is queued leaves and what is sent is acknowledged."""
+"""INV-6: without faults on the network, queued messages leave and sent ones are acknowledged."""
 
 from messenger.errors import FaultReason
 from messenger.loopback import LOOPBACK_ID
@@ -20,13 +20,13 @@ _REFUSALS = frozenset(
         FaultReason.AUTH_DENIED,
     )
 )
-"""Faults that say the peer does not want this session, however good the network is."""
+"""Faults that show that the peer refuses the session, however good the network is."""
 
 
 def liveness(index: Index, findings: Findings) -> None:
-    """INV-6: at rest no session has queued or unacknowledged messages towards a running peer that accepts it.
+    """INV-6: at rest no session has queued or unacknowledged messages to a running peer that accepts it.
 
-    A session with data is READY; one without may be in STANDBY as well.
+    A session with data is READY; one without data may also be in STANDBY.
     """
     if not index.at_rest:
         findings.skip("the run did not come to rest, so liveness was not judged")
@@ -60,7 +60,7 @@ def _judge_node(index: Index, findings: Findings, node: str, position: int, held
 
 
 def _excuse(index: Index, log: SessionLog) -> str:
-    """Why a session cannot be expected to be READY; empty if it can."""
+    """Why a session need not be READY at rest; empty if it must be."""
     peer = log.peer_node
     faults = log.of("fault")
     reason = faults[-1][1]["reason"] if faults else ""

@@ -1,9 +1,9 @@
-"""Verdicts on a run of any length: what is settled is judged once, and leaves memory.
+"""Verdicts on a run of any length: settled records are judged once, and then leave memory.
 
-The history is judged whole each time that so many records have come; violations are kept, and then the records of
-settled messages are folded (:mod:`toolkit.checks.folding`). What is left is a history that the invariants judge as
-before, so one of a message that never arrives is found whenever it comes to rest. The time between two judgements
-grows with what is left, so that the time for a record is the same however long it lasts.
+The whole history is judged each time that enough records have come. Violations are kept, and the records of
+settled messages are folded (:mod:`toolkit.checks.folding`). The invariants judge the remaining history as before,
+so a message that never arrives is still found when the run comes to rest. The time between two judgements grows
+with the number of remaining records, so that the cost per record stays the same however long the run is.
 """
 
 import threading
@@ -22,24 +22,24 @@ from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Violation
 
 SETTLED_S = 60.0
-"""Records that are older are settled, if nothing waits for them."""
+"""Age in seconds from which records are settled, if no other record depends on them."""
 _LOOK_S = 1.0
 _JOIN_S = 60.0
 _WEAKER = {
     "INV-8": "messages kept for replay are counted only between folded frames",
     "acknowledged": "acknowledgements are compared only between folded frames",
 }
-"""What an invariant cannot say of a history that was folded."""
+"""By invariant, what it cannot judge in a folded history."""
 
 
 class LongRun:
-    """Judges a history that goes on, and keeps it short.
+    """Judges a growing history and keeps it short.
 
     Args:
-        history: grows at its end, in other threads.
-        fold: replaces records of the history by others, or by none; by the ids of the records.
-        every: fold when so many records have come since the last time, or more if more than that are left.
-        settled_s: age from which records may be folded.
+        history: the history; other threads append to it.
+        fold: replaces records of the history, given by their ids, by other records or by none (None).
+        every: number of new records after which to judge and fold; more if more than that remained the last time.
+        settled_s: age in seconds from which records may be folded.
     """
 
     def __init__(
@@ -54,25 +54,25 @@ class LongRun:
         self._every = every
         self._settled_s = settled_s
         self._left = 0
-        """Records after the last fold."""
+        """Number of records after the last fold."""
         self._found: dict[str, dict[str, float]] = defaultdict(dict)
         """Time of each violation so far, by invariant and text."""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self.judged_until_s: float | None = None
-        """All records up to then have been judged, and what was settled was folded; None before the first time."""
+        """Time up to which all records are judged and the settled ones folded; None before the first time."""
         self.results: list[CheckResult] = []
-        """The verdicts of the last time."""
+        """The results of the last judgement."""
         self.error = ""
-        """Why nothing is judged any more; empty while it is."""
+        """The error that ended the judging; empty while it works."""
 
     def look(self) -> bool:
-        """Judge and fold if it is time to; False if not."""
+        """Judge and fold if enough records have come; returns False if not."""
         if len(self._history) - self._left < max(self._every, self._left):
             return False
         records = [record for record in in_order(self._history.records[:]) if record.kind != "end"]
         until_s = max(0.0, records[-1].time_s - self._settled_s)
-        if frozen_until_s(records) > until_s:  # it writes nothing that excuses others
+        if frozen_until_s(records) > until_s:  # a frozen node writes no records that excuse others
             self._left = len(records)
             return False
         index = Index(History(records))
@@ -93,11 +93,12 @@ class LongRun:
         return True
 
     def completed(self, results: Iterable[CheckResult], times_s: Sequence[float]) -> list[CheckResult]:
-        """Verdicts on what is in memory, with what was found before.
+        """Add the violations found before to results on the records in memory.
 
         Args:
-            results: of it.
-            times_s: of its records, in order; a violation whose record has left stands at the next one.
+            results: the results.
+            times_s: times of the records in memory, in order; a violation whose record was folded moves to the
+                next one.
         """
         if self.judged_until_s is None:
             return list(results)
@@ -119,12 +120,12 @@ class LongRun:
     # ---- all the time
 
     def start(self) -> None:
-        """Judge and fold in a thread whenever it is time to, until :meth:`stop`."""
+        """Judge and fold in a thread whenever enough records have come, until :meth:`stop`."""
         self._thread = threading.Thread(target=self._run, name="long run", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End that."""
+        """Stop the thread."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(_JOIN_S)
@@ -141,13 +142,13 @@ class LongRun:
 def _standing(
     results: Iterable[CheckResult], records: Sequence[Record], leaving: set[int], earlier: Sequence[Record]
 ) -> list[CheckResult]:
-    """Without violations that only the newest records show: the next record may excuse them.
+    """Remove violations that only the newest records show: the next record may excuse them.
 
     Args:
-        results: on all records.
-        records: which they are.
-        leaving: ids of the records that will not be there the next time.
-        earlier: those that are older.
+        results: the results on all records.
+        records: these records.
+        leaving: ids of the records that are about to be folded.
+        earlier: the records that are old enough.
     """
     before = Index(History(earlier))
     found = []
@@ -161,6 +162,6 @@ def _standing(
 
 
 def _until(result: CheckResult, records: Sequence[Record], until_s: float) -> CheckResult:
-    """Without what may be excused yet."""
+    """Remove violations after ``until_s``, which later records may excuse."""
     violations = [one for one in result.violations if records[one.record].time_s <= until_s]
     return replace(result, ok=not violations, violations=violations)

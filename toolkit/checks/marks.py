@@ -1,7 +1,7 @@
-"""Rare states: what a run must come to for its seeds to be worth anything, read off the history.
+"""Marks: rare states that a run must reach for its seeds to be worth anything, found in its history.
 
-A mark is a place in the protocol that only unusual timing reaches. A campaign counts them over all its seeds and
-says which were never reached: those are not tested, whatever the number of seeds.
+A mark is a place in the protocol that only unusual timing reaches. A campaign counts the marks over all its seeds
+and lists those never reached: the code there was not tested, however many seeds there were.
 """
 
 from collections import Counter
@@ -95,7 +95,7 @@ MARKS: Mapping[str, str] = {
         )
     },
 }
-"""Every mark with what it means."""
+"""Every mark with its meaning."""
 
 _WHY = {
     "connection race: this side's address is the lower one": "race kept",
@@ -140,7 +140,7 @@ _PAUSE = "dialling again in "
 
 
 class _Watched:
-    """What is remembered of one session."""
+    """State of one session while its records are read."""
 
     __slots__ = (
         "acked",
@@ -161,27 +161,27 @@ class _Watched:
         """The last pause before dialling."""
         self.acked = 0
         self.ready = False
-        """It has been open since it began."""
+        """True if it has been open since it began."""
         self.refused = False
-        """Its last ticket was not taken."""
+        """True if its last ticket was refused."""
         self.written = 0
-        """Highest seq put on the wire."""
+        """Highest seq written."""
         self.seen = 0
         """Highest seq received."""
         self.shard = 0
         self.replaying = False
-        """Messages were sent again on the present link."""
+        """True if messages were replayed on the current link."""
         self.replayed = False
 
 
 class _Reader:
-    """Reads one history."""
+    """Counts the marks in one history."""
 
     def __init__(self) -> None:
         self.found: Counter[str] = Counter()
         self._sessions: dict[tuple[str, int], _Watched] = {}
         self._secure: set[str] = set()
-        """Links that are encrypted."""
+        """Links in secure mode."""
         self._full: set[tuple[str, str]] = set()
         """Throttles at their limits."""
         self._kinds: Mapping[str, Callable[[Record, dict[str, Any]], None]] = {
@@ -400,7 +400,7 @@ class _Reader:
 
 
 def marks_of(history: History) -> Counter[str]:
-    """How often a history came to each mark."""
+    """Count how often a history reached each mark."""
     reader = _Reader()
     reader.read(history)
     return reader.found

@@ -1,4 +1,4 @@
-"""What peers can make a messenger spend: memory, and before they have authenticated, time.
+"""Bounds on what peers can cost a messenger: memory, and time before they authenticate.
 
 See docs/protocol.md §4.7.
 """
@@ -11,11 +11,11 @@ from toolkit.checks.wires import LinkLog
 _PHASES = ("handshake", "data")
 _READY_TIMEOUT_S = Config().ms_connection_ready_timeout
 _LATE_S = 5.0
-"""Timers of live nodes are that late where a machine has much else to do."""
+"""Timers of live nodes may be that late on a busy machine."""
 
 
 def bounded_memory(index: Index, findings: Findings) -> None:
-    """bounded_memory: links hold incomplete frames up to their limits, the application messages up to its own."""
+    """bounded_memory: each link holds incomplete data only up to its limits, in the handshake and after it."""
     for position, record in index.by_kind.get("usage", ()):
         for phase in _PHASES:
             held, limit = record[f"{phase}_bytes"], record[f"{phase}_limit_bytes"]
@@ -25,7 +25,7 @@ def bounded_memory(index: Index, findings: Findings) -> None:
 
 
 def bounded_strangers(index: Index, findings: Findings) -> None:
-    """An acceptor closes a connection that does not authenticate in time."""
+    """An acceptor closes a connection that does not authenticate within ms_connection_ready_timeout."""
     for link in index.links.values():
         if link.opened is not None and not link.dialled and link.auth is None and link.session is None:
             _judge_stranger(index, findings, link)

@@ -1,8 +1,7 @@
-"""One history of what several processes have written.
+"""Merges the records of several processes into one history.
 
-Processes of one machine, in containers too, have one monotonic clock: their records need nothing but to be put in
-order, since they come in through as many pipes. Clocks of several machines differ; the messages that nodes
-exchanged show by how much.
+Processes of one machine share one monotonic clock, also in containers: their records come through several pipes
+and only need sorting. Clocks of several machines differ; the messages between the nodes show by how much.
 """
 
 from collections import defaultdict, deque
@@ -12,13 +11,13 @@ from toolkit.checks.history import History
 from toolkit.checks.records import Record
 
 _BY_RUNNER = frozenset({"process", "clock", "end"})
-"""Kinds that bear the name of a node, but were written by its runner."""
+"""Kinds that have the name of a node but are written by its runner."""
 
 
 def in_order(records: Iterable[Record]) -> list[Record]:
-    """Records by time; those that a node wrote itself stay in the order in which it wrote them.
+    """Sort records by time; records that a node wrote itself stay in the order in which it wrote them.
 
-    Cheap where they are in order, but for a few.
+    Cheap if nearly all records are in order already.
     """
     latest_s: dict[str, float] = defaultdict(lambda: float("-inf"))
     keyed = []
@@ -32,12 +31,12 @@ def in_order(records: Iterable[Record]) -> list[Record]:
 
 
 def merged(histories: Mapping[str, History], ahead_s: Mapping[str, float] | None = None) -> History:
-    """The history of nodes that have written one each.
+    """Merge one history per node into one.
 
     Args:
-        histories: by the names of the nodes; each may hold records that the runner wrote about its node.
-        ahead_s: how far each node's clock is ahead of the common one; by their messages (:func:`clocks_ahead_s`)
-            unless given.
+        histories: the histories by node; each may contain records that the runner wrote about its node.
+        ahead_s: by node, by how many seconds its clock is ahead of the common one; estimated from the messages
+            (:func:`clocks_ahead_s`) unless given.
     """
     ahead_s = clocks_ahead_s(histories) if ahead_s is None else ahead_s
     return History(
@@ -50,10 +49,11 @@ def merged(histories: Mapping[str, History], ahead_s: Mapping[str, float] | None
 
 
 def clocks_ahead_s(histories: Mapping[str, History]) -> dict[str, float]:
-    """How far each node's clock is ahead of the first one's, by messages that were sent and delivered.
+    """Estimate by how many seconds each node's clock is ahead of the first node's.
 
-    No message arrives before it is sent. Where messages went both ways the quickest of each took about as long,
-    which is as good as half a round trip; where they went one way, a clock is moved only as far as it must be.
+    No message arrives before it is sent. Where messages went both ways, the fastest one of each direction is
+    assumed to have taken equally long; the error is at most half a round trip. Where they went one way only, a
+    clock is moved no further than necessary.
     """
     delays = _least_delays_s(histories)
     ahead_s: dict[str, float] = {}
@@ -72,7 +72,7 @@ def clocks_ahead_s(histories: Mapping[str, History]) -> dict[str, float]:
 
 
 def _least_delays_s(histories: Mapping[str, History]) -> dict[tuple[str, str], float]:
-    """By sender and receiver, the shortest time from a send to its delivery, by their own clocks."""
+    """By sender and receiver, the shortest time in seconds from send to delivery, by their own clocks."""
     sent: dict[tuple[str, str, int, str], float] = {}
     for record in (record for history in histories.values() for record in history if record.kind == "send"):
         sent.setdefault((record.node, record["peer"], record["tid"], record["digest"]), record.time_s)
@@ -86,7 +86,7 @@ def _least_delays_s(histories: Mapping[str, History]) -> dict[tuple[str, str], f
 
 
 def _difference_s(delays: Mapping[tuple[str, str], float], a: str, b: str) -> float | None:
-    """How far b's clock is ahead of a's; None if no messages between them show it."""
+    """Seconds by which b's clock is ahead of a's; None if no messages between them show it."""
     there, back = delays.get((a, b)), delays.get((b, a))
     if there is not None and back is not None:
         return (there - back) / 2

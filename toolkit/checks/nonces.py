@@ -1,4 +1,4 @@
-"""Keys and nonces of secure links: no pair of them is ever used twice (docs/protocol.md §4.6)."""
+"""Keys and nonces of secure links: no pair of key and nonce is used twice (docs/protocol.md §4.6)."""
 
 from collections import defaultdict
 
@@ -15,9 +15,9 @@ _SECURE = 2
 def nonce_unique(index: Index, findings: Findings) -> None:
     """nonce_unique: each link has its own key, each direction its own nonces, and each operation a new one.
 
-    A sealed frame takes as many nonces as it has operations, and nothing else takes any; of a frame that a link
-    began to receive some may be used. A msgr 2.1 frame that is longer than its head is sealed by two operations,
-    others by one; compressed, by up to three. The length of a compressed frame does not say how many.
+    A sealed frame takes as many nonces as it has operations, and nothing else takes any; a frame received in part
+    may have taken some. A msgr 2.1 frame longer than its head is sealed by two operations, other frames by one; a
+    compressed frame by up to three, since the length of a compressed frame does not show how many.
     """
     used_up = any(record["verb"] == "use_up_nonces" for _, record in index.by_kind.get("step", ()))
     ends: dict[tuple[str, bool], LinkLog] = {}
@@ -60,12 +60,12 @@ def _judge_usage(findings: Findings, link: LinkLog, auth: Entry, *, mangled: boo
 
 
 def _operations(record: Record, revision: int) -> int:
-    """How many operations seal a frame that is not compressed."""
+    """Number of operations that seal a frame that is not compressed."""
     return frames_of(record) + (long_frames_of(record) if revision else 0)
 
 
 def _begun(link: LinkLog, revision: int) -> int:
-    """How many operations at most may have opened a frame that is not recorded: it came in part, or was bad."""
+    """Upper bound of the operations that opened a frame without a record: received in part, or bad."""
     if link.far is None:
         return _MOST_OPERATIONS
     following = link.far.tx[len(link.rx) : len(link.rx) + 1]

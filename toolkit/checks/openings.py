@@ -1,4 +1,4 @@
-"""The frames by which links open sessions, each with the state and the event that come of it.
+"""The frames by which links open sessions, each with the state and event that follow.
 
 A session opens, for the first time or again, by the answer to a request: SERVER_IDENT to CLIENT_IDENT,
 SESSION_RECONNECT_OK to SESSION_RECONNECT, on v1 the last CONNECT_REPLY to CONNECT (docs/protocol.md §3.4, §4.9).
@@ -32,7 +32,7 @@ GRANTS = frozenset(
         V1Verdict.STOP_EXISTING,
     )
 )
-"""Decisions by which an incoming link opens a session; on v1 a takeover is followed by another decision."""
+"""Decisions by which an incoming link opens a session. On v1 another decision follows a takeover."""
 _REQUESTS = {
     "SERVER_IDENT": "CLIENT_IDENT",
     "SESSION_RECONNECT_OK": "SESSION_RECONNECT",
@@ -44,49 +44,49 @@ _FINAL = frozenset({"READY", "SEQ"})
 
 @dataclass(slots=True, eq=False)
 class Opening:
-    """One end's view of a session that opens on a link."""
+    """A session that opens on a link, as one end records it."""
 
     link: LinkLog
     answer: Entry
     """The frame that grants the session."""
     request: Record | None
-    """The last frame that asked for it."""
+    """The last frame that requested it; None if it was not recorded."""
     at: int
-    """Place of the frame behind which this end holds the session to be open."""
+    """Position of the frame after which this end considers the session open."""
     ready: Entry | None = None
-    """The READY state that follows."""
+    """The READY state that follows; None if none does."""
 
     @property
     def kind(self) -> str:
-        """The event that the application gets."""
+        """The event that is raised."""
         return EventKind.CONNECT if self.link.dialled else EventKind.ACCEPT
 
     @property
     def is_v1(self) -> bool:
-        """True if it is one of msgr v1."""
+        """True if the link uses msgr v1."""
         return bool(self.answer[1].fields["tag"] == "CONNECT_REPLY")
 
     @property
     def resumes(self) -> bool:
-        """True if a session of v2 goes on with its cookies."""
+        """True if a v2 session is resumed with its cookies."""
         return bool(self.answer[1].fields["tag"] == "SESSION_RECONNECT_OK")
 
     @property
     def confirmed(self) -> int | None:
-        """Where it is known that both ends hold it to be open: acceptors of v1 wait for the connector's SEQ."""
+        """Position from which both ends consider the session open; a v1 acceptor waits for the connector's SEQ."""
         if self.link.dialled or not self.is_v1 or self.answer[1].fields["fields"].get("tag") == "READY":
             return self.at
         return next((at for at, frame in self.link.talk if at > self.at and _is(frame, "SEQ", "rx")), None)
 
     @property
     def granted(self) -> int | None:
-        """Place of an acceptor's decision; None if there is none, as with connectors."""
+        """Position of the acceptor's decision; None if there is none, as on a connector."""
         places = (at for at, record in self.link.decisions if at < self.answer[0] and record["verdict"] in GRANTS)
         return max(places, default=None)
 
 
 def find_openings(index: "Index") -> dict[SessionLog, list[Opening]]:
-    """The openings of each session, in order."""
+    """Return the openings of each session, in order."""
     found: dict[SessionLog, list[Opening]] = defaultdict(list)
     for tag, asked in _REQUESTS.items():
         for position, link, record in index.by_tag.get(tag, ()):
@@ -112,7 +112,10 @@ def _place(opening: Opening) -> int:
 
 
 def _open_at(link: LinkLog, answer: Entry) -> int | None:
-    """A connector of v1 that gets SEQ holds the session to be open once it has answered with its own."""
+    """Position from which this end considers the session open.
+
+    A v1 connector that receives SEQ considers it open once it has sent its own SEQ.
+    """
     position, record = answer
     if not link.dialled or record.fields["fields"].get("tag") != "SEQ":
         return position
@@ -124,7 +127,7 @@ def _is(frame: Record, tag: str, direction: str) -> bool:
 
 
 def _find_states(log: SessionLog, openings: list[Opening]) -> None:
-    """The READY state behind each opening frame: the first one, as long as the link is there."""
+    """Find the first READY state after each opening, while its link exists."""
     states = [entry for entry in log.of("state") if entry[1].fields["state"] == SessionState.READY]
     places = [position for position, _ in states]
     for opening, following in zip(openings, [*openings[1:], None], strict=True):

@@ -1,4 +1,4 @@
-"""Operations of clients on objects, and what an object makes of them (docs/clusters.md, workloads)."""
+"""Operations of clients on objects, and their effects on an object (docs/clusters.md, workloads)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,15 +9,15 @@ from toolkit.checks.index import Index
 from toolkit.checks.records import SETTLED, Record
 
 OBSERVERS = frozenset({"read", "omap_get"})
-"""They change nothing."""
+"""Operations that change nothing."""
 WRITERS = frozenset({"write", "append", "omap_set"})
-"""They make the object if there is none, and no state of it refuses them."""
+"""Operations that create a missing object and that no state of it refuses."""
 _EXISTS = "EEXIST"
 _IS_MISSING = "ENOENT"
 
 
 class ObjectState(NamedTuple):
-    """An object as its clients can see it."""
+    """An object as clients can see it."""
 
     exists: bool
     data: str
@@ -29,36 +29,37 @@ ABSENT = ObjectState(exists=False, data="", omap=frozenset())
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """An operation of a client on an object, and the answer."""
+    """An operation of a client on an object, with its answer."""
 
     invoked: Record
     position: int
-    """Of its answer in the history; of its invocation while there is none."""
+    """Position of its answer in the history; of its invocation while it has no answer."""
     answer: Record | None = None
-    """None if the client did not get one, or does not know what it means: it may be done, yet or never."""
+    """None if the client got no answer, or one that does not show its effect: it may take effect at any time or
+    never."""
     lost: Record | None = None
     """The record that no answer came."""
     refused_as: str = ""
-    """Name of the error with which the object's state refused it."""
+    """Name of the error with which the object's state refused it; empty if it was not refused."""
 
     @property
     def verb(self) -> str:
-        """What it does."""
+        """Its verb, such as ``append``."""
         return str(self.invoked["verb"])
 
     @property
     def value(self) -> Any:  # noqa: ANN401 - as JSON
-        """What it writes."""
+        """The value that it writes."""
         return self.invoked.fields.get("value", "")
 
     @property
     def changes_nothing(self) -> bool:
-        """True if its answer says so, or if it never does."""
+        """True if it is an observer or was refused."""
         return self.verb in OBSERVERS or bool(self.refused_as)
 
     @property
     def tells(self) -> bool:
-        """False if nothing follows from it: an observer without an answer, or refused for another reason."""
+        """False if it implies nothing: an observer without an answer, or one refused for another reason."""
         if self.answer is None:
             return self.verb not in OBSERVERS
         expected = _EXISTS if self.verb == "create" else _IS_MISSING
@@ -68,7 +69,7 @@ class Operation:
         return f"{self.verb} {self.invoked['number']} of {self.invoked.node}"
 
     def applied(self, state: ObjectState) -> ObjectState | None:
-        """The object after it; None if it cannot have had its answer, or any effect, in that state."""
+        """Return the object after the operation; None if it cannot have had its answer in ``state``."""
         if self.refused_as:
             return state if state.exists == (self.refused_as == _EXISTS) else None
         if self.verb in OBSERVERS:
@@ -86,27 +87,27 @@ class Operation:
         return ObjectState(exists=True, data=state.data, omap=frozenset((dict(state.omap) | self.value).items()))
 
     def seen(self, state: ObjectState) -> str | dict[str, str] | None:
-        """What an observer sees; None if there is no object."""
+        """Return what an observer reads in ``state``; None if there is no object."""
         if not state.exists:
             return None
         return state.data if self.verb == "read" else dict(state.omap)
 
 
 class Step(NamedTuple):
-    """A moment in the life of an object: an operation is invoked, or answered."""
+    """The invocation or the answer of an operation."""
 
     operation: Operation
     is_answer: bool
 
     @property
     def time_s(self) -> float:
-        """When that was."""
+        """Time of the invocation or the answer, in seconds."""
         answer = self.operation.answer
         return answer.time_s if self.is_answer and answer is not None else self.operation.invoked.time_s
 
 
 class Point(NamedTuple):
-    """Where an object may be: its state, and those operations under way that have been done already."""
+    """A possible state of the object, and the operations under way that have taken effect in it."""
 
     state: ObjectState
     done: frozenset[Operation]
@@ -114,23 +115,23 @@ class Point(NamedTuple):
 
 @dataclass(slots=True)
 class ObjectLife:
-    """What a history has of an object."""
+    """The operations on an object, as the history records them."""
 
     steps: list[Step]
-    """In the order of time; without answers that say that nothing was done, and without what they answer."""
+    """In order of time; without operations that had no effect and imply nothing."""
     settled: Record | None = None
     """The record that stands for all answers that were judged already; None if there is none."""
     under_way: tuple[Operation, ...] = ()
-    """Operations that were under way then; ``steps`` has their answers, if there are any."""
+    """Operations under way at that record; ``steps`` has their answers, if there are any."""
 
     def points(self) -> set[Point]:
-        """Where the object may be before the steps; empty if that is not known, so that they cannot be judged."""
+        """The possible points before the steps; empty if they are unknown, so that nothing can be judged."""
         if self.settled is None:
             return {Point(ABSENT, frozenset())}
         named = {(each.invoked.node, each.invoked["number"]): each for each in self.under_way}
         try:
             return {_parsed_point(point, named) for point in self.settled.fields.get("points", ())}
-        except (KeyError, TypeError, ValueError, AttributeError):  # of a file that somebody else wrote
+        except (KeyError, TypeError, ValueError, AttributeError):  # a history file may contain anything
             return set()
 
 
@@ -140,16 +141,16 @@ def _parsed_point(point: Mapping[str, Any], named: Mapping[tuple[str, str], Oper
 
 
 def point_json(point: Point) -> dict[str, Any]:
-    """A point, as the record of settled operations has it."""
+    """Return a point in the form of the record of settled operations."""
     state = point.state
     done = sorted([each.invoked.node, each.invoked["number"]] for each in point.done)
     return {"exists": state.exists, "data": state.data, "omap": dict(sorted(state.omap)), "done": done}
 
 
 def lives_of_objects(index: Index) -> dict[str, ObjectLife]:
-    """What happened to each object, by its name.
+    """Return the life of each object, by the object's name.
 
-    Of one moment invocations come first: those operations may have overlapped.
+    Of steps at the same time invocations come first, since those operations may have overlapped.
     """
     settled = {record["object"]: record for _, record in operation_records(index) if is_settled(record)}
     objects: dict[str, list[tuple[float, bool, int, Operation]]] = {name: [] for name in settled}
@@ -175,17 +176,17 @@ def lives_of_objects(index: Index) -> dict[str, ObjectLife]:
 
 
 def operation_records(index: Index) -> Iterable[tuple[int, Record]]:
-    """All records of operations, with their places."""
+    """Return all operation records with their positions."""
     return index.by_kind.get("operation", ())
 
 
 def is_settled(record: Record) -> bool:
-    """True if a record stands for operations on an object that were judged already."""
+    """True if the record stands for operations on an object that were judged already."""
     return bool(record["action"] == SETTLED)
 
 
 def operations_of(index: Index) -> Iterator[tuple[str, Operation]]:
-    """The operations with their objects, in the order in which they were written down."""
+    """Yield the operations with the names of their objects, in the order of their records."""
     open_: dict[tuple[str, str], Operation] = {}
     found: list[tuple[str, Operation]] = []
     for position, record in operation_records(index):

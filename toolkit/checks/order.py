@@ -1,4 +1,4 @@
-"""Order, content and gaps of what is delivered: the finer rules behind INV-1, INV-2 and INV-8."""
+"""Order, content and gaps of deliveries: the finer rules behind INV-1, INV-2 and INV-8."""
 
 from toolkit.checks.delivery import judge_losses, note_silence
 from toolkit.checks.index import Index
@@ -9,7 +9,7 @@ _HEAD = ("size", "type", "priority", "version")
 
 
 def order(index: Index, findings: Findings) -> None:
-    """order: messages of one priority arrive in the order they were sent in."""
+    """order: messages of one priority arrive in the order in which they were sent."""
     for problem in index.streams.of[What.ORDER]:
         findings.add(problem.record, problem.text)
     note_silence(index, findings)
@@ -35,7 +35,7 @@ def payload(index: Index, findings: Findings) -> None:
 
 
 def no_silent_gap(index: Index, findings: Findings) -> None:
-    """no_silent_gap: an event reports each loss before any message of the next session is delivered."""
+    """no_silent_gap: an event reports each loss before a message of the next session is delivered."""
     for problem in index.streams.of[What.SILENT]:
         findings.add(problem.record, problem.text)
     for lossy in (False, True):

@@ -1,4 +1,4 @@
-"""At rest nothing is in use that is not needed: no timers, sockets or buffers of links that are gone."""
+"""At rest no timers, sockets or buffers are in use beyond those of the open links."""
 
 from messenger.session.session import SessionState
 from toolkit.checks.index import Index
@@ -10,7 +10,7 @@ _GONE = ("registry", "links", "timers", "sockets", "dispatch_bytes", *_EMPTY)
 
 
 def quiescence(index: Index, findings: Findings) -> None:
-    """quiescence: at rest there is one link per open session, a timer for each, a socket for each, and no more."""
+    """quiescence: at rest each open session has one link, one timer and one socket, and nothing else is in use."""
     if not index.at_rest:
         findings.skip("the run did not come to rest, so what stayed in use was not judged")
         return

@@ -1,4 +1,4 @@
-"""Connection races: one link per pair remains, by the rule of addresses (docs/protocol.md §3.4, §4.9)."""
+"""Connection races: one link per pair of peers remains, by the rule of addresses (docs/protocol.md §3.4, §4.9)."""
 
 from messenger.denc.address import AddrVec
 from messenger.errors import FaultReason, LocalError
@@ -13,9 +13,9 @@ _ENDS = (EventKind.RESET, EventKind.REMOTE_RESET)
 
 
 def one_winner(index: Index, findings: Findings) -> None:
-    """one_winner: of links that race that one stays which the side with the lower address has dialled.
+    """one_winner: in a connection race the link dialled by the side with the lower address remains.
 
-    The others raise no event. Addresses are known where the runner has recorded them.
+    The other links raise no event. Not judged if the history has no addresses of the two processes.
     """
     _judge_verdicts(index, findings)
     _judge_losers(index, findings)
@@ -25,7 +25,7 @@ def one_winner(index: Index, findings: Findings) -> None:
 
 
 def _judge_verdicts(index: Index, findings: Findings) -> None:
-    """WAIT is for the peer whose address is the higher one."""
+    """Report WAIT decisions about a peer whose address is the lower one."""
     races = [entry for entry in index.by_kind.get("decision", ()) if _is_lost_race(entry)]
     addresses = _addresses(index) if races else {}
     for position, record in races:
@@ -52,7 +52,7 @@ def _life(link: LinkLog) -> Process:
 
 
 def _peers_life(index: Index, link: LinkLog) -> Process:
-    """Of the process at the other end, the last one of the node unless the link's other end is known."""
+    """The process at the other end; the last one of the peer's node if the other end of the link is unknown."""
     if link.far is not None:
         return _life(link.far)
     peer = index.peer_of(link)
@@ -60,7 +60,7 @@ def _peers_life(index: Index, link: LinkLog) -> Process:
 
 
 def _addresses(index: Index) -> dict[Process, AddrVec]:
-    """The addresses of each life of a node; both protocols' for one that speaks both."""
+    """Return the addresses of each process, of both protocols for a node that uses both."""
     found: dict[Process, AddrVec] = {}
     for _, record in index.by_kind.get("process", ()):
         if record.fields.get("addrs"):
@@ -80,7 +80,7 @@ def _judge_losers(index: Index, findings: Findings) -> None:
 
 
 def _judge_links(index: Index, findings: Findings, log: SessionLog) -> None:
-    """At rest a session has one link at most."""
+    """Report sessions with more than one open link at rest."""
     if log.key.process in index.process_ends:
         return
     alive = [link for link in log.links if link.opened is not None and link.closed is None]

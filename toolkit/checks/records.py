@@ -14,36 +14,36 @@ from messenger.outputs import EventKind
 from messenger.session.session import IoState, SessionState
 
 TIME_DIGITS = 9
-"""Times are kept to the nanosecond: sums on a virtual clock print without the noise of binary fractions."""
+"""Times are rounded to the nanosecond, so that sums on a virtual clock print without binary fractions."""
 MESSAGE_TAGS = frozenset({"MESSAGE", "MSG"})
-"""What the frames of messages are called, on v2 and on v1."""
+"""Tags of message frames, on v2 and on v1."""
 HEAD_BYTES = 96
-"""A frame of msgr 2.1 has this length if all of it is in its head."""
+"""Length of a msgr 2.1 frame whose content fits into its head."""
 FOLDED = "FOLDED"
-"""Tag of a record that stands for several frames in a row, all of them judged (:mod:`toolkit.checks.folding`)."""
+"""Tag of a record that stands for several consecutive frames that were judged (:mod:`toolkit.checks.folding`)."""
 SETTLED = "settled"
-"""Action of a record that stands for operations on an object, all of them judged."""
+"""Action of a record that stands for operations on an object that were judged already."""
 MANGLINGS = ("flip", "truncate", "insert", "drop", "duplicate", "replay", "swap", "reflect", "rewrite", "join")
-"""What a man in the middle may do to a frame."""
+"""Changes that a man in the middle may make to a frame."""
 OPERATION_VERBS = ("write", "append", "create", "remove", "omap_set", "read", "omap_get")
-"""What workloads do to objects."""
+"""Operations of workloads on objects."""
 _UNIQUE = frozenset({"digest"})
-"""Fields that hardly any two records have the same text in."""
+"""Fields whose texts hardly ever repeat between records, so that interning them saves nothing."""
 _LONGEST_S = 1e9
 _DEEPEST = 100
-"""What is nested deeper could be read, but perhaps not be shown or written again."""
+"""Deeper nested values could be read, but perhaps not printed or written again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a kind: the JSON types it may have, the words it may be, whether it may be missing."""
+    """One field of a kind: its JSON types, its allowed words, and whether it may be missing."""
 
     types: tuple[type, ...]
     choices: frozenset[str] = frozenset()
     optional: bool = False
 
     def accepts(self, value: object) -> bool:
-        """True if ``value`` may stand in this field."""
+        """True if ``value`` is allowed in this field."""
         return type(value) in self.types and (not self.choices or value in self.choices)
 
     def __str__(self) -> str:
@@ -203,7 +203,7 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
 REQUIRED: Mapping[str, frozenset[str]] = {
     kind: frozenset(name for name, field in fields.items() if not field.optional) for kind, fields in KINDS.items()
 }
-"""The fields that no record of a kind may lack."""
+"""By kind, the fields that every record must have."""
 
 
 @dataclass(slots=True)
@@ -215,29 +215,29 @@ class Record:
     node: str
     kind: str
     fields: dict[str, Any]
-    """The kind's own fields."""
+    """The fields of its kind."""
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - as JSON
         return self.fields[name]
 
 
 def frames_of(record: Record) -> int:
-    """Number of frames that a frame's record stands for: more than one if they are folded."""
+    """Return the number of frames that a frame record stands for: more than one if they are folded."""
     return int(record["fields"]["frames"]) if record["tag"] == FOLDED else 1
 
 
 def traffic_until_s(record: Record) -> float:
-    """Time of a frame, or of the last one that its record stands for."""
+    """Return the time of a frame, or of the last of the frames that its record stands for."""
     return float(record.fields.get("until_s", record.time_s))
 
 
 def long_frames_of(record: Record) -> int:
-    """Number of frames among them that are longer than the head of a frame of msgr 2.1."""
+    """Return the number of frames in the record that are longer than the head of a msgr 2.1 frame."""
     return int(record["fields"]["long"]) if record["tag"] == FOLDED else int(record["length"] > HEAD_BYTES)
 
 
 def check_kind(kind: str) -> Mapping[str, Field]:
-    """The fields of a kind.
+    """Return the fields of a kind.
 
     Raises:
         LocalError: no such kind.
@@ -249,7 +249,7 @@ def check_kind(kind: str) -> Mapping[str, Field]:
 
 
 def dump_record(record: Record) -> str:
-    """The record as one line of JSON, without the line end; equal records give equal text.
+    """Return the record as one line of JSON, without a line end; equal records give equal text.
 
     Raises:
         LocalError: a value that is not JSON.
@@ -266,9 +266,9 @@ def dump_record(record: Record) -> str:
 
 
 def sharing_words(fields: dict[str, Any]) -> dict[str, Any]:
-    """The same fields, with names and words that records have in common kept once in memory.
+    """Return the fields with names and common words interned, so that each is in memory once.
 
-    A record out of JSON is two and a half times as large without.
+    A record parsed from JSON takes two and a half times as much memory without this.
     """
     return {
         intern(name): sharing_words(value)
@@ -281,7 +281,7 @@ def sharing_words(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_record(line: str) -> Record:
-    """The record of one line of JSON.
+    """Parse a record from one line of JSON.
 
     Raises:
         LocalError: what is wrong with the line.
@@ -309,7 +309,7 @@ def _finite(text: str) -> float:
 
 
 def _not_finite(text: str) -> float:
-    """Python's JSON knows NaN and infinities, which no other JSON does, and which could not be written again."""
+    """Refuse NaN and infinities: Python's JSON reads them, but they are no JSON and could not be written again."""
     raise ValueError(f"{text} is not a number of JSON")
 
 

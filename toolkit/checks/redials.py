@@ -1,4 +1,4 @@
-"""When sessions dial again: the pauses between their attempts (docs/protocol.md §3.9, §7.1)."""
+"""When sessions dial again: the pauses between connection attempts (docs/protocol.md §3.9, §7.1)."""
 
 from messenger.config import Config
 from messenger.session.session import SessionState
@@ -11,21 +11,21 @@ from toolkit.checks.wires import Entry
 
 _DEFAULTS = Config()
 _MOST_SHORT_LINKS = 8
-"""So many links in a row may break just after they opened before the next dial waits."""
+"""Number of links in a row that may break just after they opened before the next dial waits."""
 _LEAST_OF_A_PAUSE = 0.5
-"""Of the pause after a takeover that broke at least this part is waited for."""
+"""Part of the pause that is certainly waited for after a takeover that failed."""
 _ROUNDING_S = 1e-6
 _LATE_S = 5.0
-"""Timers of live nodes are that late where a machine has much else to do."""
+"""Timers of live nodes may be that late on a busy machine."""
 
 
 def redial_pause(index: Index, findings: Findings) -> None:
     """redial_pause: a session dials once for each reason, and pauses between dials that fail.
 
-    At once: when the application connects, when a session in STANDBY has something to send, and when an open link
-    breaks. Otherwise after a pause of ms_initial_backoff that doubles up to ms_max_backoff, and after WAIT for
-    ms_max_backoff. Behind eight links in a row that broke within ms_initial_backoff it pauses, too. Pauses are no
-    longer than that, either.
+    It dials at once when the application connects, when a session in STANDBY has something to send, and when an
+    open link breaks. Otherwise it pauses for ms_initial_backoff, doubled with each failure up to ms_max_backoff;
+    after WAIT for ms_max_backoff. It also pauses after eight links in a row that broke within ms_initial_backoff.
+    No pause is longer than that.
     """
     for log in index.sessions.values():
         if log.dialled and log.last_state is not None:
@@ -33,7 +33,7 @@ def redial_pause(index: Index, findings: Findings) -> None:
 
 
 class _Session:
-    """Goes through the states and dials of one session."""
+    """Compares the dials of one session with its states."""
 
     def __init__(self, index: Index, findings: Findings, log: SessionLog) -> None:
         self.index = index
@@ -41,17 +41,17 @@ class _Session:
         self.log = log
         self.state = ""
         self.since_s = 0.0
-        """When it came to that state."""
+        """Time at which it reached the current state."""
         self.opened_s = 0.0
         self.pause_s = 0.0
-        """The last pause; 0 after a link that opened."""
+        """The last pause in seconds; 0 after a link that opened."""
         self.short_links = 0
         self.short_pause_s = 0.0
-        """The pause after the last of them; 0 while they are few."""
+        """The pause after the last short link; 0 while there are few of them."""
         self.taken_over = False
-        """An incoming link has taken the place of the session's own since the last state."""
+        """True if an incoming link took over the session since the last state."""
         self.due_s: float | None = None
-        """When the next dial may come; None if none is due."""
+        """Earliest time of the next dial; None if none is due."""
 
     def judge(self) -> None:
         """Judge the whole session."""
@@ -84,7 +84,7 @@ class _Session:
         self.state, self.since_s, self.taken_over = state, now_s, False
 
     def _pause(self, position: int, now_s: float) -> float:
-        """How long a session that comes to CONNECTING waits before it dials."""
+        """Return the pause in seconds before a session that reaches CONNECTING dials."""
         before = self.state
         initial_s, most_s = (self._option(name, position) for name in ("ms_initial_backoff", "ms_max_backoff"))
         if before in {"", SessionState.STANDBY}:
@@ -116,7 +116,7 @@ class _Session:
         self.due_s = None
 
     def _judge_lateness(self, position: int, now_s: float) -> None:
-        """A pause ends in time, unless the process stands still or the peer's dial comes first."""
+        """A pause ends in time, unless the process is frozen or the peer's dial arrives first."""
         if self.due_s is None or self.taken_over or now_s <= self.due_s + _LATE_S:
             return
         late_s = now_s - self.due_s - self.index.frozen_s(self.log.node, self.since_s, now_s)

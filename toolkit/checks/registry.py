@@ -1,4 +1,4 @@
-"""INV-5: one session per peer, and a registry that knows the living ones only."""
+"""INV-5: one session per peer, and a registry that holds living sessions only."""
 
 from collections import defaultdict
 
@@ -11,7 +11,7 @@ _SETTLED = (SessionState.READY, SessionState.STANDBY)
 
 
 def one_session_per_peer(index: Index, findings: Findings) -> None:
-    """INV-5: at most one registered living session per peer; closed ones are never registered."""
+    """INV-5: a registry holds at most one living session per peer, and no closed session."""
     addrs = _addrs(index)
     one_addr = {
         tuple(record["args"].split(", ")[:2])
@@ -28,7 +28,7 @@ def one_session_per_peer(index: Index, findings: Findings) -> None:
         for key, other_peer in of_process.items():
             other = index.sessions[key]
             if other_peer == peer and (log.node, peer) in one_addr and not (log.partners and other.partners):
-                continue  # dialled at an address that is not known to be the same peer's
+                continue  # dialled at an address that may be another peer's
             if other_peer == peer and not _elsewhere(log, other, addrs):
                 text = f"{index.name(log)} is {record['state']} with {peer} while {index.name(other)} lives"
                 findings.add(position, text)
@@ -37,7 +37,7 @@ def one_session_per_peer(index: Index, findings: Findings) -> None:
 
 
 def _addrs(index: Index) -> dict[Process, str]:
-    """The addresses of each life of a node that recorded them."""
+    """Return the addresses of each process that recorded them."""
     return {
         Process(record.node, record["incarnation"]): record["addrs"]
         for _, record in index.by_kind.get("process", ())
@@ -46,13 +46,13 @@ def _addrs(index: Index) -> dict[Process, str]:
 
 
 def _elsewhere(log: SessionLog, other: SessionLog, addrs: dict[Process, str]) -> bool:
-    """True if two sessions with a node are with lives of it at different addresses: to a registry two peers."""
+    """True if two sessions lead to processes of one node at different addresses: two peers for a registry."""
     ours, theirs = ({addrs.get(partner.process) for partner in each.partners} for each in (log, other))
     return bool(ours and theirs) and None not in ours | theirs and not ours & theirs
 
 
 def _registers(log: SessionLog) -> bool:
-    """True if a session can be found by its peer's address."""
+    """True if the registry can hold a session, so that it is found by its peer's address."""
     policy = log.policy
     if log.last_state is not None and log.last_state.fields.get("anonymous"):
         return False

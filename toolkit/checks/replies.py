@@ -1,4 +1,4 @@
-"""Which frame of a handshake answers which: nothing is sent that no frame has asked for.
+"""Which frame of a handshake answers which: a frame is only sent in answer to another one.
 
 See docs/protocol.md §3.2, §4.1.
 """
@@ -12,7 +12,7 @@ from messenger.link import Protocol
 
 
 class _Answers(NamedTuple):
-    """Frames that are sent at most as often as any of the others has come."""
+    """Frames that are sent at most as often as the frames that they answer arrived."""
 
     sent: frozenset[str]
     asked_by: tuple[str, ...]
@@ -49,20 +49,20 @@ _RULES: Mapping[tuple[Protocol, bool], tuple[_Answers, ...]] = {
     ),
     (Protocol.V1, False): (_answers("CONNECT_REPLY", "CONNECT"), _answers("SEQ", "CONNECT")),
 }
-"""By protocol, and whether this end has dialled."""
+"""By protocol, and whether this end dialled."""
 _OPENED_BY: Mapping[tuple[Protocol, bool], tuple[str, ...]] = {
     (Protocol.V2, True): ("SERVER_IDENT", "SESSION_RECONNECT_OK"),
     (Protocol.V2, False): _IDENTS,
     (Protocol.V1, True): ("CONNECT_REPLY",),
     (Protocol.V1, False): ("CONNECT",),
 }
-"""What must have come before messages and acks are sent."""
+"""Frames of which one must arrive before messages and acks are sent."""
 REPLY = "CONNECT_REPLY "
 _SEQ_FOLLOWS = f"{REPLY}SEQ"
 
 
 Words = tuple[tuple[str, str], ...]
-"""Frames by direction and tag."""
+"""Frames as pairs of direction and tag."""
 
 
 @lru_cache(maxsize=4096)
@@ -72,16 +72,16 @@ def unasked(
     words: Words,
     data: bool,  # noqa: FBT001 - as above
 ) -> tuple[int, str] | None:
-    """The number of the first frame of a handshake that nothing has asked for, and what is wrong with it.
+    """Return the index of the first frame that answers nothing, and the reason; None if there is none.
 
-    Each frame that a link sends answers another one, and messages wait until the link is open. Handshakes are
-    mostly alike, so answers are kept.
+    Each frame of a handshake answers another one, and messages wait until the link is open. Handshakes are mostly
+    alike, so results are cached.
 
     Args:
-        protocol: of the link.
-        dialled: whether this end has dialled.
-        words: the frames but messages and acks, up to the first of those that is sent.
-        data: whether there is one.
+        protocol: protocol of the link.
+        dialled: True if this end dialled.
+        words: the frames of the handshake, up to the first message or ack that is sent.
+        data: True if a message or ack is sent.
     """
     came: Counter[str] = Counter()
     sent: Counter[str] = Counter()
@@ -113,6 +113,6 @@ def unasked(
 
 
 def word_of(frame: dict[str, Any]) -> tuple[str, str]:
-    """A frame as one of :data:`Words`; replies of v1 with the tag that they have themselves."""
+    """Return a frame as one of :data:`Words`; a reply of v1 with its own tag."""
     tag = frame["tag"]
     return frame["direction"], f"{REPLY}{frame['fields'].get('tag')}" if tag == "CONNECT_REPLY" else tag

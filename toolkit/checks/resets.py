@@ -1,4 +1,4 @@
-"""Sessions that one side has lost: each reset raises one event, and none comes without a cause.
+"""Sessions that the peer reset: each reset raises one remote_reset event, and no other cause does.
 
 See docs/protocol.md §3.4, §4.9.
 """
@@ -16,11 +16,14 @@ from toolkit.checks.wires import LinkLog
 
 _OPENING = (EventKind.ACCEPT, EventKind.CONNECT)
 _RESETTING = frozenset({Verdict.REUSE_RESET.name, V1Verdict.REPLACE_RESET.name})
-"""Decisions by which a peer that starts a new session resets the session of this side."""
+"""Decisions by which a peer's new session resets the session on this side."""
 
 
 def one_remote_reset(index: Index, findings: Findings) -> None:
-    """Each reset by the peer is one remote_reset; there is none without; on v1 none if nothing was open yet."""
+    """Each reset by the peer raises one remote_reset event, and nothing else does.
+
+    On v1 a reset raises no event if the session was never open at both ends.
+    """
     causes = _causes(index)
     for log in index.sessions.values():
         if log.of("event") and (log in causes or log.remote_resets):
@@ -28,7 +31,7 @@ def one_remote_reset(index: Index, findings: Findings) -> None:
 
 
 def _causes(index: Index) -> dict[SessionLog, list[tuple[int, bool, bool]]]:
-    """Where each session is reset: the place, whether it certainly is, and whether that is by v1."""
+    """Where each session is reset: position, whether the reset certainly took effect, and whether it is of v1."""
     found: dict[SessionLog, list[tuple[int, bool, bool]]] = {}
     for tag in ("SESSION_RESET", "CONNECT_REPLY"):
         for position, link, record in index.by_tag.get(tag, ()):
@@ -72,7 +75,7 @@ def _judge(index: Index, findings: Findings, log: SessionLog, causes: list[tuple
 
 
 def _counts(index: Index, log: SessionLog, position: int, opened: list[int], *, by_v1: bool) -> bool:
-    """True if there is something to lose: the session was open since it was reset last, on v1 at both ends."""
+    """True if the reset must raise an event: the session was open since its last reset, on v1 at both ends."""
     last = max((at for at in log.remote_resets if at < position), default=-1)
     if by_v1:
         confirmed = (opening.confirmed for opening in index.openings.get(log, ()))

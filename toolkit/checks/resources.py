@@ -1,4 +1,4 @@
-"""INV-9: what throttles have taken they give back."""
+"""INV-9: throttles release all units that they took."""
 
 from collections import defaultdict
 
@@ -9,7 +9,7 @@ from toolkit.checks.wires import Entry
 
 
 def throttles_balance(index: Index, findings: Findings) -> None:
-    """INV-9: throttles are zero at rest, when all messages are released and none is in arrival."""
+    """INV-9: at rest throttles are zero: all messages are released, and none is partly received."""
     last: dict[tuple[str, str], Entry] = {}
     for entry in index.by_kind.get("throttle", ()):
         last[entry[1].node, entry[1].fields["name"]] = entry
@@ -33,8 +33,8 @@ def throttles_balance(index: Index, findings: Findings) -> None:
 def throttle_turns(index: Index, findings: Findings) -> None:
     """throttle_turns: links that wait for a throttle are admitted in the order in which they began to wait.
 
-    One message in arrival at a time may exceed the limits, and passes others then. Shards have throttles of their
-    own; what of those a link waits for is not known.
+    One message at a time may exceed the limits while it arrives, and then overtakes others. Not judged for nodes
+    with several shards, which have a throttle each.
     """
     lines: dict[tuple[str, str], list[str]] = defaultdict(list)
     restarts = [entry for entry in index.by_kind.get("process", ()) if entry[1]["action"] == "start"]
@@ -65,9 +65,9 @@ def _judge_turn(findings: Findings, position: int, record: Record, line: list[st
 
 
 def throttles_limited(index: Index, findings: Findings) -> None:
-    """Throttles are never negative, and never above their limit by more than one message.
+    """Throttles are never negative, and never exceed their limit by more than one message.
 
-    Other shards have a part of the limit each, so each of them may exceed its part by one.
+    Each shard has a part of the limit, so each of them may exceed its part by one message.
     """
     suspicious = []
     for position, record in index.by_kind.get("throttle", ()):
@@ -81,9 +81,9 @@ def throttles_limited(index: Index, findings: Findings) -> None:
 
 
 def _largest_messages(index: Index) -> dict[str, int]:
-    """The size in bytes of the largest message each node received, delivered or dropped before that.
+    """Size in bytes of the largest message sent to each node.
 
-    Or that a peer declared to it by hand, and did not send.
+    Messages that were dropped count, as do those that a ``declare`` step announced without sending them.
     """
     largest: dict[str, int] = defaultdict(int)
     for _, record in index.by_kind.get("step", ()):

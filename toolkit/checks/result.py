@@ -1,4 +1,4 @@
-"""What an invariant says about a history."""
+"""The result of checking a history against an invariant."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -10,13 +10,13 @@ from toolkit.checks.index import Index
 from toolkit.checks.records import KINDS
 
 _CIRCUMSTANCES = {"cut", "path", "mangle", "leak", "clock", "step", "process", "end", "exception"}
-"""Kinds of records about what was done to nodes and processes."""
+"""Kinds of records about faults and steps of the runner, and about nodes and processes."""
 _CONDUCT = KINDS.keys() - _CIRCUMSTANCES
 """Kinds of records about what a messenger did."""
 
 
 class Outcome(StrEnum):
-    """What an invariant says about a history."""
+    """The outcome of checking a history against an invariant."""
 
     HOLDS = "holds"
     VIOLATED = "violated"
@@ -25,41 +25,41 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing that must not happen."""
+    """One violation of an invariant."""
 
     record: int
-    """Place in the history of the record that shows it."""
+    """Position in the history of the record that shows the violation."""
     text: str
-    """Node, session, message and why, in one line."""
+    """Node, session, message and reason, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One invariant over one history."""
+    """The result of checking one history against one invariant."""
 
     id: str
     title: str
     ok: bool
     violations: list[Violation]
     note: str = ""
-    """What could not be judged, and why; empty if everything was."""
+    """What could not be judged, and why; empty if everything was judged."""
     name: str = ""
-    """What the invariant is called."""
+    """Name of the invariant, such as ``event_grammar``."""
     group: str = ""
-    """What it is about: ordering, session, security or resources."""
+    """ordering, session, security or resources."""
     judged: bool = True
-    """False if nothing of the history could be judged; ``note`` has the reason."""
+    """False if nothing in the history could be judged; ``note`` holds the reason."""
 
     @property
     def outcome(self) -> Outcome:
-        """Whether the invariant holds, is violated, or could not be judged at all."""
+        """Outcome.VIOLATED, HOLDS or NOT_JUDGED, from ``ok`` and ``judged``."""
         if not self.ok:
             return Outcome.VIOLATED
         return Outcome.HOLDS if self.judged else Outcome.NOT_JUDGED
 
 
 def tally(results: Iterable[CheckResult]) -> dict[Outcome, int]:
-    """How many results there are of each outcome, in the order of :class:`Outcome`.
+    """Count results by outcome, in the order of :class:`Outcome`.
 
     >>> tally([CheckResult("INV-1", "", ok=True, violations=[])])[Outcome.HOLDS]
     1
@@ -69,7 +69,7 @@ def tally(results: Iterable[CheckResult]) -> dict[Outcome, int]:
 
 
 def words(results: Iterable[CheckResult]) -> str:
-    """The tally of results in words: ``29 hold, 1 violated, 7 not judged``, without those that are none."""
+    """Return the tally of results in words, without zeros: ``29 hold, 1 violated, 7 not judged``."""
     names = {Outcome.HOLDS: "hold"}
     return ", ".join(
         f"{count} {names.get(outcome, outcome)}" for outcome, count in tally(results).items() if count
@@ -77,7 +77,7 @@ def words(results: Iterable[CheckResult]) -> str:
 
 
 class Findings:
-    """Collects what one check finds."""
+    """Collects the violations and notes of one check."""
 
     __slots__ = ("notes", "skipped", "violations")
 
@@ -88,45 +88,45 @@ class Findings:
         """True if nothing was judged."""
 
     def add(self, record: int, text: str) -> None:
-        """Something that must not happen, shown by the record at that place."""
+        """Add a violation that the record at position ``record`` shows."""
         self.violations.append(Violation(record, text))
 
     def note(self, text: str) -> None:
-        """Something that could not be judged."""
+        """Note something that could not be judged; equal notes are kept once."""
         if text not in self.notes:
             self.notes.append(text)
 
     def skip(self, text: str) -> None:
-        """Add the reason why nothing could be judged."""
+        """Note why the check could judge nothing at all."""
         self.note(text)
         self.skipped = True
 
 
 Judge = Callable[[Index, Findings], None]
-"""Adds what it finds in a history."""
+"""One rule of an invariant: adds its violations and notes to the findings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """A named rule over histories. Calling it judges one."""
+    """A named rule over histories. Calling it with a history checks the history."""
 
     id: str
-    """``INV-1`` and so on, or for those without a number the name."""
+    """``INV-1`` to ``INV-12``; the name if the invariant has no number."""
     name: str
     title: str
     group: str
-    """What it is about: ordering, session, security or resources."""
+    """ordering, session, security or resources."""
     judges: tuple[Judge, ...] = field(repr=False)
-    """Its rules. One that several invariants have is asked once."""
+    """Its rules. A rule that several invariants share runs once per history."""
     needs: tuple[str, ...] = ()
-    """Kinds of records; without any of them there is nothing to judge by."""
+    """Kinds of records; a history that has none of them is not judged."""
 
     def __call__(self, history: History) -> CheckResult:
-        """Judge a history."""
+        """Check a history."""
         return self.over(Index(history))
 
     def over(self, index: Index) -> CheckResult:
-        """Judge a history that has been indexed."""
+        """Check a history that has been indexed."""
         violations: list[Violation] = []
         notes: dict[str, None] = {}
         skipped = True

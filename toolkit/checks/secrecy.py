@@ -1,4 +1,4 @@
-"""Nothing in plain text, and no weaker mode than both sides want (docs/protocol.md §4.6, §4.7)."""
+"""No plain text on secure links, and no weaker mode than both sides want (docs/protocol.md §4.6, §4.7)."""
 
 from toolkit.checks.index import Index
 from toolkit.checks.result import Findings
@@ -6,11 +6,11 @@ from toolkit.checks.wires import Entry, LinkLog, behind
 
 _BLOCK_BYTES = 16
 _LEAST_BYTES = (64, 96)
-"""The shortest sealed frame of msgr 2.0 and 2.1."""
+"""Length of the shortest sealed frame of msgr 2.0 and of msgr 2.1."""
 
 
 def no_plaintext(index: Index, findings: Findings) -> None:
-    """no_plaintext: behind AUTH_DONE secure links carry sealed frames only, and the signatures come first.
+    """no_plaintext: after AUTH_DONE a secure link carries sealed frames only, AUTH_SIGNATURE first.
 
     Sealed frames are recognised by their lengths; ``leak`` records show payload that an observer could read.
     """
@@ -30,7 +30,7 @@ def no_plaintext(index: Index, findings: Findings) -> None:
 
 
 def _judge_signature(findings: Findings, link: LinkLog, frames: list[Entry], first: int) -> None:
-    """AUTH_SIGNATURE covers the handshake so far; what comes instead of it must not be listened to."""
+    """AUTH_SIGNATURE covers the handshake so far. A frame received in its place must break the link."""
     position, record = frames[first]
     if record["tag"] == "AUTH_SIGNATURE":
         return
@@ -50,10 +50,10 @@ def _judge_lengths(findings: Findings, link: LinkLog, frames: list[Entry], least
 
 
 def no_downgrade(index: Index, findings: Findings) -> None:
-    """no_downgrade: the mode is the first of the connector's that the acceptor allows; both agree on it.
+    """no_downgrade: both ends use the connector's first mode that the acceptor allows.
 
     They also agree on the cipher of the session key, which comes from the ticket. If an attacker changed the
-    negotiation, the signatures reveal it, and only links that continue behind them count.
+    negotiation, the signatures reveal it, so only links that continue after them are judged.
     """
     for link in index.links.values():
         if link.auth is None:

@@ -1,4 +1,4 @@
-"""Sessions and processes of a history, with the records that belong to each."""
+"""Sessions and processes of a history, each with its records."""
 
 from typing import NamedTuple
 
@@ -15,21 +15,21 @@ _NONE: list[Entry] = []
 
 
 class Process(NamedTuple):
-    """One life of a node's process; it takes every session of the node with it."""
+    """One incarnation of a node's process. All sessions of the node end with it."""
 
     node: str
     incarnation: int
 
 
 class SessionKey(NamedTuple):
-    """A session's name in the whole history."""
+    """Identifies a session in the whole history."""
 
     process: Process
     session: int
 
 
 class SessionLog:
-    """One session's records, except its frames, which are with its links."""
+    """The records of one session. Its frames are kept with its links."""
 
     __slots__ = (
         "_by_kind",
@@ -53,10 +53,10 @@ class SessionLog:
         self._by_kind: dict[str, list[Entry]] = {}
         self.links: list[LinkLog] = []
         self.peers: dict[str, None] = {}
-        """Everything its records call the peer, in that order."""
+        """Every name and address that the records give the peer, in order of appearance."""
         self._seen_peers: set[str] = set()
         self.peer_node: str | None = None
-        """The peer, if it is a node of the history."""
+        """Name of the peer; None if it is not a node of the history."""
         self.partners: set[SessionKey] = set()
         """The sessions at the other ends of its links."""
         self.dialled = False
@@ -64,10 +64,10 @@ class SessionLog:
         self.marked_down: int | None = None
         self.reset: int | None = None
         self.remote_resets: list[int] = []
-        """Places of its remote_reset events."""
+        """Positions of its remote_reset events."""
 
     def add(self, entry: Entry) -> None:
-        """Take in a record of this session."""
+        """Add a record of this session."""
         index, record = entry
         kind = record.kind
         self.entries.append(entry)
@@ -90,27 +90,27 @@ class SessionLog:
             self.remote_resets.append(index)
 
     def of(self, kind: str) -> list[Entry]:
-        """Its records of one kind; not to be changed."""
+        """Return its records of one kind. Do not change the list."""
         return self._by_kind.get(kind, _NONE)
 
     @property
     def node(self) -> str:
-        """The node that holds it."""
+        """The node that has the session."""
         return self.key.process.node
 
     @property
     def state(self) -> str:
-        """Where it stood at the end."""
+        """The last recorded state; CONNECTING if none was recorded."""
         return SessionState.CONNECTING if self.last_state is None else self.last_state["state"]
 
     @property
     def policy(self) -> Policy | None:
-        """Its policy; None if that is not one of Ceph's presets."""
+        """The session's policy; None if it is not one of Ceph's presets."""
         return POLICIES.get(self.last_state["policy"]) if self.last_state else None
 
     @property
     def shows_frames(self) -> bool:
-        """True if its states are recorded, and all frames of its links."""
+        """True if its states and all frames of its links are recorded."""
         return (
             self.last_state is not None
             and any(link.tx for link in self.links)
@@ -118,7 +118,7 @@ class SessionLog:
         )
 
     def held_at_most(self) -> int:
-        """The most messages it can have held at the end; acknowledgements, not recorded, only lower it."""
+        """Upper bound of the messages that it holds at the end; acknowledgements, not counted, only lower it."""
         held = 0
         for _, record in self.entries:
             if record.kind == "state":
@@ -129,5 +129,5 @@ class SessionLog:
 
 
 def addresses(text: str) -> list[str]:
-    """The single names or addresses of a printed peer, which may be a vector in brackets."""
+    """Split a printed peer, a name or an address vector in brackets, into its names or addresses."""
     return [part for part in text.strip("[]").split(",") if part]

@@ -1,12 +1,12 @@
-"""Which send each delivery comes from, and what that says about order, repetition and gaps.
+"""Matches each delivery with its send, and finds breaches of order, repetitions and gaps.
 
-A **source** is what one session sends between two losses of its queue: remote_reset drops everything that the
-peer does not have, and the next source begins. An **inbox** is what one session receives between two remote
-resets of its own. In the normal case one inbox receives one source, whole and in order.
+A **source** is what one session sends between two losses of its queue: remote_reset drops everything that the peer
+does not have, and the next source begins. An **inbox** is what one session receives between two remote resets of
+its own. Normally one inbox receives one source, whole and in order.
 
-Where a policy has no resetcheck (lossless_peer), either side may start a new session without an event on the
-other (CF40 of docs/crimson.md): then an inbox goes on with the next source, or a source goes on in the next
-inbox, where it first repeats what the former inbox had not acknowledged.
+Where a policy has no resetcheck (lossless_peer), either side may start a new session without an event on the other
+(CF40 of docs/crimson.md). Then an inbox continues with the next source, or a source continues in the next inbox,
+where it first repeats what the former inbox had not acknowledged.
 """
 
 from bisect import bisect_right
@@ -26,26 +26,26 @@ DEFAULT_PRIORITY = 127
 
 
 class What(Enum):
-    """What may be wrong with a delivery."""
+    """What is wrong with a delivery."""
 
     ORDER = auto()
-    """It comes after one that was sent later."""
+    """It was delivered after a message that was sent later."""
     AGAIN = auto()
-    """It has been delivered before."""
+    """It was delivered before."""
     CONTENT = auto()
-    """It is not what was sent."""
+    """Its bytes differ from those that were sent."""
     STRANGE = auto()
     """It was never sent."""
     STALE = auto()
-    """It belongs to a session that is over."""
+    """It belongs to a session that has ended."""
     EARLY = auto()
-    """It has not been sent yet."""
+    """It was delivered before it was sent."""
     SILENT = auto()
     """It begins a new session without an event."""
 
 
 class Problem(NamedTuple):
-    """A delivery or a message that breaks the rules; ``lossy`` says whose rules."""
+    """A delivery or a message that breaks the rules; ``lossy`` is True if the rules of lossy sessions apply."""
 
     record: int
     text: str
@@ -55,24 +55,24 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Sent:
-    """One message the application handed over."""
+    """One message that the application sent."""
 
     index: int
     record: Record
     source: "Source"
     order: int
-    """Its place among the source's messages."""
+    """Its index among the source's messages."""
     inbox: "Inbox | None" = None
-    """Where it was delivered last."""
+    """The inbox in which it was delivered last; None if it was not delivered."""
     overtaken_by: "Sent | None" = None
     overtaken_at: int = 0
-    """Place of the delivery that overtook it."""
+    """Position of the delivery that overtook it."""
     excused: bool = False
-    """It may be missing: the receiver ended the session that had it, or it could not be written."""
+    """True if it may be missing: the receiver ended the session that had it, or it could not be encoded."""
 
     @property
     def priority(self) -> int:
-        """Messages of higher priority may overtake it before they are on the wire."""
+        """Its priority. Messages of higher priority may overtake it before they are on the wire."""
         return int(self.record.fields.get("priority", DEFAULT_PRIORITY))
 
     def __str__(self) -> str:
@@ -81,14 +81,15 @@ class Sent:
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """What one session sends up to the loss of its queue."""
+    """The messages that one session sends until it loses its queue."""
 
     log: SessionLog
     ended: int | None
-    """Place of the event that ended it: remote_reset, reset, mark_down, end of the process."""
+    """Position of the event that ended it: remote_reset, reset, mark_down or the end of the process; None if
+    none did."""
     sent: list[Sent] = field(default_factory=list)
     waiting: dict[int, deque[Sent]] = field(default_factory=dict)
-    """By priority, what has not been delivered to the present inbox."""
+    """By priority, the messages not yet delivered to the current inbox."""
 
     @property
     def restarts_silently(self) -> bool:
@@ -97,7 +98,7 @@ class Source:
         return policy is not None and not policy.lossy and not policy.resetcheck
 
     def push(self, index: int, record: Record) -> Sent:
-        """The next message."""
+        """Append a message that the application sent."""
         sent = Sent(index, record, self, len(self.sent))
         self.sent.append(sent)
         queue = self.waiting.get(sent.priority)
@@ -107,13 +108,13 @@ class Source:
         return sent
 
     def rewind(self, sent: Sent) -> None:
-        """A new session repeats what the former one had not acknowledged: from ``sent`` on."""
+        """Expect all messages from ``sent`` on again: a new session repeats what was not acknowledged."""
         self.waiting = {}
         for again in self.sent[sent.order :]:
             self.waiting.setdefault(again.priority, deque()).append(again)
 
     def take(self, sent: Sent) -> list[Sent]:
-        """``sent`` is delivered; returns what it must not have overtaken (equal or higher priority)."""
+        """Remove a delivered message; returns the messages of equal or higher priority that it overtook."""
         overtaken: list[Sent] = []
         for priority, queue in self.waiting.items():
             while priority >= sent.priority and queue and queue[0].order < sent.order:
@@ -126,7 +127,7 @@ class Source:
 
 @dataclass(slots=True, eq=False)
 class Inbox:
-    """What one session receives up to a remote_reset of its own."""
+    """The messages that one session receives until a remote_reset of its own."""
 
     log: SessionLog
     lossy: bool
@@ -135,7 +136,7 @@ class Inbox:
 
 
 class Delivery(NamedTuple):
-    """One delivery: its place, the session it came to, and the send it comes from, if that is known."""
+    """A delivery: its position, the receiving session, and the send that it comes from (None if unknown)."""
 
     position: int
     log: SessionLog
@@ -143,7 +144,7 @@ class Delivery(NamedTuple):
 
 
 class Streams:
-    """All sources and deliveries of a history, and what is wrong with their order."""
+    """All sources and deliveries of a history, and the problems with their order."""
 
     def __init__(self, index: "Index") -> None:
         self.index = index
@@ -151,9 +152,9 @@ class Streams:
         self.deliveries: list[Delivery] = []
         self.problems: list[Problem] = []
         self.strangers: set[str] = set()
-        """Sessions whose peer has no history: nothing to compare with."""
+        """Sessions whose peer has no records in the history, so that nothing can be compared."""
         self.of: dict[What, list[Problem]] = defaultdict(list)
-        """The problems by what they are."""
+        """The problems by kind."""
         self._by_tid: dict[int, list[Sent]] = defaultdict(list)
         self._losses: dict[str, list[tuple[int, SessionLog]]] = defaultdict(list)
         for log in index.sessions.values():
@@ -162,7 +163,7 @@ class Streams:
             self._deliver(position, log, inbox)
 
     def _collect(self, log: SessionLog) -> None:
-        """The sources of a session, and the place where its node gave up what it had received."""
+        """Collect a session's sources, and the position where its node dropped what it had received."""
         resets = log.remote_resets
         end = self.index.ended(log)
         if end is not None:
@@ -179,7 +180,7 @@ class Streams:
         self.sources += sources.values()
 
     def _inboxes(self) -> Iterator[tuple[int, SessionLog, Inbox]]:
-        """Every delivery in order, with its session and inbox."""
+        """Yield every delivery in order, with its session and inbox."""
         deliveries = []
         for log in self.index.sessions.values():
             resets = log.remote_resets
@@ -215,7 +216,7 @@ class Streams:
         sent.inbox = inbox
 
     def _find(self, position: int, log: SessionLog, inbox: Inbox) -> Sent | None:
-        """The send that a delivery comes from: of equal ones the first that has not arrived yet."""
+        """Return the send of a delivery: among equal ones the first that has not arrived yet."""
         fields = self.index.history.records[position].fields
         same_tid = [sent for sent in self._by_tid.get(fields["tid"], ()) if _reaches(sent.source.log, log)]
         equal = [sent for sent in same_tid if sent.record.fields["digest"] == fields["digest"]]
@@ -223,7 +224,7 @@ class Streams:
             return equal[0]
         if equal:
             fresh = [sent for sent in equal if sent.inbox is None] or equal[-1:]
-            # Short messages of a node's former life may look like those of this one.
+            # Short messages of a node's former incarnation may equal those of this one.
             linked = (sent for sent in fresh if sent.source.log.key in log.partners)
             return next((sent for sent in fresh if sent.source is inbox.source), next(linked, fresh[0]))
         if log.peer_node is None:
@@ -236,7 +237,7 @@ class Streams:
         return None
 
     def _repeats(self, sent: Sent, inbox: Inbox, position: int) -> bool:
-        """Accept a repetition in a new session that raised no event at the sender (see the top)."""
+        """True if a new session without an event at the sender may repeat the message (see the top)."""
         assert sent.inbox is not None
         ended = self.index.ended(sent.inbox.log)
         if not sent.source.restarts_silently:
@@ -249,7 +250,7 @@ class Streams:
         return True
 
     def _follow_source(self, position: int, inbox: Inbox, sent: Sent) -> None:
-        """An inbox goes on with another source only where the policy lets that pass without an event."""
+        """Move the inbox to another source, which only some policies allow without an event."""
         source, before = sent.source, inbox.source
         if source is before:
             return
@@ -267,7 +268,7 @@ class Streams:
     # ---- what explains a loss
 
     def receiver_lost(self, sent: Sent, before: int | None = None) -> bool:
-        """True if the receiver gave up a session that may have had the message, after it was sent."""
+        """True if the receiver ended a session that may have had the message, after the message was sent."""
         log = sent.source.log
         return log.peer_node is not None and any(
             sent.index < end and (before is None or end < before)
@@ -287,9 +288,9 @@ class Streams:
 
 
 def _reaches(sender: SessionLog, receiver: SessionLog) -> bool:
-    """True if what one session sends can come to the other; links say so exactly, else the peers' names do."""
+    """True if messages of ``sender`` can reach ``receiver``, by their links or else by their peers' names."""
     if sender.partners and (receiver.partners or receiver.peer_node is None):
-        return sender.key in receiver.partners  # messages of a stranger may look like those of a node
+        return sender.key in receiver.partners  # messages of an unrecorded peer may equal those of a node
     claims = ((sender.peer_node, receiver.node), (receiver.peer_node, sender.node))
     named = [peer == node for peer, node in claims if peer is not None]
     return bool(named) and all(named)

@@ -14,7 +14,7 @@ _LATE = re.compile(r"(?<!own )ticket expired")
 
 
 def ticket_time(index: Index, findings: Findings) -> None:
-    """ticket_time: tickets are good when they are shown, and a refused one is replaced in time."""
+    """ticket_time: no ticket is used after it expired, and a refused one is replaced in time."""
     clocks = index.by_kind.get("clock", ())
     for link in index.links.values():
         if link.auth is None:
@@ -47,5 +47,5 @@ def _judge_lockouts(index: Index, findings: Findings) -> None:
         position = faults[-1][0]
         let_in = any(link.auth is not None and link.auth[0] > position for link in log.links)
         opened = any(at > position and record["state"] == SessionState.READY for at, record in log.of("state"))
-        if not let_in and not opened:  # the peer's dial, which may have been let in before, can open it as well
+        if not let_in and not opened:  # the peer's dial, which may have authenticated before, can open it as well
             findings.add(position, f"{index.name(log)} is locked out: {faults[-1][1]['detail']}")

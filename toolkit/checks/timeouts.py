@@ -1,4 +1,4 @@
-"""How long links stay: handshakes end in time, and so do links without traffic (docs/protocol.md §3.9, §7.1)."""
+"""Handshakes and links without traffic end in time (docs/protocol.md §3.9, §7.1)."""
 
 from bisect import bisect_right
 from operator import itemgetter
@@ -12,16 +12,16 @@ from toolkit.checks.wires import LinkLog
 
 _DEFAULTS = Config()
 _LATE_S = 5.0
-"""Timers of live nodes are that late where a machine has much else to do."""
+"""Timers of live nodes may be that late on a busy machine."""
 
 
 def link_timeouts(index: Index, findings: Findings) -> None:
-    """link_timeouts: a handshake ends within ms_connection_ready_timeout, a link without traffic is closed.
+    """link_timeouts: handshakes end within ms_connection_ready_timeout, and idle links are closed.
 
-    That is after ms_connection_idle_timeout, as far as the frames of both ends show it.
+    A link is idle after ms_connection_idle_timeout without traffic, as far as the frames of both ends show it.
     """
     if not index.by_kind.get("state"):
-        return  # as in captures, where links end when nothing more is seen of them
+        return  # as in captures, where a link ends with its last captured frame
     opened: dict[LinkLog, int] = {}
     for openings in index.openings.values():
         for opening in openings:
@@ -65,14 +65,14 @@ def _judge_traffic(index: Index, findings: Findings, link: LinkLog, opened: int)
 
 
 def _leaves(link: LinkLog, since: int, until: int) -> bool:
-    """True if bytes of a frame may leave all that time: it was written before, and has not arrived."""
+    """True if bytes of a frame may be leaving all that time: it was written before, and has not arrived."""
     arrived = [] if link.far is None else link.far.rx
     written = bisect_right(link.tx, since, key=itemgetter(0))
     return bisect_right(arrived, until, key=itemgetter(0)) < written
 
 
 def _began(link: LinkLog, position: int, record: Record) -> int:
-    """Up to where no byte can have come: a frame's may trickle in from when it was sent, or never be enough."""
+    """Position up to which no byte can have arrived: a frame's bytes may trickle in since it was sent."""
     sent = link.far.tx if link.far is not None else []
     if record.kind != "frame":
         return min(position, sent[len(link.rx)][0]) if len(sent) > len(link.rx) else position
@@ -86,14 +86,14 @@ def _allowed_s(index: Index, link: LinkLog, option: str, at: int) -> float:
 
 
 def _end(index: Index, link: LinkLog) -> int:
-    """Where the link was closed, or its process or the history ended."""
+    """Position at which the link was closed, or its process or the history ended."""
     if link.closed is not None:
         return link.closed
     return index.process_ends.get(index.process_of(link), len(index.history) - 1)
 
 
 def _passed_s(index: Index, link: LinkLog, since: int, until: int) -> float:
-    """Seconds between two places, in which the node ran, and no interceptor held the link."""
+    """Seconds between two positions in which the node ran and no interceptor held the link."""
     since_s, until_s = (index.history[place].time_s for place in (since, until))
     held_s = sum(
         max(0.0, min(until_s, at_s + BLOCK_LIMIT_S) - max(since_s, at_s)) for at_s in index.held_since_s(link)

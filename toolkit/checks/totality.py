@@ -1,4 +1,4 @@
-"""INV-12: whatever arrives, the reaction is one that the tables know; nothing else comes of it."""
+"""INV-12: each frame that arrives has a transition in the tables or causes a named fault, and nothing else."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _TABLES: Mapping[tuple[Protocol, bool], tuple[StrEnum, Mapping[Any, Any]]] = {
     (Protocol.V1, True): (V1State.CONNECTING_WAIT_BANNER_AND_IDENTIFY, v1_connector.CONNECTOR),
     (Protocol.V1, False): (V1State.ACCEPTING, v1_acceptor.ACCEPTOR),
 }
-"""By protocol, and whether this end has dialled: the state behind the banner, and what leads on from there."""
+"""By protocol and whether this end dialled: the state after the banner, and the transitions from there."""
 _OPEN = frozenset({V2State.READY.value}), frozenset({V1State.OPENED.value})
 _DATA: Mapping[Protocol, frozenset[str]] = {
     Protocol.V1: frozenset(Piece) - {Piece.BANNER, Piece.IDENTIFY, Piece.CONNECT, Piece.CONNECT_REPLY, Piece.SEQ},
@@ -38,15 +38,15 @@ _DATA: Mapping[Protocol, frozenset[str]] = {
         {"ABORTED", *(tag.name for tag in (Tag.MESSAGE, Tag.ACK, Tag.KEEPALIVE2, Tag.KEEPALIVE2_ACK))}
     ),
 }
-"""Frames that an open link accepts; ABORTED is a frame that its sender aborted in the middle."""
+"""Frames that an open link accepts. ABORTED stands for a frame that its sender aborted."""
 _IN_CALLBACK = "a dispatcher"
 _FROM_CONNECTORS = frozenset({("tx", "AUTH_REQUEST"), ("tx", "CONNECT")})
 
 
 def _caused_exceptions(index: Index) -> set[int]:
-    """Places of exceptions that the application caused, as the history says.
+    """Positions of exceptions that the application caused, as the history shows.
 
-    A step has made a callback raise, or a message that could not be written has broken its link.
+    Either a step of the scenario made a callback raise, or a message that could not be encoded broke its link.
     """
     caused: set[int] = set()
     unsent = {(record.node, record["session"], record.time_s) for _, record in index.by_kind.get("unsent", ())}
@@ -65,7 +65,7 @@ def _caused_exceptions(index: Index) -> set[int]:
 
 
 def table_total(index: Index, findings: Findings) -> None:
-    """INV-12: every frame is in the table of its state, or leads to a named fault; no exception escapes."""
+    """INV-12: every frame is in the table of its state or causes a named fault; no exception escapes."""
     caused = _caused_exceptions(index)
     for position, record in index.by_kind.get("exception", ()):
         if position in caused:
@@ -85,7 +85,7 @@ def table_total(index: Index, findings: Findings) -> None:
 
 
 def _judge_talk(index: Index, findings: Findings, link: LinkLog) -> None:
-    """What a link takes in its handshake."""
+    """Judge the frames that a link receives in its handshake."""
     protocol = spoken(link)
     if len(link.rx) > 1 and (protocol is None or link.rx[1][1]["index"] != 1):
         findings.note(f"{link.key.link} was not recorded from its beginning, so its handshake was not judged")
@@ -107,7 +107,11 @@ def _are_taken(
     words: Words,
     known: int,
 ) -> bool:
-    """True if each frame that comes is in the table of its state, the first message behind so many; more: none."""
+    """True if every received frame has a transition, and data only comes in an open state.
+
+    ``known`` is the number of handshake frames before the first data frame that was received; more than ``words``
+    if there is none.
+    """
     states = frozenset({_TABLES[protocol, dialled][0].value})
     came = [(number, word) for number, (direction, word) in enumerate(words) if direction == "rx"]
     for number, word in came[1:]:
@@ -147,7 +151,7 @@ def _next(
     key: str,
     is_data: bool,  # noqa: FBT001 - as above
 ) -> frozenset[str]:
-    """The states that may follow when ``key`` arrives in one of ``states``; none if it is unexpected in all."""
+    """The states that can follow when ``key`` arrives in one of ``states``; empty if it is unexpected in all."""
     found: set[str] = set()
     for (state, tag), row in _TABLES[protocol, dialled][1].items():
         if state.value in states and tag.name == key:
@@ -160,7 +164,7 @@ def _next(
 def _judge_unexpected(
     index: Index, findings: Findings, link: LinkLog, at: int, states: frozenset[str], key: str
 ) -> None:
-    """A frame that leads nowhere: the link must break, by a fault that has a name."""
+    """A frame without a transition must break its link by a named fault."""
     position = link.rx[at][0]
     where = " or ".join(sorted(states))
     if at + 1 < len(link.rx):
@@ -176,7 +180,7 @@ def _judge_unexpected(
 
 
 def _goes_on(index: Index, link: LinkLog, position: int) -> bool:
-    """True if the node would have recorded a fault: it records links, unlike captures, and the run goes on."""
+    """True if the node would have recorded a fault: it records links (captures do not), and the run continues."""
     records = index.history.records
     now_s = records[position].time_s  # the fault has the same time
     return link.opened is not None and any(

@@ -1,7 +1,7 @@
-"""Which two ends of a history belong to one byte stream.
+"""Pairs the two ends of each byte stream in a history.
 
-Each node numbers its own links, and addresses do not say which dial an accepted stream came from. The frames
-do: what one end received is the beginning of what the other end sent.
+Each node numbers its own links, and addresses do not show which dial an accepted stream came from. The frames do:
+an end receives a prefix of what the other end sent.
 """
 
 from bisect import bisect_right
@@ -11,21 +11,21 @@ from typing import NamedTuple
 from toolkit.checks.records import MESSAGE_TAGS, Record
 
 Entry = tuple[int, Record]
-"""A record and its place in the history."""
+"""A position in the history and the record there."""
 
 
 _SEEN_AT = ("peer_addr", "client_addr")
-"""Fields of HELLO and IDENTIFY with the address that the sender sees."""
+"""Fields of HELLO and IDENTIFY with the peer's address as the sender sees it."""
 _TELLING_FRAMES = 2
-"""Banner and HELLO, or banner and IDENTIFY."""
+"""Number of frames that identify a stream: banner and HELLO, or banner and IDENTIFY."""
 
 
 _TAKEOVERS = ("REUSE", "REPLACE")
-"""Decisions by which an incoming link becomes that of a session."""
+"""Prefixes of decisions by which an incoming link takes over a session."""
 
 
 class LinkKey(NamedTuple):
-    """A link's name in the whole history."""
+    """Identifies one end of a link in the whole history."""
 
     node: str
     incarnation: int
@@ -38,7 +38,7 @@ _BEHIND_SIGNATURES = frozenset(
 
 
 class LinkLog:
-    """The records of one end of a byte stream, each with its place in the history."""
+    """The records of one end of a byte stream, each with its position in the history."""
 
     __slots__ = (
         "_messages",
@@ -72,23 +72,23 @@ class LinkLog:
         self.actions: list[Entry] = []
         """Its ``link`` records."""
         self.opened: int | None = None
-        """Index of the dial or the accept."""
+        """Position of the dial or the accept."""
         self.closed: int | None = None
-        """Index of the first close."""
+        """Position of the first close."""
         self.dialled = False
         self.peer = ""
-        """The address at the other end."""
+        """Address of the other end."""
         self.session: int | None = None
-        """The session that it carried last."""
+        """Number of the session that it carried last."""
         self.auth: Entry | None = None
-        """How the peer authenticated last, if it did."""
+        """The last ``auth`` record; None if the peer did not authenticate."""
         self.faults: list[Entry] = []
         self.decisions: list[Entry] = []
         self.usage: Entry | None = None
         self.far: LinkLog | None = None
-        """The other end, if it is in the history too."""
+        """The other end, if it is in the history; else None."""
         self.agreed = 0
-        """How many frames it received before the first that is not what the other end sent."""
+        """Number of received frames before the first that differs from what the other end sent."""
         self._messages: dict[str, list[tuple[int, int]]] = {}
 
     def __repr__(self) -> str:
@@ -96,17 +96,17 @@ class LinkLog:
 
     @property
     def is_signed(self) -> bool:
-        """True if the conversation went on behind the signatures: both ends stand by what they agreed on."""
+        """True if the handshake continued after the signatures, so that both ends verified what they agreed on."""
         ends = (self,) if self.far is None else (self, self.far)
         return any(record["tag"] in _BEHIND_SIGNATURES for end in ends for _, record in end.rx)
 
     @property
     def is_whole(self) -> bool:
-        """True if the stream was recorded from its banners on, as far as anything passed."""
+        """True if both directions were recorded from their banners on."""
         return all(frames[0][1].fields["tag"] == "BANNER" for frames in (self.tx, self.rx) if frames)
 
     def add_action(self, index: int, record: Record) -> None:
-        """Take in what became of the link."""
+        """Add a ``link`` record."""
         fields = record.fields
         if fields["session"] is not None:
             self.session = fields["session"]
@@ -120,7 +120,7 @@ class LinkLog:
             self.peer = fields["peer"]
 
     def add(self, entry: Entry) -> None:
-        """Take in a fault, a decision, or what the link says of its authentication or its usage."""
+        """Add a fault, decision, auth or usage record."""
         kind = entry[1].kind
         if kind == "fault":
             self.faults.append(entry)
@@ -134,13 +134,13 @@ class LinkLog:
             self.usage = entry
 
     def refused(self, position: int) -> bool:
-        """True if the frame at that place broke the link because it is not in the table there."""
+        """True if the frame at ``position`` broke the link because it was unexpected in its state."""
         if not self.rx or self.rx[-1][0] != position:
             return False
         return any(at > position and record["reason"] == "UNEXPECTED_FRAME" for at, record in self.faults)
 
     def messages(self, direction: str) -> list[tuple[int, int]]:
-        """Place and seq of every message in one direction; not to be asked before all records are in."""
+        """Return position and seq of every message in one direction. Call it only when all records are added."""
         found = self._messages.get(direction)
         if found is None:
             found = self._messages[direction] = [
@@ -153,12 +153,12 @@ class LinkLog:
 
 
 def behind(frames: list[Entry], position: int) -> int:
-    """Where the frames begin that stand behind a place of the history."""
+    """Return the index of the first frame after ``position``."""
     return bisect_right(frames, position, key=_place)
 
 
 def compresses(link: LinkLog) -> bool:
-    """True if the ends have agreed to compress."""
+    """True if the ends agreed to compress."""
     return any(
         record.fields["fields"].get("is_compress")
         for _, record in link.talk
@@ -171,11 +171,11 @@ def _place(entry: Entry) -> int:
 
 
 def pair_links(links: Iterable[LinkLog], node_of: Callable[[str], str | None]) -> None:
-    """Find the other end of every accepted link among the links that were being dialled at that time.
+    """Find for every accepted link its other end among the links being dialled at that time.
 
     Args:
-        links: all of them.
-        node_of: the node with a name or an address; None if it is not known.
+        links: all links of the history.
+        node_of: returns the node with a name or an address; None if it is unknown.
     """
     started = sorted(((log.opened, log) for log in links if log.opened is not None), key=lambda entry: entry[0])
     dialling: list[LinkLog] = []
@@ -202,18 +202,18 @@ def pair_links(links: Iterable[LinkLog], node_of: Callable[[str], str | None]) -
 
 
 def _is_announced(dial: LinkLog, address: str) -> bool:
-    """True if the acceptor names that address as the dialling end's in its first frame."""
+    """True if the acceptor's first frame names ``address`` as the address of the dialling end."""
     told = (frame.fields["fields"].get(name) for _, frame in dial.rx[1:2] for name in _SEEN_AT)
     return any(type(each) is str and _bare(each) == _bare(address) for each in told)
 
 
 def _bare(address: str) -> str:
-    """An address without its protocol."""
+    """Strip the protocol from an address."""
     return address.removeprefix("v1:").removeprefix("v2:")
 
 
 def _same_beginning(arrived: tuple[int, int], receivers: "tuple[LinkLog, LinkLog]") -> bool:
-    """True if the frame behind the banner, which contains both addresses, is the same where it arrived."""
+    """True if the frame after the banner, which contains both addresses, arrived unchanged at both ends."""
     return all(count >= min(_TELLING_FRAMES, len(end.rx)) for count, end in zip(arrived, receivers, strict=True))
 
 
@@ -222,10 +222,10 @@ def _closed_before(log: LinkLog, index: int) -> bool:
 
 
 def _arrived(sender: LinkLog, receiver: LinkLog) -> int:
-    """How many frames arrived before the first that is not what was sent.
+    """Number of frames that arrived before the first that differs from what was sent.
 
-    A pair is likely if more than half of all do. Not all: a proxy may have changed, added or dropped some, and
-    behind such a place nothing is the same.
+    Two ends are likely a pair if more than half of all frames agree. Not all must: after a place where a proxy
+    changed, added or dropped frames, none agrees.
     """
     count = 0
     for (_, sent), (_, received) in zip(sender.tx, receiver.rx, strict=False):
@@ -236,7 +236,7 @@ def _arrived(sender: LinkLog, receiver: LinkLog) -> int:
 
 
 def same_frame(sent: Record, received: Record) -> bool:
-    """True if these are the two ends' records of one frame; a field only one end has recorded says nothing."""
+    """True if these are the records of one frame at its two ends; fields that one end lacks are ignored."""
     here, there = sent.fields, received.fields
     if here["tag"] != there["tag"] or here["length"] != there["length"] or here["index"] != there["index"]:
         return False

@@ -1,1 +1,1 @@
-"""Reading the wire: the frames of each side, with and without keys."""
+"""Decodes captures of the messenger protocols into frames, with or without keys."""

@@ -1,4 +1,4 @@
-"""The streams of a capture: over TCP, and over queue pairs of RDMA that TCP connections introduce."""
+"""Assembles the byte streams of a capture: over TCP, and over RDMA queue pairs that TCP connections introduce."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -12,13 +12,13 @@ from toolkit.dissect.tcp.internet import ROCE_PORT
 
 
 class Assembly:
-    """Puts the byte streams of a capture together. Feed it the batches of a capture in order.
+    """Assembles the byte streams of a capture. Feed it the batches of a capture in order.
 
     Args:
-        ports: look at connections only that have one of these at either end, and at links over RDMA that such a
-            connection introduces; if the port of RoCE is among them, at all of those.
-        most_flows: how many connections are remembered at a time.
-        most_streams: how many streams are listed in :attr:`known`.
+        ports: assemble only connections with one of these ports at either end, and links over RDMA that such a
+            connection introduces; with the port of RoCE, all links over RDMA. None assembles all.
+        most_flows: limit of the connections that are tracked at a time.
+        most_streams: limit of the streams in :attr:`known`.
     """
 
     def __init__(
@@ -33,16 +33,16 @@ class Assembly:
 
     @property
     def known(self) -> list[Stream]:
-        """The streams that have begun, as far as memory is spent on them."""
+        """The streams so far, up to ``most_streams``."""
         return self._tcp.known
 
     @property
     def skipped(self) -> Counter[str]:
-        """Packets that could not be read, by reason."""
+        """Number of packets that could not be read, by reason."""
         return self._tcp.skipped
 
     def feed(self, batch: PacketBatch) -> list[StreamEvent]:
-        """What happens in a batch; that on TCP comes first."""
+        """Return the events of a batch, those of TCP first."""
         events = self._tcp.feed(batch)
         self._queue_pairs.watch(events)
         if not len(batch):
@@ -51,7 +51,7 @@ class Assembly:
         return events + self._queue_pairs.feed(packets, int(batch.times_ns.max()))
 
     def finish(self) -> list[StreamEvent]:
-        """What is left at the end of the capture."""
+        """Return the events left at the end of the capture."""
         events = self._tcp.finish()
         self._queue_pairs.watch(events)
         return events + self._queue_pairs.finish()

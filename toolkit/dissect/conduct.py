@@ -1,4 +1,4 @@
-"""How a TCP connection began, went and ended: who closed or refused it, repetitions, zero windows, silence."""
+"""How a TCP connection began and ended, and its trouble: resets, repeated segments, zero windows, silence."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -6,18 +6,18 @@ from enum import StrEnum
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 _SILENCE_NS = 1_000_000_000
-"""An open connection is silent if nothing passes for so long, up to the end of the capture."""
+"""An open connection without packets for so long, up to the end of the capture, is silent."""
 _NANO = 1e9
 
 
 class Outcome(StrEnum):
-    """How a connection ended, as far as the capture goes."""
+    """How a connection ended, as far as the capture shows."""
 
     OPEN = "open"
     SILENT = "silent"
-    """Open, but nothing passed any more for at least a second before the capture ended."""
+    """Open, but without packets for at least a second before the capture ended."""
     CLOSED = "closed"
-    """A FIN came first."""
+    """A FIN ended it."""
     RESET = "reset"
     REFUSED = "refused"
     """A RST answered the SYN."""
@@ -30,7 +30,7 @@ class Mark:
     """A packet with FIN or RST."""
 
     side: int
-    """Of the connection; the client's is :attr:`Conduct.client_side`."""
+    """Side that sent it; the client's is :attr:`Conduct.client_side`."""
     time_ns: int
     packet: int
     ttl: int
@@ -38,13 +38,13 @@ class Mark:
 
 @dataclass(slots=True, eq=False)
 class Conduct:
-    """What the headers of a connection's packets show. Pairs are by side."""
+    """What the headers of a connection's packets show. Pairs have one value per side."""
 
     client_side: int = 0
     syns: int = 0
-    """SYNs of the client; more than one if the first was not answered."""
+    """Number of SYNs of the client; more than one if the first was not answered."""
     answered: bool = False
-    """The SYN was answered by a SYN, or there was none."""
+    """True if the SYN was answered by a SYN, or if there was none."""
     began_ns: int = 0
     last_ns: int = 0
     fins: list[Mark] = field(default_factory=list)
@@ -54,18 +54,18 @@ class Conduct:
     ttls: list[int] = field(default_factory=lambda: [-1, -1])
     """Time to live of each side's first packet (on IPv6, hop limit); -1 if there was none."""
     repeats: list[int] = field(default_factory=lambda: [0, 0])
-    """Segments whose bytes had all been captured before, keepalives and double captures excluded."""
+    """Segments whose bytes were all captured before, without keepalives and packets captured twice."""
     zero_windows: list[int] = field(default_factory=lambda: [0, 0])
-    """Packets that announce a receive window of 0: their sender's application does not read."""
+    """Packets that announce a receive window of 0: the sender's application does not read."""
     acknowledged: list[int] = field(default_factory=lambda: [0, 0])
-    """How many bytes of each side the other one's TCP has acknowledged: later ones may never have arrived. Counted
-    from the first byte that the capture has."""
+    """Bytes of each side that the other side's TCP acknowledged, from the first captured byte; later bytes may
+    never have arrived."""
     _last: list[tuple[int, ...]] = field(default_factory=lambda: [(), ()])
 
     def packet(
         self, side: int, flags: int, window: int, ttl: int, identity: tuple[int, ...], time_ns: int
     ) -> None:
-        """Any packet; ``identity`` as for :meth:`is_same_packet`."""
+        """Count any packet; ``identity`` as for :meth:`is_same_packet`."""
         self.began_ns = self.began_ns or time_ns
         self.last_ns = time_ns
         if self.ttls[side] < 0 and not flags & RST:
@@ -75,11 +75,11 @@ class Conduct:
         self._last[side] = identity
 
     def is_same_packet(self, side: int, identity: tuple[int, ...]) -> bool:
-        """True if a packet was captured twice: IP id, flags, numbers and size are those of the packet before."""
+        """True if a packet was captured twice: IP id, flags, numbers and size equal those of the previous one."""
         return identity[0] > 0 and identity == self._last[side]
 
     def mark(self, side: int, flags: int, ttl: int, time_ns: int, packet: int) -> None:
-        """A packet with SYN, FIN or RST."""
+        """Count a packet with SYN, FIN or RST."""
         if flags & SYN:
             if flags & ACK:
                 self.answered = True
@@ -91,7 +91,7 @@ class Conduct:
             self.fins.append(Mark(side, time_ns, packet, ttl))
 
     def outcome(self, end_ns: int) -> Outcome:
-        """How it ended.
+        """Return how it ended.
 
         Args:
             end_ns: time of the last packet of the capture.
@@ -107,23 +107,23 @@ class Conduct:
 
     @property
     def foreign_reset(self) -> bool:
-        """True if the RST has another time to live than its sender's packets: something between has made it."""
+        """True if the RST has another TTL than its sender's packets: a device between the ends made it."""
         mark = self.reset
         return mark is not None and self.ttls[mark.side] >= 0 and mark.ttl != self.ttls[mark.side]
 
     @property
     def ended_ns(self) -> int:
-        """When it ended; time of the last packet if it did not."""
+        """Time of its end; time of the last packet if it did not end."""
         if self.fins:
             return self.fins[0].time_ns
         return self.reset.time_ns if self.reset is not None else self.last_ns
 
     def told(self, client: str, server: str, end_ns: int) -> str:
-        """How it ended, in words.
+        """Describe how it ended.
 
         Args:
-            client: what to call the end that opened it.
-            server: what to call the other one.
+            client: name of the end that opened it.
+            server: name of the other end.
             end_ns: time of the last packet of the capture.
         """
         names = (client, server) if self.client_side == 0 else (server, client)
@@ -150,14 +150,14 @@ class Conduct:
                 return "open at the end of the capture"
 
     def _foreign(self) -> str:
-        """The evidence that the RST is not its sender's."""
+        """Describe the evidence that another device sent the RST; empty if there is none."""
         if not self.foreign_reset:
             return ""
         assert self.reset is not None
         return f": its TTL is {self.reset.ttl}, that of the end's packets {self.ttls[self.reset.side]}"
 
     def trouble(self, client: str, server: str) -> str:
-        """Repeated segments and zero windows, in words; empty if there were none."""
+        """Describe repeated segments and zero windows; empty if there were none."""
         names = (client, server) if self.client_side == 0 else (server, client)
         parts = [
             f"{names[side]} repeated {count} segment{'s' * (count > 1)}"

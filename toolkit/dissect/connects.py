@@ -1,4 +1,4 @@
-"""TCP connections to messengers that came to nothing: refused, unanswered, closed before a frame."""
+"""TCP connections to messengers that failed: refused, unanswered, or closed before a frame."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ class FailedConnects:
     """Attempts of one host to connect to one address, all with the same outcome."""
 
     client: str
-    """The host, without a port: each attempt has another."""
+    """Address of the host, without the port, which differs between attempts."""
     server: str
     outcome: Outcome
     told: str
-    """What became of the last one, in words."""
+    """Outcome of the last attempt, in words."""
     count: int = 0
     first_ns: int = 0
     last_ns: int = 0
@@ -29,13 +29,13 @@ class FailedConnects:
 def failed_connects(
     streams: Iterable[Stream], linked: Collection[int], servers: Collection[str], end_ns: int
 ) -> list[FailedConnects]:
-    """The attempts that no frame came of, in the order of the first of each kind.
+    """Return the attempts without any frame, grouped, in the order of each group's first attempt.
 
     Args:
-        streams: all of a capture.
-        linked: those that are links, by index.
-        servers: addresses at which messengers listen; default ports count in any case.
-        end_ns: time of the last packet.
+        streams: all streams of a capture.
+        linked: indexes of the streams that are links.
+        servers: addresses at which messengers listen; Ceph's default ports always count.
+        end_ns: time of the last packet, in nanoseconds.
     """
     found: dict[tuple[str, str, Outcome], FailedConnects] = {}
     for stream in streams:

@@ -1,7 +1,7 @@
-"""What daemons and clients of Ceph log of their messages with ``debug ms = 1``: a witness of every capture.
+"""Parses the messages that Ceph's daemons and clients log with ``debug ms = 1``, to verify captures.
 
-Each message that is sent is one line with ``-->``, when it is queued; each that is received is one with ``<==``,
-when it is handed on. Nautilus to Tentacle write these lines alike, except that Tentacle has no message versions
+Each message sent is logged in one line with ``-->`` when it is queued, each message received in one with ``<==``
+when it is dispatched. Nautilus to Tentacle write these lines alike, except that Tentacle has no message versions
 and Nautilus no time zone.
 """
 
@@ -20,7 +20,7 @@ from messenger.messages.types import MessageType, message_name
 
 _NANO = 1_000_000_000
 _LONGEST_BYTES = 1 << 20
-"""Of a line, and of an entry."""
+"""Limit of a line, and of an entry."""
 _MOST_BYTES = 1 << 30
 
 _LINE = re.compile(
@@ -42,10 +42,10 @@ _RECEIVED = re.compile(
 _ADDRESS = re.compile(
     r"(?<![0-9.])(?P<rest>(?:[0-9.]{1,15}|\[[0-9a-fA-F:.]{2,45}\]):[0-9]{1,5}/[0-9]{1,10})(?![0-9])"
 )
-"""Every repetition is bounded: the text between two marks of a line may be of any length."""
+"""Every repetition is bounded, because the text between two marks of a line may be of any length."""
 _SPACED_NAME = "osd pg remove"
 _LOG_ACK = "log(last "
-"""How daemons print a log_ack: by its beginning, it could be a log."""
+"""How daemons print a log_ack; it begins like a log."""
 _NAME = re.compile(r"[\w.-]+")
 
 Address = frozenset[str]
@@ -58,32 +58,32 @@ class LoggedMessage:
     """One message, as one side logged it."""
 
     time_ns: int
-    """Unix time. Daemons stamp lines with a coarse clock, 4 ms or so."""
+    """Unix time. Daemons use a coarse clock with a resolution of some 4 ms."""
     sent: bool
     own: Address
-    """Of the messenger that logged it; empty where it did not know its address yet."""
+    """Address of the messenger that logged it; empty if the messenger did not know its address yet."""
     peer: Address
     peer_entity: str
     """The sender of a received message, as in ``client.4112`` or ``client.?``; empty for sent ones."""
     con: str
-    """The connection object, which may be used again for another connection."""
+    """The connection object, which may be reused for another connection."""
     name: str
-    """As :func:`messenger.messages.types.message_name` has it."""
+    """Name of the type, as in :func:`messenger.messages.types.message_name`."""
     text: str
-    """The printed form."""
+    """The message as printed."""
     version: int | None
-    """None where the release does not print it."""
+    """None if the release does not print it."""
     seq: int | None = None
-    """None for sent ones: their number is not known when they are queued."""
+    """None for sent messages, which have no seq when they are queued."""
     lengths: tuple[int, int, int] | None = None
-    """Of front, middle and data; None for sent ones."""
+    """Lengths of front, middle and data; None for sent messages."""
     mode: str = ""
-    """``crc``, ``secure``, or ``unknown`` (on msgr v1, and when the connection is closed already); empty for sent
-    ones."""
+    """``crc``, ``secure``, or ``unknown`` (on msgr v1, or if the connection is closed already); empty for sent
+    messages."""
 
 
 def read_log(path: Path) -> list[LoggedMessage]:
-    """The messages of a log, in its order; the file may be compressed with gzip.
+    """Return the messages of a log, in its order; the file may be compressed by gzip.
 
     Raises:
         LocalError: the file cannot be read, is longer than 1 GiB unpacked, or a line is longer than 1 MiB.
@@ -109,15 +109,15 @@ def _lines(path: Path, file: "gzip.GzipFile | io.BufferedReader[io.FileIO]") -> 
 
 
 def parse_log(lines: Iterable[str]) -> list[LoggedMessage]:
-    """The messages among the lines of a log, in their order. Lines that are something else are skipped."""
+    """Return the messages in the lines of a log, in their order. Other lines are skipped."""
     messages = [message for line in entries(lines) if (message := parse_entry(line)) is not None]
     return list(_with_own_addresses(messages))
 
 
 def entries(lines: Iterable[str]) -> Iterator[str]:
-    """The entries of a log, without line ends: a line and those below it that belong to the text of its message.
+    """Yield the entries of a log, without line ends: a line and the following ones that continue it.
 
-    An entry of more than 1 MiB is cut off.
+    An entry of more than 1 MiB is truncated.
     """
     entry = ""
     for line in lines:
@@ -133,13 +133,13 @@ def entries(lines: Iterable[str]) -> Iterator[str]:
 
 
 def entry_time_ns(entry: str) -> int | None:
-    """Unix time of an entry, None if it has none. A time without a zone is taken for UTC."""
+    """Return the Unix time of an entry, None if it has none. A time without a zone counts as UTC."""
     line = _LINE.match(entry)
     return None if line is None else _time_ns(line)
 
 
 def parse_entry(entry: str) -> LoggedMessage | None:
-    """The message that an entry is about, None if it is about something else."""
+    """Return the message of an entry; None if the entry is about something else."""
     line = _LINE.match(entry)
     if line is None:
         return None
@@ -159,7 +159,7 @@ def parse_entry(entry: str) -> LoggedMessage | None:
 
 
 def addresses(text: str) -> Address:
-    """The messenger that an address, or a list of its addresses, as Ceph prints them, belongs to."""
+    """Return the messenger of an address, or of an address list, as Ceph prints them."""
     return frozenset(found["rest"] for found in _ADDRESS.finditer(text))
 
 
@@ -179,7 +179,7 @@ def _logged(time_ns: int, found: re.Match[str], *, sent: bool) -> LoggedMessage:
 
 
 def printed_name(text: str) -> str:
-    """The name of a message, which its printed form begins with: ``osd_op`` of ``osd_op(client.4113.0:1 …``."""
+    """Return the name at the beginning of a printed message: ``osd_op`` of ``osd_op(client.4113.0:1 …``."""
     if text.startswith(_SPACED_NAME):
         return _SPACED_NAME
     if text.startswith(_LOG_ACK):
@@ -195,9 +195,9 @@ def _time_ns(line: re.Match[str]) -> int:
 
 
 def _with_own_addresses(messages: list[LoggedMessage]) -> Iterator[LoggedMessage]:
-    """The same, with own addresses filled in where a client logged a message before it had learnt them.
+    """Fill in own addresses of messages that a client logged before it knew them.
 
-    The next line of the same connection object to the same peer has them.
+    The next line of the same connection object with the same peer has them.
     """
     known: dict[tuple[str, Address], Address] = {}
     filled = []

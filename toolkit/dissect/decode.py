@@ -1,7 +1,7 @@
-"""From captures to decoded frames: files, or packets as they are taken.
+"""Decodes captures into frames: from files, or from packets while they are captured.
 
-:func:`decode_capture` is all that most callers need; :class:`CaptureDecoder` under it has the totals, and
-:class:`Decoder` takes packets from anywhere.
+:func:`decode_capture` is enough for most callers. :class:`CaptureDecoder`, on which it is built, also gives
+totals; :class:`Decoder` decodes packets from any source.
 """
 
 from collections import deque
@@ -25,42 +25,42 @@ from toolkit.dissect.stream import End, Stream, StreamEvent
 from toolkit.dissect.tcp import MOST_FLOWS, MOST_STREAMS
 
 _MOST_PENDING_BYTES = 144 << 20
-"""Of frames that are not complete, on all links together."""
+"""Limit for the memory of incomplete frames, all links together."""
 _LARGEST_RUN_BYTES = 1 << 23
-"""Twice as long as what is read of a capture in one go."""
+"""Twice the size of one read from a capture."""
 
 
 class Totals:
-    """What became of a capture's bytes."""
+    """Counts of a capture's frames, and of its bytes that could not be decoded."""
 
     def __init__(self) -> None:
         self.frames = 0
-        """Records, those of gaps and of undecoded bytes included."""
+        """Number of records, including those of gaps and of undecoded bytes."""
         self.undecoded = 0
-        """Stretches of bytes without recognisable frames."""
+        """Number of stretches of bytes without recognisable frames."""
         self.undecoded_bytes = 0
-        """How long they are together."""
+        """Their total length."""
         self.gaps = 0
-        """Stretches that the capture does not have."""
+        """Number of stretches that the capture lacks."""
         self.missing_bytes = 0
-        """How long they are together."""
+        """Their total length."""
         self.bad = 0
         """Frames with a wrong crc, authentication tag or signature."""
         self.no_key = 0
-        """Frames, and stretches of bytes, that a key would open or prove which is not known."""
+        """Frames, and stretches of bytes, that cannot be decrypted or verified because the key is unknown."""
         self.first_reason: str | None = None
-        """Why the first of the stretches is not decoded."""
+        """Why the first undecoded stretch is not decoded; None if there is none."""
         self.cut_off = 0
-        """Those of the stretches that are frames which go on behind the end of the capture."""
+        """Number of undecoded stretches that are frames cut off by the end of the capture."""
         self.cut_off_bytes = 0
-        """How long they are together."""
+        """Their total length."""
         self.in_part = 0
-        """Frames of which the capture has the header, and not all of the rest."""
+        """Frames whose header is in the capture, but not all of the rest."""
         self.undecodable = 0
-        """Frames whose contents do not decode, though nothing else is wrong with them."""
+        """Frames whose contents do not decode, with nothing else wrong."""
 
     def count(self, frame: DecodedFrame) -> None:
-        """One more record."""
+        """Count one record."""
         self.frames += 1
         if frame.error is not None:
             self.count_wrong(frame.tag, frame.crc, frame.auth, frame.error, 1, frame.length)
@@ -69,15 +69,15 @@ class Totals:
                 self.cut_off_bytes += frame.length
 
     def count_wrong(self, tag: str, crc: str, auth: str, error: str, frames: int, size_bytes: int) -> None:
-        """Of the records counted, so many have something wrong with them, the first of them this.
+        """Count what is wrong with records that are counted already in :attr:`frames`.
 
         Args:
-            tag: of each.
-            crc: verdict on each.
-            auth: verdict on each.
-            error: of the first.
-            frames: how many.
-            size_bytes: how long they are together.
+            tag: tag of each record.
+            crc: verdict on the crcs of each record.
+            auth: verdict on the authentication of each record.
+            error: error of the first record.
+            frames: number of records.
+            size_bytes: their total length.
         """
         if tag == GAP:
             self.gaps += frames
@@ -102,7 +102,7 @@ class Totals:
         return self.problem_of(unfinished=False)
 
     def problem_of(self, *, unfinished: bool) -> str | None:
-        """As :attr:`problem`; of an unfinished capture, frames that go on behind its end are none."""
+        """As :attr:`problem`; in an unfinished capture, frames cut off by its end are no problem."""
         parts = []
         places = self.undecoded - (self.cut_off if unfinished else 0)
         if places:
@@ -128,13 +128,13 @@ class Links:
     """The links of a capture, each with its decoder.
 
     Args:
-        keys: what is known; it grows by what the packets tell.
-        emit: takes each record; within a batch they come link by link.
-        ports: look at connections only that have one of these at either end; None: at all.
-        open_phase: takes the frames of open links; by default each becomes a record.
-        watch: is shown what happens on every stream before it is decoded.
-        most_links: how many TCP connections are remembered at a time; a forgotten one gets no more bytes.
-        most_streams: how many are listed, for :attr:`streams`.
+        keys: known keys; keys found in the packets are added.
+        emit: called with each record; within a batch, records come link by link.
+        ports: decode only connections with one of these ports at either end; None decodes all.
+        open_phase: reads the frames of open links; by default each frame becomes a record.
+        watch: called with each event of every stream before the event is decoded.
+        most_links: limit of the TCP connections that are tracked at a time; bytes of a dropped one are ignored.
+        most_streams: limit of the connections in :attr:`streams`.
     """
 
     def __init__(
@@ -152,41 +152,43 @@ class Links:
         self._watch = watch
         self._ended_messengers: Recent[int, bool] = Recent(most_streams)
         self.ends: deque[End] = deque(maxlen=most_links)
-        """How directions of streams ended, in that order; for those who show it."""
+        """Ends of directions of streams, oldest first, for callers that display them."""
         self.other_streams = 0
-        """Connections that have ended and were not a messenger's."""
+        """Number of ended connections that were not a messenger's."""
         _keep_large_blocks()
         self._new_link = partial(
             LinkDecoder, keys=keys, emit=emit, names=Names(), open_phase=open_phase, caches=FrameCaches()
         )
         self._assembler = Assembly(ports, most_links, most_streams)
         self._links: dict[int, LinkDecoder] = {}
-        """By stream, those that are not over."""
+        """By stream, the links that have not ended."""
         self._over: Recent[int, bool] = Recent(most_links)
-        """Streams whose link is over; whose last packet came before as many others is not assembled any more."""
+        """Streams whose link has ended. Packets of a stream that was silent for too long are no longer
+        assembled."""
         self._pending: dict[int, int] = {}
-        """By stream, for links that are not over: memory for incomplete frames; the least active link first."""
+        """By stream, memory in bytes for incomplete frames of links that have not ended; the least active link
+        first."""
         self._pending_bytes = 0
-        """Of all links together."""
+        """Sum over all links."""
 
     @property
     def skipped(self) -> str | None:
-        """Packets that were not read, by reason, in one line; None if there were none."""
+        """Number of packets that were not read, by reason, in one line; None if all were read."""
         counts = [f"{count:,} {reason}" for reason, count in self._assembler.skipped.items() if count]
         return f"packets not read: {', '.join(counts)}" if counts else None
 
     @property
     def messengers(self) -> set[int]:
-        """Streams that have proved to be a messenger's, by index."""
+        """Indexes of the streams that are known to be a messenger's."""
         return {*self._ended_messengers, *(i for i, link in self._links.items() if link.is_messenger)}
 
     @property
     def streams(self) -> list[Stream]:
-        """The TCP connections so far, as far as memory is spent on them."""
+        """The TCP connections so far, up to ``most_streams``."""
         return self._assembler.known
 
     def feed(self, batch: PacketBatch) -> None:
-        """Read what these packets bring."""
+        """Decode a batch of packets."""
         for event in self._assembler.feed(batch):
             self._take(event)
             if self._pending_bytes > _MOST_PENDING_BYTES:
@@ -195,7 +197,7 @@ class Links:
                 self._forget_links()
 
     def finish(self) -> None:
-        """Say what is left to say when no packets come any more."""
+        """Emit what is left after the last packet."""
         for event in self._assembler.finish():
             self._take(event)
         for index in sorted(self._pending):
@@ -230,7 +232,10 @@ class Links:
             self._ended_messengers.put(index, True)
 
     def _give_up_frames(self) -> None:
-        """Give up the largest incomplete frames until half of the limit is free, for this looks at every link."""
+        """Drop the largest incomplete frames until half of the limit is free.
+
+        Half, because each call sorts all links.
+        """
         for index in sorted(self._pending, key=self._pending.__getitem__, reverse=True):
             if self._pending_bytes <= _MOST_PENDING_BYTES // 2:
                 return
@@ -245,23 +250,23 @@ class Links:
 
 
 def _keep_large_blocks() -> None:
-    """Let the C library keep the memory of runs from batch to batch.
+    """Make the C library keep the memory of runs from batch to batch.
 
-    glibc gives a block back to the kernel if it is larger than any that was freed before, and to get it again
-    costs a page fault for each 4 KiB: a quarter of the time that it takes to decode a capture.
+    glibc returns a block to the kernel if it is larger than any block freed before. Getting it again costs a page
+    fault per 4 KiB, which is a quarter of the time to decode a capture.
     """
     bytearray(_LARGEST_RUN_BYTES)
 
 
 class Decoder:
-    """Decodes packets, wherever they come from.
+    """Decodes packets from any source.
 
     Args:
-        keys: what is known; it grows by what the packets tell.
-        ports: look at connections only that have one of these at either end; None: at all.
-        watch: is shown what happens on every stream before it is decoded.
-        most_links: how many TCP connections are remembered at a time; a forgotten one gets no more bytes.
-        most_streams: how many are listed, for :attr:`streams` and :meth:`failed_connects`.
+        keys: known keys; keys found in the packets are added.
+        ports: decode only connections with one of these ports at either end; None decodes all.
+        watch: called with each event of every stream before the event is decoded.
+        most_links: limit of the TCP connections that are tracked at a time; bytes of a dropped one are ignored.
+        most_streams: limit of the connections in :attr:`streams` and :meth:`failed_connects`.
     """
 
     def __init__(
@@ -287,27 +292,27 @@ class Decoder:
 
     @property
     def other_streams(self) -> int:
-        """Connections that have ended and were not a messenger's."""
+        """Number of ended connections that were not a messenger's."""
         return self._links.other_streams
 
     @property
     def streams(self) -> list[Stream]:
-        """The TCP connections so far, those that are no messenger's too, as far as memory is spent on them."""
+        """The TCP connections so far, also those that are no messenger's, up to ``most_streams``."""
         return self._links.streams
 
     @property
     def skipped(self) -> str | None:
-        """Packets that were not read, by reason, in one line; None if there were none."""
+        """Number of packets that were not read, by reason, in one line; None if all were read."""
         return self._links.skipped
 
     def ends_before(self, packet: int | None) -> Iterator[End]:
-        """The ends of directions that came before a packet (None: all) and were not given yet."""
+        """Yield, each once, the ends of directions that came before ``packet`` (None: all)."""
         ends = self._links.ends
         while ends and (packet is None or ends[0].packet < packet):
             yield ends.popleft()
 
     def failed_connects(self) -> list[FailedConnects]:
-        """TCP connections to messengers that nothing came of, as far as the packets go."""
+        """Return the TCP connections to messengers that failed, as far as the packets show."""
         linked = self._links.messengers
         servers = {stream.server for stream in self.streams if stream.index in linked}
         last_ns = max((stream.tcp.last_ns for stream in self.streams), default=0)
@@ -319,18 +324,18 @@ class Decoder:
         return self.totals.problem
 
     def feed(self, batch: PacketBatch) -> list[DecodedFrame]:
-        """The frames that these packets complete, in that order."""
+        """Decode a batch of packets; returns the frames that it completes, in the order of the packets."""
         self._links.feed(batch)
         return self._drain()
 
     def finish(self) -> list[DecodedFrame]:
-        """What is left to say when no packets come any more."""
+        """Return the records that are left after the last packet."""
         self._links.finish()
         return self._drain()
 
     def _drain(self) -> list[DecodedFrame]:
         found, self._found[:] = self._found[:], ()
-        # Each direction comes by itself, so put them back into the order of the packets that completed them.
+        # Each direction is decoded separately, so restore the order of the packets that completed the frames.
         found.sort(key=lambda frame: frame.packet)
         for frame in found:
             frame.frame = self.totals.frames
@@ -339,22 +344,22 @@ class Decoder:
 
 
 class KeysInside:
-    """Key logs inside a capture.
+    """The key logs inside a capture.
 
     Args:
-        reader: of the capture.
-        keys: where to add them.
+        reader: reader of the capture.
+        keys: book to which the keys are added.
     """
 
     def __init__(self, reader: CaptureReader, keys: KeyBook) -> None:
         self.problem: str | None = None
-        """What is wrong with one of them."""
+        """What is wrong with the last malformed key log; None if all are well-formed."""
         self._reader = reader
         self._keys = keys
         self._learnt = 0
 
     def learn(self) -> None:
-        """Add those that have been met since the last call."""
+        """Add the key logs that were read since the last call."""
         secrets = self._reader.secrets
         for text in secrets[self._learnt :]:
             try:
@@ -367,9 +372,13 @@ class KeysInside:
 class CaptureDecoder:
     """Decodes a capture file. A context manager; iterate over it once.
 
+    >>> with CaptureDecoder("captures/reef-osds/capture.pcapng.gz") as capture:  # doctest: +SKIP
+    ...     for frame in capture:
+    ...         print(frame.tag, frame.src, frame.dst)
+
     Args:
-        source: its path, or a file open for reading, or several.
-        keys: what is known; it grows by what the capture tells. Key logs inside it are used in any case.
+        source: path of the capture, a file open for reading, or a list of several.
+        keys: known keys; keys found in the capture are added. Key logs inside it are always used.
         ports: as for :class:`Decoder`.
 
     Raises:
@@ -393,23 +402,23 @@ class CaptureDecoder:
 
     @property
     def frames(self) -> int:
-        """How many records there were so far."""
+        """Number of records so far."""
         return self.decoder.totals.frames
 
     @property
     def undecoded(self) -> int:
-        """How many stretches of bytes could not be decoded so far."""
+        """Number of stretches of bytes so far that could not be decoded."""
         return self.decoder.totals.undecoded
 
     @property
     def problem(self) -> str | None:
-        """What could not be read or decoded so far, in one line; None if everything was."""
+        """What could not be read or decoded so far, in one line; None if nothing is wrong."""
         totals = self.decoder.totals.problem_of(unfinished=self.reader.unfinished is not None)
         problems = [self.reader.problem, self._inside.problem, totals]
         return "; ".join(problem for problem in problems if problem) or None
 
     def __iter__(self) -> Iterator[DecodedFrame]:
-        """The frames, in the order in which packets completed them.
+        """Yield the frames, in the order in which packets completed them.
 
         Raises:
             LocalError: the file cannot be read any further.
@@ -423,12 +432,12 @@ class CaptureDecoder:
 def decode_capture(
     path: CaptureFiles, keys: KeyBook | None = None, *, ports: Collection[int] | None = None
 ) -> Iterator[DecodedFrame]:
-    """The frames of a capture, in bounded memory.
+    """Yield the frames of a capture, in bounded memory.
 
     Args:
-        path: of the file, or the file open for reading, or several.
-        keys: what is known.
-        ports: look at connections only that have one of these at either end; None: at all.
+        path: path of the capture, a file open for reading, or a list of several.
+        keys: known keys; keys found in the capture are added.
+        ports: decode only connections with one of these ports at either end; None decodes all.
 
     Raises:
         LocalError: the file cannot be read, or is no capture.

@@ -1,15 +1,15 @@
-"""Which way bytes go on a link."""
+"""The direction of bytes on a link."""
 
 from enum import StrEnum
 
 
 class Direction(StrEnum):
-    """``to_server`` is what the connector sends."""
+    """The direction of bytes; ``to_server`` is what the connector sends."""
 
     TO_SERVER = "to_server"
     TO_CLIENT = "to_client"
 
     @property
     def other(self) -> "Direction":
-        """The opposite way."""
+        """The opposite direction."""
         return Direction.TO_CLIENT if self is Direction.TO_SERVER else Direction.TO_SERVER

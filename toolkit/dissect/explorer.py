@@ -1,4 +1,4 @@
-"""A frame's bytes beside its fields, as HTML that needs no script: a choice of one shows the other."""
+"""Shows a frame's bytes beside its fields, as HTML without scripts: selecting either highlights the other."""
 
 import json
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ from toolkit.report.theme import sheet
 _CLASS = "msgrlab"
 _LINE_BYTES = 16
 _MOST_BYTES = 4096
-"""Of a block are shown."""
+"""Number of bytes of a block that are shown."""
 _LONGEST_VALUE = 200
 _numbers = count(1)
-"""Tells the explorers of a page apart."""
+"""Makes the ids of several explorers on one page unique."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,18 @@ class Piece:
     """Bytes of a line that belong to the same spans."""
 
     spans: tuple[int, ...]
-    """Places of the spans, the innermost last."""
+    """Indexes of the spans, the innermost last."""
     text: str
 
 
 class FrameExplorer:
-    """The bytes of a frame beside its regions and fields. In a notebook it shows itself.
+    """Shows the bytes of a frame beside its regions and fields. Displays itself in a notebook.
 
-    Click a field to see its bytes, or a byte to see its field; with the keyboard, Tab and the arrows go from field
-    to field. What was sealed on the wire and may be a secret is shown as ``··``.
+    Click a field to see its bytes, or a byte to see its field; on the keyboard, Tab and the arrow keys move from
+    field to field. Bytes that were sealed on the wire and may be secret are shown as ``··``.
 
     Args:
-        frame: of a capture.
+        frame: frame of a capture.
     """
 
     def __init__(self, frame: DecodedFrame) -> None:
@@ -48,7 +48,7 @@ class FrameExplorer:
         self.anatomy: Anatomy = anatomy(frame)
 
     def html(self) -> str:
-        """The explorer as one piece of HTML."""
+        """Return the explorer as one piece of HTML."""
         prefix = f"lv{next(_numbers)}-{self.frame.frame}-"
         chosen = [
             f".{_CLASS}:has(#{prefix}{number}:checked) .{prefix}{number}"
@@ -74,7 +74,7 @@ class FrameExplorer:
         return "\n".join(lines)
 
     def shown(self) -> ShownFrame:
-        """The same for a page that shows one frame of many at a time."""
+        """Return the explorer's data for a page that shows one of many frames at a time."""
         blocks = [(block.title, block.data) for block in self.anatomy.blocks]
         parts = [
             ShownPart(span.name, _value(span.value), span.block, span.ranges, span.hidden)
@@ -86,7 +86,7 @@ class FrameExplorer:
 
     @property
     def title(self) -> str:
-        """The frame in a line."""
+        """The frame in one line."""
         frame = self.frame
         words = [f"frame {frame.frame}", frame.tag, *([frame.message.name] if frame.message else [])]
         return (
@@ -99,7 +99,7 @@ class FrameExplorer:
         return self.frame.error or ""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The regions and fields, in order."""
+        """Yield the regions and fields, in order."""
         for number, span in enumerate(self.anatomy.spans):
             place = (
                 ""
@@ -118,7 +118,7 @@ class FrameExplorer:
             }
 
     def blocks(self) -> Iterator[tuple[str, list[tuple[str, list[Piece]]], str]]:
-        """Each block: its title, its lines (offset and pieces), and what is left out."""
+        """Yield each block: its title, its lines (offset and pieces), and a note on bytes left out."""
         for number, block in enumerate(self.anatomy.blocks):
             more = len(block.data) - _MOST_BYTES
             left_out = f"{more:,} more bytes" if more > 0 else ""

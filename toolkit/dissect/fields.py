@@ -1,7 +1,7 @@
-"""What messages say, as JSON values: by the layouts of their payloads, without a word about any single type.
+"""Payloads of messages as JSON values, by the layouts of the payloads; no code for single types.
 
-Blobs whose layout marks them as such, sealed and secret things show their length only; other bytes are hex, cut
-where they get long.
+Blobs that a layout marks as such, and sealed or secret bytes, show their length only. Other bytes are hex,
+abbreviated if they are long.
 """
 
 from collections.abc import Mapping
@@ -25,17 +25,19 @@ _LONGEST_HEX_BYTES = 256
 SEALED = frozenset(
     {MessageType.FORWARD, MessageType.ROUTE, MessageType.KV_DATA, MessageType.MON_USED_PENDING_KEYS}
 )
-"""Types whose bytes may be keys, or whole messages with keys: these show their length only."""
+"""Types whose bytes may be keys, or whole messages with keys; only the length of their bytes is shown."""
 _BLOB = Blob.__metadata__[0]  # type: ignore[attr-defined] # of an annotated type
 _BOOKKEEPING = frozenset(item.name for item in fields(Enveloped))
 
 
 def message_fields(message: Message, features: int) -> dict[str, object]:
-    """The fields of a message's payload; of an unknown or malformed one the bytes, and why they are no more.
+    """Return the fields of a message's payload.
+
+    If the type is unknown or the payload malformed, they are the bytes and the reason.
 
     Args:
-        message: as received.
-        features: negotiated on its link.
+        message: the message as received.
+        features: features negotiated on its link.
     """
     try:
         payload = decode_payload(message, features)
@@ -50,16 +52,16 @@ def message_fields(message: Message, features: int) -> dict[str, object]:
 
 
 def undecoded(front: Buffer, why: str) -> dict[str, object]:
-    """What is left to say of a front that does not decode."""
+    """Return the fields shown for a front that does not decode."""
     return {"front": bytes(front[:_LONGEST_HEX_BYTES]).hex(), "front_bytes": len(front), "undecoded": why}
 
 
 def json_value(value: Any, *, sealed: bool = False) -> object:  # noqa: ANN401 - any field of any payload
-    """A value as JSON.
+    """Convert a field's value to a JSON value.
 
     Args:
-        value: of a field.
-        sealed: bytes show their length only.
+        value: the value.
+        sealed: True to show only the length of bytes.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -76,7 +78,7 @@ def json_value(value: Any, *, sealed: bool = False) -> object:  # noqa: ANN401 -
     if isinstance(value, Mapping):
         return _mapping(value, sealed=sealed)
     if isinstance(value, set | frozenset):
-        return [json_value(item, sealed=sealed) for item in sorted(value)]  # the same in every process
+        return [json_value(item, sealed=sealed) for item in sorted(value)]  # the order differs between processes
     if isinstance(value, list | tuple):
         return [json_value(item, sealed=sealed) for item in value]
     if is_dataclass(value) and type(value).__str__ is object.__str__:
@@ -131,7 +133,7 @@ def _default(item: "Field[Any]") -> object:
 
 
 def _opened(value: Any, inside: Inside) -> object:  # noqa: ANN401 - a blob, or several by their numbers
-    """What is inside of blobs; of one that does not decode, the bytes."""
+    """The contents of blobs; the bytes of one that does not decode."""
     if isinstance(value, Mapping):
         return {str(key): _opened(item, inside) for key, item in value.items()}
     if not value:
@@ -152,7 +154,7 @@ def _hints(structure: type) -> dict[str, Any]:
 
 
 def _inside(hint: Any) -> Inside | None:  # noqa: ANN401 - a type, plain or annotated
-    """What blobs of that type hold, which may be the values of a map."""
+    """The note on the contents of blobs of that type, which may be the values of a map; None if there is none."""
     if get_origin(hint) is dict:
         hint = get_args(hint)[1]
     return _note(hint, Inside)
@@ -163,7 +165,7 @@ def _note(hint: Any, kind: type[_Note]) -> _Note | None:  # noqa: ANN401 - a typ
 
 
 def bit_names(value: int, names: type[IntFlag]) -> list[str]:
-    """The names of the bits that are set, lowest first; a bit without a name is a number.
+    """Return the names of the bits that are set, lowest first; a bit without a name as a number.
 
     ``bit_names(0x24, RequestFlag)`` is ``["ONDISK", "WRITE"]``.
     """
@@ -173,5 +175,5 @@ def bit_names(value: int, names: type[IntFlag]) -> list[str]:
 
 
 def _is_blob(hint: Any) -> bool:  # noqa: ANN401 - a type, plain or annotated
-    """True if it is the kind that shows its length only wherever it is printed."""
+    """True if values of the type show their length only."""
     return get_origin(hint) is Annotated and _BLOB in hint.__metadata__

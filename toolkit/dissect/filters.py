@@ -1,12 +1,11 @@
 """Filters over decoded frames: ``tag == "MESSAGE" and message.name == "osd_op" and message.seq > 5``.
 
-The language is Python's expressions, cut down to what says something of one frame: names of the record that
-``msgrlab decode --format json`` prints, literals, comparisons, ``and``/``or``/``not``, and a few methods of
-texts. An expression is read into closures; nothing of it is ever given to the interpreter, and no part of it
-can make a value that is much larger than those in the frame.
+The language is a subset of Python's expressions: names of the record that ``msgrlab decode --format json`` prints,
+literals, comparisons, ``and``/``or``/``not``, and a few methods of texts. An expression is compiled to closures;
+it is never evaluated by the interpreter, and no part of it can create a value much larger than those in the frame.
 
-What is missing (``message.seq`` of an ACK, ``fields.cookie`` of a frame without one) is None, and so is what
-has no such answer (``lower()`` of a number); None is neither less nor greater than anything.
+A missing value (``message.seq`` of an ACK, ``fields.cookie`` of a frame without one) is None, as is the result of
+an operation that does not apply (``lower()`` of a number). None is neither less nor greater than any value.
 """
 
 import ast
@@ -26,20 +25,20 @@ from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import GAP, UNKNOWN, DecodedFrame, MessageInfo, Verdict, utc
 
 Predicate = Callable[[DecodedFrame], bool]
-"""Whether a frame is wanted."""
+"""Returns True if a frame matches."""
 
 _Value = Callable[[Any], object]
-"""Of an expression, for a frame or a row."""
+"""Returns the value of an expression for a frame or a row."""
 
 _LONGEST = 4096
-"""Characters of an expression; what Python's parser does with more is its own affair."""
+"""Limit of an expression in characters; Python's parser may fail in other ways on longer ones."""
 _DEEPEST = 50
 
 _SUBJECT = ("object", "pool", "pg", "snap", "op", "result", "flags")
 
 
 def _of_subject(name: str) -> _Value:
-    """One of the names of what a message to or between OSDs is about."""
+    """Return a reader of one of the names in a message's subject."""
 
     def read(frame: DecodedFrame) -> object:
         from toolkit.dissect.payloads import subject_of  # noqa: PLC0415 - for those filters alone
@@ -74,7 +73,7 @@ NAMES: Mapping[str, _Value] = MappingProxyType(
         **{name: _of_subject(name) for name in _SUBJECT},
     }
 )
-"""What an expression may ask of a frame: the keys of its JSON record, and the last three."""
+"""The names in an expression: the keys of a frame's JSON record, and further ones."""
 
 _MESSAGE_NAMES = tuple(field.name for field in dataclass_fields(MessageInfo))
 
@@ -87,10 +86,10 @@ _WORDS: Mapping[str, Sequence[str]] = MappingProxyType(
         "protocol": ("v1", "v2.0", "v2.1", ""),
     }
 )
-"""Names that have one of a few values: a comparison with another can only be a slip."""
+"""Names with a few possible values: comparing one with another value must be a mistake."""
 
 _TAGS = frozenset({*Tag.__members__, *Piece, "BANNER", UNKNOWN, GAP})
-"""A tag that has no name is its number."""
+"""Known tags; an unknown tag is its number."""
 
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.Eq: operator.eq,
@@ -110,7 +109,7 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[..., float]] = {
     ast.Sub: operator.sub,
     ast.BitAnd: operator.and_,
 }
-"""Enough for differences and feature bits; numbers can hardly grow by it."""
+"""Enough for differences and feature bits; values can hardly grow by these."""
 
 _METHODS: Mapping[str, tuple[int, Callable[..., object]]] = {
     "startswith": (1, str.startswith),
@@ -127,11 +126,11 @@ _ACCEPTED = (
 
 
 class Filter:
-    """The predicate that an expression stands for. It never raises, whatever the frame.
+    """The predicate of an expression. Calling it never raises, whatever the frame.
 
     Args:
-        value: of the expression, for a frame.
-        asked: the parts of ``fields`` that the expression names, and whether a frame had them; kept by ``value``.
+        value: value of the expression for a frame.
+        asked: parts of ``fields`` in the expression, True for those that a frame had; ``value`` updates it.
     """
 
     __slots__ = ("_asked", "_value")
@@ -141,25 +140,25 @@ class Filter:
         self._asked = asked
 
     def __call__(self, frame: DecodedFrame) -> bool:
-        """True if the frame is wanted."""
+        """True if the frame matches."""
         return bool(self._value(frame))
 
     @property
     def absent(self) -> list[str]:
-        """Parts of ``fields``, as the expression has them, that no frame has had; not the parts of those."""
+        """Parts of ``fields`` in the expression that no frame had, without their own parts."""
         missing = [part for part, found in self._asked.items() if not found]
         inside = tuple(f"{part}{sign}" for part in missing for sign in ".[")
         return [part for part in missing if not part.startswith(inside)]
 
 
 def compile_filter(text: str) -> Filter:
-    """Read an expression.
+    """Compile an expression.
 
     Args:
         text: the expression.
 
     Raises:
-        LocalError: it is none of this language; says the column and what is accepted there.
+        LocalError: the expression is not in this language; names the column and what is accepted there.
     """
     text = _one_line(text)
     reader = _FrameReader(text, NAMES)
@@ -179,7 +178,7 @@ def _one_line(text: str) -> str:
 
 
 def compile_row_filter(text: str, names: Sequence[str]) -> Callable[[Mapping[str, object]], bool]:
-    """Read an expression over rows, such as ``latency_ms > 100 and object == "hello"``.
+    """Compile an expression over rows, such as ``latency_ms > 100 and object == "hello"``.
 
     Args:
         text: the expression.
@@ -202,7 +201,7 @@ def _names_of(names: Iterable[str]) -> str:
 
 def _parse(text: str) -> ast.expr:
     try:
-        with warnings.catch_warnings(action="ignore"):  # an odd escape in a text is no business of stderr
+        with warnings.catch_warnings(action="ignore"):  # an odd escape in a text must not print a warning
             return ast.parse(text, mode="eval").body
     except SyntaxError as error:
         ended = error.lineno != 1 or not error.offset or error.offset > len(text)
@@ -213,7 +212,7 @@ def _parse(text: str) -> ast.expr:
 
 
 class _RowReader:
-    """Turns a syntax tree into closures over a row, which has values by name."""
+    """Compiles a syntax tree to closures over a row, a mapping of names to values."""
 
     def __init__(self, text: str, names: Mapping[str, _Value]) -> None:
         self._text = text.encode()
@@ -222,15 +221,15 @@ class _RowReader:
         """As for :class:`Filter`."""
 
     def _error(self, node: ast.AST, what: str) -> LocalError:
-        """The parser counts bytes; people count characters."""
+        """Return an error with the column in characters; the parser counts bytes."""
         column = len(self._text[: getattr(node, "col_offset", 0)].decode(errors="ignore")) + 1
         return LocalError(f"filter, column {column}: {what}")
 
     def read(self, node: ast.expr, depth: int) -> _Value:
-        """The value of an expression.
+        """Return the closure of an expression.
 
         Raises:
-            LocalError: there is no such expression.
+            LocalError: the expression is not in this language.
         """
         if depth > _DEEPEST:
             raise self._error(node, f"more than {_DEEPEST} levels deep")
@@ -278,7 +277,7 @@ class _RowReader:
         raise self._error(node, f"no name has parts, so .{node.attr} leads nowhere")
 
     def _part(self, node: ast.Attribute | ast.Subscript, whole: _Value, key: _Value) -> _Value:
-        """A part of ``fields``, or of a part of it; :attr:`asked` keeps whether a frame had it."""
+        """Return a closure for a part of ``fields``; :attr:`asked` records whether a frame had the part."""
         asked, name = self.asked, ast.unparse(node)
         asked[name] = False
 
@@ -306,7 +305,7 @@ class _RowReader:
         return chain
 
     def _check_word(self, name: ast.expr, value: ast.expr) -> None:
-        """Raise LocalError if a name is compared with what it never is."""
+        """Raise LocalError if a name is compared with a value that it never has."""
 
     def _call(self, node: ast.Call, depth: int) -> _Value:
         if not isinstance(node.func, ast.Attribute) or node.func.attr not in _METHODS:
@@ -326,7 +325,7 @@ class _RowReader:
 
 
 class _FrameReader(_RowReader):
-    """Turns a syntax tree into closures over a frame."""
+    """Compiles a syntax tree to closures over a frame."""
 
     @override
     def _hint(self, name: str) -> str:
@@ -364,7 +363,7 @@ def _joined(every: bool, parts: Sequence[_Value]) -> _Value:  # noqa: FBT001 - w
 
 
 def _item(whole: object, key: object) -> object:
-    """What a mapping or list has at a key; None if it has not, or is neither."""
+    """Return the element of a mapping or list; None if it is absent, or ``whole`` is neither."""
     if isinstance(whole, Mapping):
         return whole.get(key) if isinstance(key, str | int) else None
     if isinstance(whole, list | tuple) and isinstance(key, int) and -len(whole) <= key < len(whole):

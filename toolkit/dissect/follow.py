@@ -1,7 +1,7 @@
-"""Following a link from outside: both byte streams in, frames out (docs/protocol.md §4; §3 in ``follow_v1.py``).
+"""Follows a link from outside: both byte streams in, frames out (docs/protocol.md §4; §3 in ``follow_v1.py``).
 
-The fault proxy and the simulated network use it to know where frames begin and end. In secure mode that takes
-keys; then the connection secret is read out of AUTH_DONE and both directions are decrypted from there on.
+The fault proxy and the simulated network use it to find frame borders. In secure mode that requires keys: the
+connection secret is read from AUTH_DONE, and both directions are decrypted from there on.
 """
 
 from collections.abc import Mapping
@@ -44,19 +44,19 @@ _MAX_FRAME_BYTES = 1 << 30
 
 
 class Form(StrEnum):
-    """How a frame is laid out on the wire."""
+    """Layout of a frame on the wire."""
 
     PLAIN = "plain"
-    """The banner, or anything of msgr v1."""
+    """The banner, or any part of msgr v1."""
     CRC = "crc"
     SECURE = "secure"
     REV0_CRC = "rev0 crc"
-    """Of msgr 2.0."""
+    """crc mode of msgr 2.0."""
     REV0_SECURE = "rev0 secure"
 
 
 _COUNTER_BITS = {Form.SECURE: 64, Form.REV0_SECURE: 32}
-"""Of nonces, by how frames are sealed (§4.6)."""
+"""Width of the nonce counter in bits, by form of the sealed frame (§4.6)."""
 _SEALED = frozenset(_COUNTER_BITS)
 
 _FORMS: Mapping[type, Form] = {
@@ -74,23 +74,23 @@ class SeenFrame:
     direction: Direction
     tag: str
     index: int
-    """Counted from 0 in its direction."""
+    """Its number in its direction, from 0."""
     offset: int
-    """Where it begins in its direction's byte stream."""
+    """Offset of its first byte in its direction's stream."""
     raw: bytes
-    """As it was on the wire."""
+    """Its bytes on the wire."""
     fields: dict[str, object]
     form: Form = Form.PLAIN
     lengths: tuple[int, ...] = ()
-    """Of the four segments of a v2 frame, decompressed."""
+    """Lengths of the four segments of a v2 frame, decompressed."""
     segments: tuple[Buffer, ...] = field(default=(), repr=False)
-    """Of a v2 frame, as they were before they were sealed or compressed; of a v1 message its three parts."""
+    """The segments of a v2 frame, decrypted and decompressed; of a v1 message its three parts."""
     link: int = 0
     """Number of the link, if several are followed."""
     nonces: int = 0
-    """How many operations of its direction's cipher came before it (§4.6)."""
+    """Number of cipher operations of its direction before it (§4.6)."""
     source: "LinkFollower | None" = field(default=None, repr=False, compare=False)
-    """The follower that saw it: has the state needed to write another frame in its place."""
+    """The follower that saw it, which has the state needed to write another frame in its place."""
 
 
 class _Stream:
@@ -101,48 +101,50 @@ class _Stream:
         self.reader: FrameReader
         self.pending = bytearray()
         self.msgr2_features: int | None = None
-        """What the sender's banner advertises, once it was seen."""
+        """Features in the sender's banner; None until the banner was seen."""
         self.offset = 0
         self.index = 0
         self.nonces = 0
-        """Operations of the cipher, up to the last whole frame."""
+        """Number of cipher operations up to the last whole frame."""
 
     def consists_of(self, frames: RawReader) -> None:
-        """From here on it is read so."""
+        """Read the stream by these frames from now on."""
         self.raw_reader = self.reader = frames
 
 
 class LinkFollower:
-    """Both directions of one link, from its first byte on.
+    """Follows both directions of one link, from its first byte on.
 
     Args:
-        book: what is known of keys, shared with the followers of other links; crc mode needs none.
+        book: known keys, shared with the followers of other links; not needed in crc mode.
     """
 
     def __init__(self, book: KeyBook | None = None) -> None:
         self.keys = LinkKeys(book or KeyBook())
-        """Those of this link."""
+        """The keys of this link."""
         self._streams = {direction: _Stream() for direction in Direction}
         self._compression_asked = False
         self._v1: V1Conversation | None = None
         self._segments: tuple[Buffer, ...] = ()
-        """Of the frame that was cut last."""
+        """Segments of the last frame."""
         self._features = int(ALL_FEATURES)
         self.heard = {direction: bytearray() for direction in Direction}
-        """What each side had sent until authentication was done: the other's AUTH_SIGNATURE covers it (§4.7)."""
+        """Bytes that each side sent until authentication was done: the peer's AUTH_SIGNATURE covers them
+        (§4.7)."""
         self._authenticated = False
         self._secret = b""
         self.con_mode = ConMode.CRC
         self.algorithm = Algorithm.NONE
         self.blind: PeerError | None = None
-        """Why frame borders are no longer known: bytes that are no frames, or a secure link without its key."""
+        """Why frame borders are no longer known: bytes that are no frames, or a secure link without its key;
+        else None."""
 
     def pending(self, direction: Direction) -> bytes:
-        """Bytes of a frame that is not complete yet."""
+        """Return the bytes of an incomplete frame."""
         return bytes(self._streams[direction].pending)
 
     def feed(self, direction: Direction, chunk: Buffer) -> list[SeenFrame]:
-        """The frames that ``chunk`` completes. Nothing comes any more once the follower is blind."""
+        """Return the frames that ``chunk`` completes; none once the follower is blind."""
         stream = self._streams[direction]
         stream.pending += chunk
         frames: list[SeenFrame] = []
@@ -223,7 +225,7 @@ class LinkFollower:
         return size, tag_name(tag), control.printable()
 
     def _follow_auth(self, direction: Direction, frame: ControlFrame) -> None:
-        """Pick up the keys as they pass."""
+        """Learn the keys from a control frame."""
         self.keys.control(direction, frame)
         if isinstance(frame, AuthDone) and frame.con_mode == ConMode.SECURE:
             secret = self.keys.connection_secret
@@ -242,25 +244,25 @@ class LinkFollower:
 
     @property
     def features(self) -> int:
-        """Those that both sides have announced, as far as it was seen."""
+        """The features that both sides announced, as far as they were seen."""
         if self._v1 is not None:
             return self._v1.features
         return self._features
 
     @property
     def is_v1(self) -> bool:
-        """True if the link speaks msgr v1."""
+        """True if the link uses msgr v1."""
         return self._v1 is not None
 
     def v1_writer(self) -> MessageWriter:
-        """A writer of v1 messages in the sender's layout; it signs them where the key is known (§3.7).
+        """Return a writer of v1 messages in the sender's layout; it signs them if the key is known (§3.7).
 
-        The address in an old header is blank: receivers skip it.
+        The address in an old header is blank, because receivers skip it.
         """
         return MessageWriter(self.keys.signer, **stream_form(self.features))
 
     def writer(self, frame: SeenFrame) -> tuple[RawWriter, StreamCipher | None]:
-        """What writes a frame of v2 in the place of one, and the cipher that it seals with, if it does."""
+        """Return a writer for a v2 frame in place of ``frame``, and its cipher; None in crc mode."""
         if frame.form not in _SEALED:
             return crc_frames(self._msgr2_features, _MAX_FRAME_BYTES)[1], None
         connector = frame.direction is Direction.TO_SERVER
@@ -272,12 +274,12 @@ class LinkFollower:
 
     @property
     def _msgr2_features(self) -> int:
-        """Those in force, as far as the banners have been seen; no frame precedes the banners."""
+        """The features in force, as far as banners were seen; no frame precedes the banners."""
         masks = [stream.msgr2_features for stream in self._streams.values() if stream.msgr2_features is not None]
         return reduce(and_, masks)
 
     def _follow_compression(self, frame: ControlFrame) -> None:
-        """Know from which frame on, and how, both directions are compressed."""
+        """Switch both directions to decompression once the peers agree on it."""
         if isinstance(frame, CompressionRequest):
             self._compression_asked = frame.is_compress
         elif isinstance(frame, CompressionDone) and frame.is_compress and self._compression_asked:

@@ -1,6 +1,6 @@
-"""Follow a v1 link from outside: the previous messages decide what comes next (docs/protocol.md §3.2).
+"""Follows a v1 link from outside: the previous parts decide what follows (docs/protocol.md §3.2).
 
-Nothing is checked on the way, neither checksums nor signatures: that is the receiver's business.
+Neither crcs nor signatures are verified; the receiver does that.
 """
 
 from messenger.denc.codec import Buffer
@@ -23,37 +23,37 @@ from toolkit.dissect.keys import KEY_MESSAGES, LinkKeys
 _FINAL = frozenset({Tag.READY, Tag.SEQ})
 
 Cut = tuple[int, str, dict[str, object]]
-"""Size, name and fields of a piece."""
+"""Size, name and fields of a part."""
 
 
 class V1Opening:
-    """The opening of a v1 link, piece by piece in the order of cause and effect.
+    """The handshake of a v1 link, part by part in the order of cause and effect.
 
     Args:
-        max_bytes: longer authorizers are taken for noise.
+        max_bytes: longer authorizers are treated as invalid.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._sides = {direction: _Side() for direction in Direction}
         self._asked = False
-        """A CONNECT waits for its reply."""
+        """True if a CONNECT waits for its reply."""
         self._connect_features = 0
         self.features: int | None = None
-        """Those in force, from the last reply on."""
+        """The features in force, from the last reply on; None before."""
 
     def is_open(self, direction: Direction) -> bool:
         """True if only messages and small frames follow in a direction."""
         return self._sides[direction].open
 
     def piece(self, view: memoryview, direction: Direction) -> tuple[int, Frame] | None:
-        """The next piece of a direction, which begins ``view``, and its size.
+        """Read the next part of a direction from the start of ``view``; returns its size and the part.
 
         Returns:
             None while it is incomplete, or the other direction comes first.
 
         Raises:
-            PeerError: these bytes are none.
+            PeerError: the bytes are malformed.
         """
         side = self._sides[direction]
         found = self._cut(view, side, direction)
@@ -62,14 +62,14 @@ class V1Opening:
         return found
 
     def waits(self, direction: Direction) -> bool:
-        """True if the next piece of a direction cannot be read before one of the other."""
+        """True if the next part of a direction cannot be read before one of the other."""
         side = self._sides[direction]
         if not side.identified or side.seq_due or side.open:
             return False
         return self._asked == (direction is Direction.TO_SERVER)
 
     def stream_reader(self) -> StreamReader:
-        """A reader of what follows the opening; it checks nothing."""
+        """Return a reader for the stream after the handshake; it verifies nothing."""
         form = stream_form(self.features or 0)
         return StreamReader(self._max_bytes, check_header=False, check_data=False, **form)
 
@@ -106,7 +106,7 @@ class V1Opening:
 
 
 class _Side:
-    """One direction: how far its sender has come."""
+    """One direction: how far its sender's handshake has come."""
 
     def __init__(self) -> None:
         self.banner_seen = False
@@ -116,11 +116,11 @@ class _Side:
 
 
 class V1Conversation:
-    """Cuts the pieces of a v1 link, whose first bytes have not been taken yet.
+    """Splits a v1 link into its parts, from its first byte on.
 
     Args:
-        max_bytes: longer messages and authorizers are taken for noise.
-        keys: takes the frames about keys.
+        max_bytes: longer messages and authorizers are treated as invalid.
+        keys: receives the frames about keys.
     """
 
     def __init__(self, max_bytes: int, keys: LinkKeys) -> None:
@@ -128,18 +128,18 @@ class V1Conversation:
         self._opening = V1Opening(max_bytes)
         self._reader: StreamReader | None = None
         self.parts: tuple[Buffer, ...] = ()
-        """Front, middle and data of the message that was cut last; empty if that was none."""
+        """Front, middle and data of the last part if it was a message; else empty."""
 
     @property
     def features(self) -> int:
-        """Those in force, once both sides have agreed."""
+        """The features in force, once both sides have agreed."""
         return int(ALL_FEATURES) if self._opening.features is None else self._opening.features
 
     def cut(self, view: memoryview, direction: Direction) -> Cut | None:
-        """The next piece of a direction, which begins ``view``; None while it is incomplete.
+        """Read the next part of a direction from the start of ``view``; None while it is incomplete.
 
         Raises:
-            PeerError: these bytes are none.
+            PeerError: the bytes are malformed.
         """
         self.parts = ()
         if not view:

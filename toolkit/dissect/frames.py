@@ -1,4 +1,4 @@
-"""What a decoder says of each frame: one record behind tables, JSON, charts and analysis."""
+"""The record of a decoded frame, on which tables, JSON, charts and analysis are built."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,15 +18,15 @@ UNKNOWN = "UNKNOWN"
 GAP = "GAP"
 """Tag of bytes that the capture lacks."""
 CAPTURE_ENDS = "the capture ends"
-"""How the error of a frame begins that goes on behind the end of the capture."""
+"""Beginning of the error of a frame that is cut off by the end of the capture."""
 IN_PART = "the capture does not have all of this frame"
-"""The error of a frame whose header is there, with a gap behind it."""
+"""Error of a frame whose header is in the capture, with a gap after it."""
 NO_FRAMES = frozenset({UNKNOWN, GAP})
 _NANO = 1_000_000_000
 
 
 def utc(time_ns: int) -> str:
-    """A Unix time in the words of ISO 8601, to the nanosecond.
+    """Format a Unix time in nanoseconds by ISO 8601.
 
     >>> utc(1_700_000_000_000_000_001)
     '2023-11-14T22:13:20.000000001Z'
@@ -34,33 +34,33 @@ def utc(time_ns: int) -> str:
     seconds, rest = divmod(time_ns, _NANO)
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):  # a damaged capture has any number
+    except (OverflowError, ValueError, OSError):  # a damaged capture may contain any number
         return f"{seconds}.{rest:09}"
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
 
 
 class Verdict(StrEnum):
-    """What became of a check."""
+    """The result of verifying a frame."""
 
     OK = "ok"
     BAD = "bad"
     NONE = "none"
-    """There was nothing to check."""
+    """There was nothing to verify."""
     NO_KEY = "no-key"
-    """The key for the check is not known."""
+    """The key for the verification is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageInfo:
-    """The header of a message; the lengths are those of its parts, decompressed."""
+    """The header of a message. The lengths are those of its parts in bytes, decompressed."""
 
     type: int
     name: str
-    """As Ceph's own logs have it."""
+    """Name of the type, as in Ceph's logs."""
     seq: int
     tid: int
     src: str
-    """The sender (``client.4112``), empty if the capture does not show it."""
+    """The sender, such as ``client.4112``; empty if the capture does not show it."""
     version: int
     compat_version: int
     priority: int
@@ -68,56 +68,57 @@ class MessageInfo:
     middle: int
     data: int
     ack_seq: int
-    """What the header acknowledges on the way; 0 on v1, which has ACK frames for it."""
+    """The seq that the header acknowledges; 0 on v1, which has ACK frames only."""
 
     def as_fields(self) -> dict[str, object]:
-        """Names and values."""
+        """Return names and values of the header's fields."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True, eq=False)
 class DecodedFrame:
-    """One frame, or a stretch of bytes that is none (tag ``UNKNOWN``)."""
+    """One frame, or a stretch of bytes that is no frame (tag ``UNKNOWN`` or ``GAP``)."""
 
     frame: int
-    """Counted from 0 over the whole capture, in the order in which frames were complete."""
+    """Its number in the capture, from 0, in the order in which frames were complete."""
     time_ns: int
-    """Unix time of the packet that completed it."""
+    """Unix time in nanoseconds of the packet that completed it."""
     packet: int
-    """The number of that packet in the capture."""
+    """Number of that packet in the capture."""
     stream: Stream
     direction: Direction
     protocol: str
     """``v1``, ``v2.0``, ``v2.1``; empty if unknown."""
     mode: str
-    """``crc`` or ``secure``: of this frame, so what comes before a link is encrypted is ``crc``."""
+    """``crc`` or ``secure``, of this frame: frames before a link is encrypted have ``crc``."""
     tag: str
     """``BANNER``, a tag of v2, a piece of v1 (``messenger.v1.wire.Piece``), GAP, or UNKNOWN."""
     offset: int
-    """Of its first byte in the bytes of its direction, missing ones included."""
+    """Offset of its first byte in the stream of its direction, counting missing bytes."""
     length: int
-    """On the wire."""
+    """Length on the wire in bytes."""
     crc: Verdict
-    """Of all its crcs together."""
+    """Verdict on all its crcs together."""
     auth: Verdict
-    """Of its authentication tags (secure mode) or its signature (v1; AUTH_SIGNATURE on v2)."""
+    """Verdict on its authentication tags (secure mode) or its signature (v1; AUTH_SIGNATURE on v2)."""
     error: str | None = None
     """What is wrong with it, in words; None if nothing is."""
     message: MessageInfo | None = None
     compressed: bool = False
     segments: Sequence[Buffer] = ()
-    """What the frame carries, decrypted and decompressed: header, front, middle and data of a message, the payload
-    of a control frame. Empty if it could not be opened. Large segments are decompressed again at each use."""
+    """The content of the frame, decrypted and decompressed: header, front, middle and data of a message, or the
+    payload of a control frame. Empty if it could not be opened. Large segments are decompressed anew at each
+    use."""
     wire: Buffer = b""
     """The frame as it was on the wire."""
     read_fields: Callable[[], dict[str, object]] = field(default=dict, repr=False)
-    """Makes :attr:`fields`; called on demand."""
+    """Computes :attr:`fields`; called on demand."""
     features: int = 0
-    """Of a message: the features negotiated on its link."""
+    """Features negotiated on the link of a message; 0 for other frames."""
 
     @property
     def is_bad(self) -> bool:
-        """True if a crc, an authentication tag or a signature is wrong: its contents are not to be believed."""
+        """True if a crc, an authentication tag or a signature is wrong, so that its contents cannot be trusted."""
         return self.crc is Verdict.BAD or self.auth is Verdict.BAD
 
     @property
@@ -132,17 +133,17 @@ class DecodedFrame:
 
     @property
     def fields(self) -> dict[str, object]:
-        """The fields of a control frame, or those of a message's payload, as JSON values."""
+        """The fields of a control frame or of a message's payload, as JSON values."""
         return self.read_fields()
 
     def explore(self) -> "FrameExplorer":
-        """The frame's bytes beside its fields; in a notebook it shows itself."""
+        """Return the frame's bytes beside its fields; displays itself in a notebook."""
         from toolkit.dissect.explorer import FrameExplorer  # noqa: PLC0415 - for notebooks
 
         return FrameExplorer(self)
 
     def as_json(self) -> dict[str, object]:
-        """The record that ``msgrlab decode --format json`` prints."""
+        """Return the record that ``msgrlab decode --format json`` prints."""
         return {
             "frame": self.frame,
             "time": self.time_ns / _NANO,

@@ -1,4 +1,4 @@
-"""Frames as they pass: packets of a capture that is being taken, decoded at once."""
+"""Decodes packets while they are captured."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,10 +12,10 @@ from toolkit.dissect.keys import KeyBook
 
 
 class LiveDecoder:
-    """Gives the frames of each turn of a capture.
+    """Decodes the packets of a running capture, turn by turn.
 
     Args:
-        keys: what opens links; the key log is added as it comes.
+        keys: known keys; keys of the key log are added as they come.
     """
 
     def __init__(self, keys: KeyBook) -> None:
@@ -24,10 +24,10 @@ class LiveDecoder:
         self._packets = 0
 
     def frames(self, packets: Sequence[Packet], secrets: str) -> Iterator[DecodedFrame]:
-        """The frames that these packets complete.
+        """Yield the frames that these packets complete.
 
         Args:
-            packets: what came in this turn.
+            packets: packets captured in this turn.
             secrets: new text of the key log.
         """
         if secrets:
@@ -39,7 +39,7 @@ class LiveDecoder:
 
 
 def batch_of(packets: Sequence[Packet], first: int) -> PacketBatch:
-    """Packets as a batch; ``first`` is the number of the first of them."""
+    """Return packets as a batch; ``first`` is the number of the first packet."""
     sizes = np.array([len(packet.data) for packet in packets], np.int64)
     return PacketBatch(
         memoryview(b"".join([packet.data for packet in packets])),

@@ -1,4 +1,4 @@
-"""What messages to and between OSDs are about: object, placement group, operations and result, without JSON."""
+"""The subjects of messages to and between OSDs: object, placement group, operations and result, without JSON."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,28 +21,28 @@ _MOST_POOLS = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What one message is about; None: it does not say."""
+    """The subject of one message; fields that the message does not have are None."""
 
     object: str | None = None
     """The object's name."""
     pool: int | None = None
     pg: str | None = None
-    """The placement group, ``1.0``, of an erasure-coded pool with its shard."""
+    """The placement group, as ``1.0``; in an erasure-coded pool with its shard."""
     snap: int | None = None
-    """The snapshot that is read or was cloned; None for the object's present state."""
+    """The snapshot that is read or was cloned; None for the current state of the object."""
     op: str | None = None
-    """The operations in order, ``CREATE+SETXATTR``; of a replicated write what its log says, ``MODIFY``."""
+    """The operations in order, as ``CREATE+SETXATTR``; of a replicated write those of its log, as ``MODIFY``."""
     result: int | None = None
-    """Of replies: a negative Linux error number, or 0 and more."""
+    """Result of a reply: a negative Linux error number, or 0 and above."""
     flags: str | None = None
-    """Of requests and their replies: the names of their flags, ``ONDISK+WRITE``."""
+    """Names of the flags of a request or its reply, as ``ONDISK+WRITE``."""
 
 
 NOTHING = Subject()
 
 
 def subject_of(frame: DecodedFrame) -> Subject:
-    """What the message in a frame is about; nothing for other frames, and for payloads that do not decode."""
+    """Return the subject of the message in a frame; empty for other frames and undecodable payloads."""
     info = frame.message
     if info is None or len(frame.segments) != _PARTS:
         return NOTHING
@@ -77,7 +77,7 @@ def _subject(payload: object) -> Subject:
 
 
 def _group_of(payload: object) -> Subject:
-    """Of other messages about one placement group: which; older ones have its shard in a field of its own."""
+    """The placement group of other messages; older ones have the shard in a field of its own."""
     pgid = getattr(payload, "pgid", None)
     if isinstance(pgid, PgId):
         pgid = ShardedPgId(pgid, getattr(payload, "shard", NO_SHARD))

@@ -1,4 +1,4 @@
-"""A capture for people: one object that decodes it, answers questions, and shows itself in a notebook."""
+"""A capture as one object that decodes and analyses it, and displays itself in a notebook."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 class Capture:
-    """A capture file and the keys to read it with. It is read at the first access.
+    """A capture file with the keys to decode it. The file is read at the first access.
 
     Args:
-        path: of the file: pcap or pcapng, compressed by gzip, zstd, lz4 or not; of several files, which are read
-            in order of time; or a file open for reading, which is read once.
+        path: path of a pcap or pcapng file, plain or compressed by gzip, zstd or lz4; a list of several, which are
+            read in order of time; or a file open for reading, which can be read once only.
         keyrings: files with keys of clients, daemons or services.
-        key_logs: files with keys of links; those inside the capture are used in any case.
-        ports: look at connections only that have one of these at either end; None: at all.
-        limits: how much of it is analysed; :attr:`problem` says where that ends ahead of the capture.
+        key_logs: files with keys of links; key logs inside the capture are always used.
+        ports: decode only connections with one of these ports at either end; None decodes all.
+        limits: limits of the analysis; :attr:`problem` says where it stopped.
 
     Raises:
-        LocalError: a keyring or key log that is none.
+        LocalError: a keyring or key log cannot be read or is malformed.
     """
 
     def __init__(
@@ -58,22 +58,22 @@ class Capture:
         self._source = path
         first: CaptureFile = path[0] if isinstance(path, list | tuple) else path  # type: ignore[assignment]
         self.path = Path(first if isinstance(first, str | PathLike) else str(getattr(first, "name", "capture")))
-        """Of the file, or the first of several."""
+        """Path of the file, or of the first of several."""
         self._limits = limits
         self._keyrings = [Path(keyring) for keyring in keyrings]
         self._key_logs = [Path(log) for log in key_logs]
         self._ports = ports
         self.note: str | None = None
-        """What a reader of the result should know, though nothing is wrong: the file is unfinished. Set once it is
-        read."""
+        """Set once the capture is read: what a reader should know although nothing is wrong, for example that
+        the file is unfinished. None if there is nothing."""
         self._book()
 
     @classmethod
     def folder(cls, path: str | Path) -> Self:
-        """One of the folders in ``captures/``: its capture, with its keyring if it has one.
+        """Open a folder of ``captures/``: its capture, with its keyring if it has one.
 
         Raises:
-            LocalError: the keyring is none.
+            LocalError: the keyring is malformed.
         """
         folder = Path(path)
         keyring = folder / "keyring"
@@ -83,7 +83,7 @@ class Capture:
         return KeyBook.read(self._keyrings, self._key_logs)
 
     def __iter__(self) -> Iterator[DecodedFrame]:
-        """Decode it; the frames in the order in which packets completed them.
+        """Decode the capture; yields the frames in the order in which packets completed them.
 
         Raises:
             LocalError: the file cannot be read, or is no capture.
@@ -93,16 +93,16 @@ class Capture:
 
     @cached_property
     def frames(self) -> list[DecodedFrame]:
-        """All frames, with their contents; for captures that fit into memory."""
+        """All frames with their contents; only for captures that fit into memory."""
         return list(self)
 
     def table(self, *, payloads: bool = False) -> "DataFrame":
-        """A row for each frame, by the columnar decoder; for captures of any size.
+        """Return a table with one row per frame, made by the columnar decoder; for captures of any size.
 
         Args:
-            payloads: with columns of what messages to and between OSDs are about, which takes longer.
+            payloads: add columns with the subjects of messages to and between OSDs, which takes longer.
 
-        Its types are arrow's: what a frame has not is missing, and a tid of 64 bits is exact.
+        The column types are Arrow's: values that a frame lacks are missing, and 64-bit tids are exact.
         """
         require("pandas")
         import pandas as pd  # noqa: PLC0415 - loaded when a table is asked for, as is pyarrow
@@ -132,19 +132,19 @@ class Capture:
 
     @property
     def analysis(self) -> Analysis:
-        """Sessions over their links, what became of each message, times."""
+        """The sessions over their links, the fate of each message, and times."""
         return self._read[0]
 
     @property
     def problem(self) -> str | None:
-        """What could not be decoded, or was not analysed, in one line; None if everything was."""
+        """What could not be decoded or was not analysed, in one line; None if nothing is wrong."""
         return self._read[2]
 
     def explore(self, frame: int) -> "FrameExplorer":
-        """A frame's bytes beside its fields; in a notebook it shows itself.
+        """Return the bytes of a frame beside its fields; displays itself in a notebook.
 
         Args:
-            frame: its number, as in ``msgrlab decode`` and in :attr:`frames`.
+            frame: number of the frame, as in ``msgrlab decode`` and in :attr:`frames`.
 
         Raises:
             LocalError: there is no such frame.
@@ -154,7 +154,7 @@ class Capture:
         return self.frames[frame].explore()
 
     def history(self, session: int | None = None) -> History:
-        """The capture as a history, or one session of it.
+        """Return the capture, or one session of it, as a history.
 
         Raises:
             LocalError: there is no such session.
@@ -165,7 +165,7 @@ class Capture:
         return maker.history(link.stream.index for link in analysis.session(session).links)
 
     def chart(self, session: int | None = None) -> SequenceChart:
-        """The sequence chart of the capture, or of one session.
+        """Return the sequence chart of the capture, or of one session.
 
         Raises:
             LocalError: there is no such session.
@@ -174,11 +174,11 @@ class Capture:
 
     @property
     def timeline(self) -> LaneChart:
-        """When each link was open, and how much passed on it."""
+        """When each link was open, and how much traffic it carried."""
         return timeline(self.analysis)
 
     def timeline_of(self, session: int) -> LaneChart:
-        """The timeline of the links of one session.
+        """Return the timeline of the links of one session.
 
         Raises:
             LocalError: there is no such session.
@@ -186,18 +186,18 @@ class Capture:
         return timeline(self.analysis, session)
 
     def check(self) -> list[CheckResult]:
-        """The invariants, as far as a capture can show them.
+        """Check the invariants, as far as a capture can show them.
 
-        Behind bytes that are missing or could not be decoded, the messages of a link are not judged.
+        The messages of a link are not judged after bytes that are missing or could not be decoded.
         """
         return check(self.history())
 
     def audit(self) -> Audit:
-        """Judge every frame by the rules of the wire."""
+        """Judge every frame by the wire rules."""
         return audit(Index(self.history()))
 
     def where(self, seq: int, session: int | None = None) -> str:
-        """Where the messages with a seq went: see :meth:`Analysis.where`.
+        """Return the path of the messages with a seq, in lines: see :meth:`Analysis.where`.
 
         Raises:
             LocalError: there is no such session.

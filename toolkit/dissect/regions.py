@@ -1,8 +1,7 @@
 """The regions of a frame on the wire: which bytes are preamble, segment, padding, tag.
 
-See docs/protocol.md §4.5, §3.7.
-
-Faults that change bytes give the place by region, and can have the crcs over it recomputed.
+See docs/protocol.md §4.5, §3.7. Faults that change bytes give the position by region, and can have the crcs
+recomputed.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from messenger.v2.wire import BANNER_HEAD_SIZE, BANNER_PREFIX
 from toolkit.dissect.follow import Form, SeenFrame
 
 Regions = dict[str, tuple[range, ...]]
-"""Byte ranges of a frame by name; a segment that is sealed in two operations has two."""
+"""Byte ranges of a frame by name. A segment that is sealed in two operations has two ranges."""
 
 _SEGMENTS = 4
 _SEED = 0xFFFFFFFF
@@ -30,7 +29,7 @@ _SLOT_SIZE = 6
 
 
 class _Ruler:
-    """Lays regions one behind the other."""
+    """Lays regions one after the other."""
 
     def __init__(self) -> None:
         self.regions: dict[str, list[range]] = {}
@@ -46,14 +45,14 @@ class _Ruler:
 
 
 def regions_of(frame: SeenFrame) -> Regions:
-    """The regions of a frame, in order.
+    """Return the regions of a frame, in order.
 
-    ``preamble``, ``segment 0`` to ``segment 3``, ``crc 0`` (of the first segment), ``padding``, ``epilogue`` and
-    ``tag`` (of GCM) on v2; ``prefix``, ``length`` and ``features`` of its banner; ``tag``, ``header``, ``front``,
-    ``middle``, ``data`` and ``footer`` of a message on v1. Anything else is ``body``.
+    On v2: ``preamble``, ``segment 0`` to ``segment 3``, ``crc 0`` (of the first segment), ``padding``,
+    ``epilogue`` and ``tag`` (of GCM); of its banner ``prefix``, ``length`` and ``features``. Of a v1 message:
+    ``tag``, ``header``, ``front``, ``middle``, ``data`` and ``footer``. All other bytes are ``body``.
 
     Raises:
-        LocalError: a frame both sealed and compressed; its borders cannot be found.
+        LocalError: the frame is both sealed and compressed, so its borders cannot be found.
     """
     ruler = _Ruler()
     if frame.form is Form.PLAIN:
@@ -90,12 +89,12 @@ def _v1_lengths(raw: bytes) -> tuple[int, int, int]:
 
 
 def _v1_header_size(raw: bytes) -> int:
-    """The header is the old one if there is room for it beside the parts; a footer has 21 bytes at most."""
+    """Size of the header: that of the old one if the frame has room for it; a footer has 21 bytes at most."""
     return OLD_HEADER_SIZE if len(raw) - sum(_v1_lengths(raw)) > OLD_HEADER_SIZE else HEADER.size
 
 
 def v1_header(raw: bytes) -> Header:
-    """The header of a v1 message that begins with its tag."""
+    """Return the header of a v1 message that begins with its tag."""
     size = _v1_header_size(raw)
     return (
         decode_old_header(raw[1 : 1 + size])
@@ -105,7 +104,7 @@ def v1_header(raw: bytes) -> Header:
 
 
 def crc_lengths(raw: bytes) -> tuple[int, ...]:
-    """The lengths of the segments that a plain preamble counts."""
+    """Return the lengths of the segments in a plain preamble."""
     slots = range(2, 2 + _SLOT_SIZE * raw[1], _SLOT_SIZE)
     return tuple(int.from_bytes(raw[at : at + 4], "little") for at in slots)
 
@@ -150,15 +149,15 @@ def _lay_rev0_secure(ruler: _Ruler, lengths: Sequence[int]) -> None:
 
 
 def position(frame: SeenFrame, region: str, byte: int) -> int:
-    """Where the ``byte``-th byte of a region is in the frame (negative: from the region's end).
+    """Return the offset in the frame of the ``byte``-th byte of a region (negative: from its end).
 
     Args:
-        frame: which.
-        region: its name; empty for the whole frame.
-        byte: as in indices.
+        frame: the frame.
+        region: name of the region; empty for the whole frame.
+        byte: index of the byte.
 
     Raises:
-        LocalError: no such region, or it is not that long.
+        LocalError: the frame has no such region, or the region is shorter.
     """
     regions = regions_of(frame) if region else {}
     if region and region not in regions:
@@ -171,10 +170,10 @@ def position(frame: SeenFrame, region: str, byte: int) -> int:
 
 
 def with_crcs(frame: SeenFrame, raw: bytearray) -> None:
-    """Recompute all crcs of a changed frame in place; borders are those of the frame before the change.
+    """Recompute all crcs of a changed frame in place; the regions are those of the frame before the change.
 
     Raises:
-        LocalError: a sealed frame, whose tags cannot be recomputed without the key.
+        LocalError: the frame is sealed; its tags cannot be recomputed without the key.
     """
     if frame.form in {Form.SECURE, Form.REV0_SECURE}:
         raise LocalError(f"{frame.tag} is sealed: it has no crcs to recompute")

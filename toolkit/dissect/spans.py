@@ -1,4 +1,4 @@
-"""Where in its bytes a decoded frame has each of its fields."""
+"""Locates each field of a decoded frame in the frame's bytes."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -22,15 +22,15 @@ from toolkit.dissect.keys import KEY_MESSAGES
 from toolkit.dissect.regions import Regions, regions_of
 
 _LENGTH_ONLY = re.compile(r"\b\d+ bytes\b")
-"""In the value of a field that is a secret or a blob."""
+"""Matches the value of a field that is a secret or a blob."""
 _PARTS = ("header", "front", "middle", "data")
 _NOT_THERE = "none"
-"""The value of an optional field that is not there: None would make it a region."""
+"""Value of an absent optional field. None would make it a region."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Bytes that belong together."""
+    """A block of bytes that are shown together."""
 
     title: str
     data: bytes
@@ -38,34 +38,34 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A region or a field, and its bytes."""
+    """A region or a field, with its bytes."""
 
     name: str
     value: object
-    """As JSON has it; None for a region."""
+    """The value as JSON; None for a region."""
     block: int
-    """Place of its block; -1: its bytes are not known."""
+    """Index of its block; -1 if its bytes are unknown."""
     ranges: tuple[range, ...] = ()
-    """In the block."""
+    """Its bytes in the block."""
     hidden: bool = False
-    """True for what was sealed on the wire and may be a secret: its bytes are not to be shown."""
+    """True if it was sealed on the wire and may be a secret, so that its bytes must not be shown."""
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes it has."""
+        """Number of its bytes."""
         return sum(map(len, self.ranges))
 
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:
-    """A frame as blocks of bytes, and what is where in them: regions first, each followed by the fields inside."""
+    """A frame as blocks of bytes, and the spans in them: each region is followed by the fields inside it."""
 
     blocks: list[Block]
     spans: list[Span]
 
 
 def anatomy(frame: DecodedFrame) -> Anatomy:
-    """Find the regions and fields of a frame; what was opened comes before the bytes on the wire."""
+    """Find the regions and fields of a frame; opened content comes before the bytes on the wire."""
     blocks: list[Block] = []
     spans: list[Span] = []
     is_opened = frame.mode == "secure" or frame.compressed
@@ -92,7 +92,7 @@ def _shown(value: object) -> object:
 
 
 def _opened(frame: DecodedFrame, number: int, title: str, block: int, size_bytes: int) -> Iterator[Span]:
-    """The spans of a segment that was sealed or compressed."""
+    """Yield the spans of a segment that was sealed or compressed."""
     sealed = frame.mode == "secure"
     is_secret = sealed and frame.message is not None and number > 0 and frame.message.type in SEALED | KEY_MESSAGES
     inside = list(_fields(frame, number))
@@ -107,7 +107,7 @@ def _moved(span: Span, block: int, by: int) -> Span:
 
 
 def _regions(frame: DecodedFrame, wire: bytes) -> Regions:
-    """The regions of a frame; the whole frame where they cannot be found."""
+    """The regions of a frame; the whole frame if they cannot be found."""
     if frame.tag in NO_FRAMES:
         return {"bytes": (range(len(wire)),)}
     forms = {
@@ -126,7 +126,7 @@ def _regions(frame: DecodedFrame, wire: bytes) -> Regions:
 
 
 def _part(frame: DecodedFrame, region: str) -> int | None:
-    """The number of the segment that a region is; None if it is none."""
+    """Number of the segment that a region is; None if it is no segment."""
     if region.startswith("segment "):
         return int(region.removeprefix("segment "))
     is_v1_message = frame.protocol == "v1" and frame.tag == Piece.MSG.name
@@ -134,13 +134,13 @@ def _part(frame: DecodedFrame, region: str) -> int | None:
 
 
 def _banner_fields(frame: DecodedFrame) -> Iterator[Span]:
-    """The two sets of features in the banner of v2 (docs/protocol.md §4.2)."""
+    """The two feature masks in the banner of v2 (docs/protocol.md §4.2)."""
     names = ("supported", "required")
     yield from _struct_fields(names, "<QQ", [int(str(frame.fields[name])) for name in names])
 
 
 def _fields(frame: DecodedFrame, number: int | None) -> Iterator[Span]:
-    """The fields of a segment, from its begin on."""
+    """Yield the fields of a segment, relative to its first byte."""
     if number is None or number >= len(frame.segments) or frame.is_bad:
         return
     segment = frame.segments[number]
@@ -178,7 +178,7 @@ def _control_fields(frame: DecodedFrame, segment: Buffer) -> Iterator[Span]:
 
 
 def _payload_fields(frame: DecodedFrame, front: Buffer) -> Iterator[Span]:
-    """The fields of a message's front; none if its type has a layout that its fields do not describe."""
+    """Yield the fields of a message's front; none if its type's layout is not described by fields."""
     assert frame.message is not None
     kind: Any = PAYLOADS.get(frame.message.type)
     shown = frame.fields

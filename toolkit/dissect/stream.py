@@ -1,8 +1,8 @@
-"""What TCP assembly hands to the decoders: the bytes of each connection in order, and where some are missing.
+"""The events that TCP assembly gives the decoders: bytes of each connection in order, and gaps.
 
-Assembly (``toolkit.dissect.tcp``) yields events batch by batch; each decoder takes those of one stream. Bytes of
-a run may be a view of the assembler's memory: they are good until the next batch is asked for, and a decoder
-copies what it has to keep.
+Assembly (``toolkit.dissect.tcp``) yields events batch by batch; each decoder receives those of one stream. The
+bytes of a run may be a view of the assembler's memory, which is reused for the next batch: copy what you keep
+beyond it.
 """
 
 from collections.abc import Sequence
@@ -15,63 +15,63 @@ from toolkit.dissect.direction import Direction
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One TCP connection of a capture, or two queue pairs of RDMA. A port pair used again is another stream."""
+    """One TCP connection of a capture, or two RDMA queue pairs. A port pair used again is another stream."""
 
     index: int
-    """Counted from 0 in the order of their first packets."""
+    """Its number, from 0, in the order of the streams' first packets."""
     client: str
     """The end that opened it, as ``address:port`` (``[address]:port`` for IPv6)."""
     server: str
     opening_seen: bool
-    """The capture has its SYN; otherwise it began before, and which side is the client is a guess by the ports."""
+    """True if the capture has its SYN. Otherwise it began before, and the client is guessed by the ports."""
     tcp: Conduct = field(default_factory=Conduct, repr=False)
-    """What the packets' headers show, up to the packet that was read last."""
+    """What the headers of its packets show, up to the packet read last."""
     batched: bool = False
-    """Set by the decoder once the order of one direction's bytes against the other's does not matter any more:
-    from the next batch on, each direction comes as a single run."""
+    """Set by the decoder once the order between the two directions does not matter any more: from the next
+    batch on, each direction comes as a single run."""
     queue_pairs: tuple[int, int] | None = None
-    """Numbers of the client's and the server's queue pair if the link goes over RDMA, -1 where the capture does
-    not show it; None over TCP."""
+    """Numbers of the client's and the server's queue pair of a link over RDMA, -1 if the capture does not show
+    it; None over TCP."""
     introduces: bool = False
-    """A TCP connection whose bytes are the records of two queue pairs (docs/protocol.md §8)."""
+    """True for a TCP connection whose bytes introduce two queue pairs to each other (docs/protocol.md §8)."""
 
     def source(self, direction: Direction) -> str:
-        """The sender in a direction."""
+        """Return the address of the sender in a direction."""
         return self.client if direction is Direction.TO_SERVER else self.server
 
 
 @dataclass(slots=True)
 class Run:
-    """Consecutive bytes of one direction, from one packet or several."""
+    """Consecutive bytes of one direction, from one or more packets."""
 
     stream: Stream
     direction: Direction
     data: memoryview
     ends: Sequence[int]
-    """Where in ``data`` the bytes of each packet end, ascending."""
+    """For each packet, the end of its bytes in ``data``, ascending."""
     times_ns: Sequence[int]
-    """Unix time of each of these packets."""
+    """For each packet, its Unix time in nanoseconds."""
     packets: Sequence[int]
-    """Their numbers in the capture, from 0."""
+    """For each packet, its number in the capture, from 0."""
 
 
 @dataclass(slots=True)
 class Gap:
-    """Bytes of one direction that the capture does not have."""
+    """Bytes of one direction that the capture lacks."""
 
     stream: Stream
     direction: Direction
     size_bytes: int
-    """How many."""
+    """Number of missing bytes."""
     time_ns: int
     packet: int
-    """The packet that proved them missing."""
+    """Number of the packet that showed that they are missing."""
     exact: bool = True
-    """False if only packets were counted: then ``size_bytes`` is what they held at most."""
+    """False if only the number of missing packets is known: then ``size_bytes`` is an upper bound."""
 
 
 class Ending(StrEnum):
-    """How a direction ended."""
+    """How a direction of a stream ended."""
 
     FIN = "fin"
     RESET = "reset"
@@ -79,7 +79,7 @@ class Ending(StrEnum):
 
 @dataclass(slots=True)
 class End:
-    """No more bytes come in a direction (RESET: in both)."""
+    """The end of a direction; RESET ends both."""
 
     stream: Stream
     direction: Direction
@@ -89,4 +89,4 @@ class End:
 
 
 StreamEvent = Run | Gap | End
-"""What happens on a stream, in the order of the capture."""
+"""An event on a stream, in the order of the capture."""

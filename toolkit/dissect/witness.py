@@ -1,9 +1,9 @@
-"""Does a decoded capture agree with what the daemons themselves logged, message by message?
+"""Compares a decoded capture with the daemons' own logs, message by message.
 
-The two are matched by sender and receiver: links have the addresses of both messengers in their handshakes, and so
-has every line of a log. Receivers log sequence numbers, versions and lengths; senders log names only, for what
-they print as the version is not yet that of the peer's features. A message that is sent again after a reconnect is
-logged once.
+Messages are matched by sender and receiver: the handshakes of links contain the addresses of both messengers, and
+so does every line of a log. Receivers log seqs, versions and lengths. Of senders only the names are compared,
+because the version that they print is not yet that of the peer's features. A message that is resent after a
+reconnect is logged once.
 """
 
 from collections import Counter, defaultdict
@@ -15,34 +15,34 @@ from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame, MessageInfo
 
 _MESSAGES = frozenset({"MESSAGE", "MSG"})
-"""The tags of v2 and of v1."""
+"""Tags of messages on v2 and on v1."""
 
 
 @dataclass(slots=True)
 class Comparison:
-    """What came of it."""
+    """The result of a comparison."""
 
     sent: int = 0
-    """Messages of the capture that their senders logged."""
+    """Messages of the capture that the sender logged."""
     received: int = 0
-    """Those that their receivers logged, with the same sequence number and lengths."""
+    """Messages of the capture that the receiver logged, with the same seq and lengths."""
     repeated: int = 0
-    """Messages that the capture has once more, sent again after a reconnect."""
+    """Messages that the capture contains again, because they were resent after a reconnect."""
     unread: int = 0
-    """The last messages of links that their receivers did not log: they had closed, or were cut off, before."""
+    """Last messages of links that the receiver did not log, because it had closed or lost the link."""
     unsent: int = 0
-    """The last messages that were queued on connections and did not get on the wire any more."""
+    """Last messages that were queued on connections and never written."""
     differences: list[str] = field(default_factory=list)
-    """What else only one side has, in words."""
+    """All other differences, in words."""
     unwitnessed: list[str] = field(default_factory=list)
-    """Senders and receivers whose messages are in no log, in words."""
+    """Senders and receivers without a log, in words."""
     uncaptured: set[tuple[Address, Address]] = field(default_factory=set)
     """Pairs of addresses with logged messages but without a link in the capture."""
 
 
 @dataclass(slots=True)
 class _Link:
-    """What one TCP connection shows about its ends."""
+    """What one TCP connection shows of its ends."""
 
     client: Address = frozenset()
     server: Address = frozenset()
@@ -53,21 +53,21 @@ class _Link:
 
 @dataclass(slots=True)
 class _Flow:
-    """All that one messenger sent to another."""
+    """All messages from one messenger to another."""
 
     sender: Address
     receiver: Address
     links: list[list[MessageInfo]] = field(default_factory=list)
-    """The messages of each link, without those that an earlier one had."""
+    """By link, its messages that no earlier link carried."""
     last_seq: int = 0
 
     @property
     def messages(self) -> list[MessageInfo]:
-        """All of them, each once."""
+        """All messages, each once."""
         return [message for link in self.links for message in link]
 
     def add(self, messages: Sequence[MessageInfo], *, resumed: bool) -> int:
-        """Take the messages of one more link; returns how many an earlier one had."""
+        """Add the messages of another link; returns the number of those that an earlier link carried."""
         if not messages:
             return 0
         if not resumed:
@@ -83,8 +83,8 @@ def compare(frames: Iterable[DecodedFrame], logs: Iterable[Sequence[LoggedMessag
     """Compare a capture with logs of its messengers.
 
     Args:
-        frames: of the whole capture.
-        logs: the messages of each log, in its order.
+        frames: frames of the whole capture.
+        logs: messages of each log, in its order.
     """
     result = Comparison()
     flows = _flows(_links(frames), result)
@@ -169,7 +169,7 @@ def _flows(links: Sequence[_Link], result: Comparison) -> list[_Flow]:
 
 
 def _listener(endpoint: str, links: Iterable[_Link]) -> Address:
-    """Addresses of the listener there, from other links: a link that resumes a session does not announce them."""
+    """Addresses of a listener, from other links, because a link that resumes a session does not announce them."""
     told = (address for link in links for address in link.client | link.server)
     return frozenset(address for address in told if address.startswith(f"{endpoint}/"))
 
@@ -183,14 +183,14 @@ def _flow_between(flows: list[_Flow], sender: Address, receiver: Address) -> _Fl
 
 
 _Heard = dict[tuple[Address, Address, bool], list[LoggedMessage]]
-"""What was logged, by the logging messenger, its peer, and whether it was sent."""
+"""Logged messages by logging messenger, peer, and whether they were sent."""
 
 
 def _by_pair(logs: Iterable[Sequence[LoggedMessage]]) -> _Heard:
     pairs: _Heard = defaultdict(list)
     for messages in logs:
         for message in messages:
-            if not message.own & message.peer:  # what one sends to itself is on no wire
+            if not message.own & message.peer:  # messages to oneself are not on the wire
                 pairs[message.own, message.peer, message.sent].append(message)
     return pairs
 
@@ -225,7 +225,7 @@ _Key = tuple[object, ...]
 def _match(
     captured: Sequence[MessageInfo], logged: Sequence[LoggedMessage], *, sent: bool
 ) -> tuple[int, Counter[_Key], Counter[_Key]]:
-    """How many messages both have, what only the capture has, and what only the log."""
+    """Number of messages in both, those only in the capture, and those only in the log."""
     versions = _have_versions(logged)
     seen = Counter(_captured_key(message, sent=sent, versions=versions) for message in captured)
     told = Counter(_logged_key(message, versions=versions) for message in logged)

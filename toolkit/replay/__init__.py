@@ -1,4 +1,4 @@
-"""Replaying captures: our messenger in the place of one side of each recorded session."""
+"""Replays captures: our messenger takes the place of one side of each recorded session."""
 
 from toolkit.replay.compare import Comparison, Difference
 from toolkit.replay.replaying import Replayed, ReplayResult, Role, replay_capture

@@ -1,7 +1,7 @@
-"""cephx with the dice of the record: our own exchanges, given keys, nonces, challenges and secrets that passed.
+"""cephx with recorded random values: our own exchanges, given the recorded keys, nonces, challenges and secrets.
 
-What they make is what the real side has sent, but for confounders (of aes256k keys): two payloads with the same
-content count as the same, and the recorded one is sent.
+Their payloads equal those of the real side except for confounders (of aes256k keys). Two payloads with the same
+content count as equal, and the recorded one is sent.
 """
 
 from collections.abc import Sequence
@@ -36,39 +36,39 @@ class Dice:
     secret: bytes = b""
 
     def getrandbits(self, _bits: int, /) -> int:
-        """The next nonce or challenge; 1 if the record has no other."""
+        """Return the next nonce or challenge; 1 if the record has no more."""
         return self.numbers.pop(0) if self.numbers else 1
 
     def randbytes(self, size: int, /) -> bytes:
-        """The connection secret, or a confounder."""
+        """Return the connection secret, or a confounder."""
         return self.secret if size == CONNECTION_SECRET_SIZE == len(self.secret) else bytes(size)
 
 
 @dataclass(slots=True)
 class _OneTicket:
-    """The holder of the ticket that the record shows."""
+    """The holder of the ticket in the record."""
 
     global_id: int
     ticket: Ticket
 
     def ticket_for(self, service: EntityType, wall_time_s: float, rng: RandomSource) -> Ticket:  # noqa: ARG002 - one
-        """The ticket."""
+        """Return the ticket."""
         return self.ticket
 
     def ticket_refused(self, ticket: Ticket) -> None:
-        """It is all there is."""
+        """Do nothing: there is no other ticket."""
 
 
 def client_exchange(
     requests: Sequence[tuple[int, bytes]], session_key: CryptoKey | None, book: KeyBook, wall_time_s: float
 ) -> ClientExchange | None:
-    """The exchange of a dialler that sent such requests; None if something for it is not known.
+    """Return the exchange of a connector that sent such requests; None if a key for it is unknown.
 
     Args:
-        requests: methods and payloads.
-        session_key: of the link.
+        requests: methods and payloads of the requests.
+        session_key: session key of the link; None if it is unknown.
         book: keys of entities.
-        wall_time_s: unix time of now.
+        wall_time_s: current Unix time in seconds.
     """
     if not requests or requests[0][0] != AuthMethod.CEPHX:
         return None
@@ -103,7 +103,7 @@ def _to_monitor(payloads: Sequence[bytes], book: KeyBook, wall_time_s: float) ->
 
 
 def service_keys(payload: bytes, book: KeyBook) -> dict[EntityType, dict[int, CryptoKey]]:
-    """The key that opens the ticket of an authorizer, as its service holds it; empty if it is not known."""
+    """Return the key that opens the ticket of an authorizer, by service and secret_id; empty if unknown."""
     with suppress(PeerError):
         if payload[:1] == _MODE:
             shown = _authorizer(payload)
@@ -114,7 +114,7 @@ def service_keys(payload: bytes, book: KeyBook) -> dict[EntityType, dict[int, Cr
 
 
 def service_dice(challenges: Sequence[bytes], done: bytes, session_key: CryptoKey) -> Dice:
-    """What a service has drawn, out of its challenges and its last answer."""
+    """Return the random values of a service, from its challenges and its last answer."""
     dice = Dice()
     with suppress(PeerError):
         dice.numbers = [open_challenge(session_key, payload) for payload in challenges]
@@ -125,7 +125,7 @@ def service_dice(challenges: Sequence[bytes], done: bytes, session_key: CryptoKe
 def service_exchange(
     keys: dict[EntityType, dict[int, CryptoKey]], wall_time_s: float, dice: Dice
 ) -> CephxServiceExchange:
-    """The exchange of a service."""
+    """Return the exchange of a service."""
     return CephxServiceExchange(keys, wall_time_s, dice)
 
 
@@ -133,7 +133,7 @@ def service_exchange(
 
 
 def same_authorizer(one: bytes, other: bytes, session_key: CryptoKey | None) -> bool:
-    """True if two payloads of a dialler say the same."""
+    """True if two payloads of a connector have the same content."""
     if one == other:
         return True
     if session_key is None or not one[:1] == other[:1] == _MODE:
@@ -146,7 +146,7 @@ def same_authorizer(one: bytes, other: bytes, session_key: CryptoKey | None) -> 
 
 
 def answers_an_old_challenge(real: bytes, mine: bytes, session_key: CryptoKey | None) -> bool:
-    """True if two authorizers differ in this alone: the real one answers a challenge, ours waits for one."""
+    """True if two authorizers differ only in that the real one answers a challenge already."""
     if session_key is None or not real[:1] == mine[:1] == _MODE:
         return False
     with suppress(PeerError):
@@ -158,14 +158,14 @@ def answers_an_old_challenge(real: bytes, mine: bytes, session_key: CryptoKey | 
 
 
 def same_challenge(one: bytes, other: bytes, session_key: CryptoKey) -> bool:
-    """True if two challenges of a service say the same."""
+    """True if two challenges of a service have the same content."""
     with suppress(PeerError):
         return one == other or open_challenge(session_key, one) == open_challenge(session_key, other)
     return False
 
 
 def same_reply(one: bytes, other: bytes, session_key: CryptoKey) -> bool:
-    """True if two answers of a service say the same."""
+    """True if two answers of a service have the same content."""
     with suppress(PeerError):
         return one == other or open_reply(session_key, one) == open_reply(session_key, other)
     return False

@@ -1,8 +1,8 @@
-"""What our side sent beside what the real one sent: equal, another choice that is documented, or different.
+"""Compares our frames with those of the real side: equal, different in a documented way, or different.
 
-Handshake frames are compared one by one in their order, messages one by one in theirs, and so are the answers to
-keepalives. How the three are interleaved, and when an acknowledgement leaves, is each implementation's own affair:
-of acknowledgements it is compared what they say.
+Handshake frames are compared one by one in their order, messages in theirs, and so are the answers to keepalives.
+How the three are interleaved, and when an acknowledgement leaves, differs between implementations: of
+acknowledgements only the numbers are compared.
 """
 
 from bisect import bisect_right
@@ -22,49 +22,50 @@ from toolkit.replay.player import Played
 from toolkit.replay.record import DATA_TAGS
 
 ACK_TIMING = "time of ACKs"
-"""What the rule on acknowledgements is called in results."""
+"""Name of the rule on acknowledgements in results."""
 KEPT_AUTHORIZER = "kept authorizer"
-"""14.2 begins a further link of a v1 session with the last authorizer of the one before (docs/disputes.md)."""
+"""Name of a rule: 14.2 begins a further link of a v1 session with the last authorizer of the previous one
+(docs/disputes.md)."""
 _V1_FIELDS: tuple[str, ...] = (
     *("seq", "tid", "type", "priority", "version", "front_len", "middle_len", "data_len", "data_off"),
     *("src_type", "src_num", "compat_version", "reserved", "crc"),
 )
 _MESSAGES = frozenset({"MESSAGE", "MSG"})
 _TIMED = frozenset({"KEEPALIVE", "KEEPALIVE2"})
-"""Their stamp is the time when the application asked for them."""
+"""Frames whose stamp is the time at which the application requested them."""
 _PARTS = ("front", "middle", "data")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A frame of the real side that ours did not send like that."""
+    """A frame of the real side that our side did not send in the same way."""
 
     link: int
-    """The stream of the capture."""
+    """Number of the stream in the capture."""
     frame: int | None
-    """The frame of the capture; None if only our side sent one."""
+    """Number of the frame in the capture; None if only our side sent one."""
     tag: str
     what: str
     """The fields that differ, or what is missing, in words."""
 
     @property
     def kind(self) -> str:
-        """What differs, without the values: one of each kind is shown."""
+        """The difference without values; one of each kind is shown."""
         return f"{self.tag}: {' '.join(word.partition('=')[0] for word in self.what.split(', '))}"
 
 
 @dataclass(slots=True)
 class Comparison:
-    """All links of a session together."""
+    """The comparison of all links of a session."""
 
     compared: int = 0
     equal: int = 0
     allowed: Counter[str] = field(default_factory=Counter)
-    """Frames that differ as a documented rule allows, by the rule."""
+    """Frames that differ in a documented way, by rule."""
     differences: list[Difference] = field(default_factory=list)
 
     def take(self, played: Played) -> None:
-        """Compare what was sent on one link."""
+        """Compare the frames of one link."""
         link = played.link.stream.index
         theirs = [each for each in played.link.frames if each.direction is played.sends and _counts(each)]
         ours = [each for each in played.frames if _counts(each)]
@@ -78,7 +79,7 @@ class Comparison:
         self._acks(played, theirs, ours)
 
     def kinds(self) -> list[list[Difference]]:
-        """The differences by what differs, those of one kind together, in the order of the first of each."""
+        """Return the differences grouped by kind, in the order of the first of each kind."""
         found: dict[str, list[Difference]] = {}
         for each in self.differences:
             found.setdefault(each.kind, []).append(each)
@@ -122,16 +123,17 @@ class Comparison:
 
     @staticmethod
     def _kept_authorizer(played: Played, real: DecodedFrame, mine: DecodedFrame) -> bool:
-        """True if the real side opens a link of a session that goes on with an authorizer from before."""
+        """True if the real side opens a link of a resumed session with an authorizer of an earlier link."""
         theirs, ours = piece_of(real), piece_of(mine)
         if not (isinstance(theirs, Connect) and isinstance(ours, Connect) and theirs.connect_seq):
             return False
         return answers_an_old_challenge(theirs.authorizer, ours.authorizer, played.link.handshake.session_key)
 
     def _acks(self, played: Played, theirs: Sequence[DecodedFrame], ours: Sequence[DecodedFrame]) -> None:
-        """What the real side acknowledges, ours has acknowledged on that link by then, and nothing else.
+        """Our side must have acknowledged on that link what the real side acknowledges, and nothing else.
 
-        Ours has a message as soon as the capture has it, so it may be ahead of the real side, but never behind.
+        Our side receives a message as soon as the capture has it, so it may be ahead of the real side, but never
+        behind it.
         """
         link = played.link.stream.index
         received = [
@@ -174,20 +176,20 @@ def _tagged(frames: Sequence[DecodedFrame], tags: set[str] | frozenset[str]) -> 
 
 
 def _cut_by_peer(played: Played) -> bool:
-    """The real side could not send more: the capture ends, or the link was ended by the peer or reset."""
+    """True if the real side could send no more: the capture ended, or the peer or a reset ended the link."""
     end = played.link.end
     return end is None or end.how is Ending.RESET or end.direction is not played.sends
 
 
 def _announced(played: Played) -> int:
-    """What our side says in the handshake that it has received: messages of earlier links."""
+    """The in_seq that our side announces in the handshake, of messages of earlier links."""
     fields = [each.fields for each in played.frames if each.message is None]
     numbers = [each.get("msg_seq") or each.get("seq") for each in fields]
     return max([number for number in numbers if isinstance(number, int)], default=0)
 
 
 def _acknowledges_more(real: DecodedFrame, mine: DecodedFrame) -> bool:
-    """True if of two messages that differ in one field ours acknowledges more."""
+    """True if our message acknowledges more than the real one, for two that differ in one field."""
     if real.message is None or mine.message is None:
         return False
     return mine.message.ack_seq > real.message.ack_seq
@@ -210,7 +212,7 @@ def _told(frame: DecodedFrame) -> str:
 
 
 def _differing(real: DecodedFrame, mine: DecodedFrame) -> Iterator[str]:
-    """Names of fields that differ, each with both values."""
+    """Yield the names of fields that differ, each with both values."""
     if real.message is not None and mine.message is not None:
         yield from _message_fields(real, mine)
         return
@@ -243,7 +245,7 @@ def _message_fields(real: DecodedFrame, mine: DecodedFrame) -> Iterator[str]:
 
 
 def _same_bytes_due(real: DecodedFrame, mine: DecodedFrame) -> bool:
-    """True if equal contents make equal bytes: without nonces, which count frames, and without a compressor."""
+    """True if equal contents give equal bytes: without nonces, which count frames, and without a compressor."""
     return "secure" not in {real.mode, mine.mode} and not real.compressed
 
 

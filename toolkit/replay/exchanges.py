@@ -1,4 +1,4 @@
-"""Authentication on the replayed side: by our own cephx where the keys are known, else as in the record."""
+"""Authentication on the replayed side: by our own cephx if the keys are known, else as recorded."""
 
 from collections.abc import Iterator
 
@@ -41,11 +41,11 @@ def _method(number: int) -> AuthMethod:
 
 
 class RecordedClient:
-    """A dialler's half: what it sent to authenticate, in that order.
+    """A connector's half: the recorded payloads, in their order.
 
     Args:
-        handshake: of the link.
-        own: our own exchange, whose payloads are sent if they say something else; None if it cannot be had.
+        handshake: handshake of the link.
+        own: our own exchange, whose payloads are sent if their content differs; None if there is none.
     """
 
     def __init__(self, handshake: Handshake, own: ClientExchange | None) -> None:
@@ -69,7 +69,7 @@ class RecordedClient:
             self._own.repeated()
 
     def start(self) -> AuthOpening:
-        """The first attempt."""
+        """Return the first attempt."""
         method, payload = self._next()
         if self._own is None:
             return AuthOpening(_method(method), payload)
@@ -77,29 +77,29 @@ class RecordedClient:
         return AuthOpening(opening.method, self._settled(opening.payload, payload))
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
-        """The next attempt, if the record has one."""
+        """Return the next attempt, if the record has one."""
         if self._own is not None and not self._requests:
             return self._own.bad_method(result, allowed_methods)
         self._own = None
         return self.start()
 
     def more(self, payload: bytes) -> bytes:
-        """The answer to AUTH_REPLY_MORE, or to a challenge."""
+        """Return the answer to AUTH_REPLY_MORE, or to a challenge."""
         recorded = self._next()[1]
         return recorded if self._own is None else self._settled(self._own.more(payload), recorded)
 
     def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:
-        """The keys."""
+        """Return the keys."""
         return self._result if self._own is None else self._own.done(global_id, con_mode, payload)
 
 
 class RecordedServer:
-    """An accepting side's half: what it answered, in that order.
+    """An acceptor's half: the recorded answers, in their order.
 
     Args:
-        handshake: of the link.
-        replies: those that were not given yet; a second exchange of the link goes on with them.
-        own: our own exchange, whose answers are sent if they say something else; None if it cannot be had.
+        handshake: handshake of the link.
+        replies: the answers not given yet; a second exchange of the link continues with them.
+        own: our own exchange, whose answers are sent if their content differs; None if there is none.
     """
 
     def __init__(
@@ -121,27 +121,27 @@ class RecordedServer:
         return found
 
     def start(self, method: AuthMethod, con_mode: ConMode, payload: bytes) -> AuthStep:
-        """The answer to AUTH_REQUEST."""
+        """Return the answer to AUTH_REQUEST."""
         recorded = self._recorded()
         return self._settled(self._own.start(method, con_mode, payload), recorded) if self._own else recorded
 
     def more(self, payload: bytes) -> AuthStep:
-        """The answer to AUTH_REQUEST_MORE."""
+        """Return the answer to AUTH_REQUEST_MORE."""
         recorded = self._recorded()
         return self._settled(self._own.more(payload), recorded) if self._own else recorded
 
     def authorize(self, method: AuthMethod, payload: bytes, *, challenge: bool) -> AuthStep:
-        """v1: the answer to an authorizer."""
+        """v1: return the answer to an authorizer."""
         recorded = self._recorded()
         if self._own is None:
             return recorded
         return self._settled(self._own.authorize(method, payload, challenge=challenge), recorded)
 
     def _recorded(self) -> AuthStep:
-        """The next answer of the record.
+        """Return the next recorded answer.
 
         Raises:
-            AuthError: it is a refusal.
+            AuthError: the answer is a refusal.
         """
         reply = self._next()
         if isinstance(reply, AuthBadMethod):
@@ -158,7 +158,7 @@ class RecordedServer:
         return AuthDone(reply.authorizer, self._result)
 
     def _settled(self, own: AuthStep, recorded: AuthStep) -> AuthStep:
-        """Our own answer, in the recorded bytes if it says the same."""
+        """Return our own answer, in the recorded bytes if the content is the same."""
         key = self._key
         if key is None or type(own) is not type(recorded):
             return own
@@ -168,7 +168,7 @@ class RecordedServer:
 
 
 def _allowed(handshake: Handshake) -> Iterator[AuthMethod]:
-    """Methods by preference: those of AUTH_BAD_METHOD, else the one that was taken."""
+    """Yield methods by preference: those of AUTH_BAD_METHOD, else those of the requests."""
     for reply in handshake.replies:
         if isinstance(reply, AuthBadMethod):
             yield from (AuthMethod(number) for number in reply.allowed_methods if number in _METHODS)
@@ -177,19 +177,19 @@ def _allowed(handshake: Handshake) -> Iterator[AuthMethod]:
 
 
 class RecordedAuth:
-    """Both sides of authentication for the link whose handshake is ``current``."""
+    """Both sides of authentication for the link with the handshake ``current``."""
 
     def __init__(self, current: Handshake) -> None:
         self.current = current
         self.computed: set[int] = set()
-        """Handshakes, by their ids, for which our own cephx has computed what is sent."""
+        """Ids of handshakes for which our own cephx computed the payloads."""
 
     def client(self) -> "_Clients":
-        """For links that are dialled."""
+        """Return the client side, for links that are dialled."""
         return _Clients(self)
 
     def server(self) -> "_Servers":
-        """For links that are accepted."""
+        """Return the server side, for links that are accepted."""
         return _Servers(self)
 
 
@@ -198,7 +198,7 @@ class _Clients:
         self._auth = auth
 
     def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ClientExchange:  # noqa: ARG002
-        """The dialler's half for the current link."""
+        """Return the connector's half for the current link."""
         handshake = self._auth.current
         own = client_exchange(handshake.requests, handshake.session_key, handshake.book, wall_time_s)
         if own is not None:
@@ -210,11 +210,11 @@ class _Servers:
     def __init__(self, auth: RecordedAuth) -> None:
         self._auth = auth
         self._replies: dict[int, Iterator[ControlFrame | ConnectReply]] = {}
-        """Of each link, by its handshake's id."""
+        """Answers of each link, by the id of its handshake."""
         self._dice: dict[int, Dice] = {}
 
     def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ServerExchange:  # noqa: ARG002
-        """The accepting side's half for the current link."""
+        """Return the acceptor's half for the current link."""
         handshake = self._auth.current
         replies = self._replies.setdefault(id(handshake), iter(handshake.replies))
         return RecordedServer(handshake, replies, self._own(handshake, wall_time_s))

@@ -1,6 +1,6 @@
-"""What the handshake of a recorded link says of its two sides, and what of it is not for a messenger to decide.
+"""What the handshake of a recorded link shows of its two sides, and what a messenger cannot decide by itself.
 
-Names, addresses, feature masks, policies and options come from here, and so does what is random: cookies,
+Names, addresses, feature masks, policies and options are taken from here, and so are random values: cookies,
 authentication payloads, keys. What the messenger decides itself is compared instead.
 """
 
@@ -61,12 +61,12 @@ class Side:
     addrs: AddrVec | None = None
     msgr2_features: int = 0
     features: int | None = None
-    """Those it supports."""
+    """Supported features; None if unknown."""
     required: int | None = None
     global_seqs: list[int] = field(default_factory=list)
-    """Each that it gave, in that order."""
+    """All its global_seqs, in their order."""
     cookie: int = 0
-    """The one that it made for a new session; 0 if none."""
+    """The cookie that it made for a new session; 0 if none."""
     lossy: bool | None = None
     """The flag of its CLIENT_IDENT, SERVER_IDENT, CONNECT or last reply."""
 
@@ -80,13 +80,13 @@ class Handshake:
     client: Side = field(default_factory=Side)
     server: Side = field(default_factory=Side)
     target: EntityAddr | None = None
-    """The address that was dialled."""
+    """The dialled address."""
     seen_client: EntityAddr | None = None
-    """The dialler's address as the other side saw it."""
+    """The connector's address as the acceptor saw it."""
     requests: list[tuple[int, bytes]] = field(default_factory=list)
-    """Authentication, what the dialler sent: methods and payloads."""
+    """Authentication: methods and payloads that the connector sent."""
     replies: list[ControlFrame | ConnectReply] = field(default_factory=list)
-    """Authentication, what the other side answered; of v1, to authorizers that it looked at."""
+    """Authentication: answers of the acceptor; on v1, those to authorizers that it examined."""
     offered_modes: list[int] = field(default_factory=list)
     con_mode: int | None = None
     result: AuthResult = _NO_SESSION_KEY
@@ -94,9 +94,9 @@ class Handshake:
     request: CompressionRequest | None = None
     done: CompressionDone | None = None
     resumes: bool = False
-    """Its first wish is to resume a session."""
+    """True if it first tries to resume a session."""
     resumed: bool = False
-    """A session went on with it that both sides knew."""
+    """True if it resumed a session that both sides had."""
     problem: str = ""
     """Why it cannot be replayed; empty if it can."""
 
@@ -113,22 +113,22 @@ class Handshake:
             self.problem = f"missing: {keys.missing}"
 
     def side(self, direction: Direction) -> Side:
-        """The sender in a direction."""
+        """Return the sender in a direction."""
         return self.client if direction is Direction.TO_SERVER else self.server
 
     @property
     def client_addr(self) -> EntityAddr | None:
-        """The first of the dialler's own addresses."""
+        """The first of the connector's own addresses; None if unknown."""
         return self.client.addrs.front if self.client.addrs else None
 
     @property
     def lasting(self) -> bool:
-        """The session may be dialled again: neither side calls it lossy."""
+        """True if the session may be dialled again, because neither side announces it as lossy."""
         return not (self.client.lossy or self.server.lossy)
 
     @property
     def service_payloads(self) -> tuple[list[bytes], bytes]:
-        """The challenges of the accepting side, and its last answer."""
+        """The challenges of the acceptor, and its last answer."""
         challenges: list[bytes] = []
         done = b""
         for reply in self.replies:
@@ -229,7 +229,7 @@ class Handshake:
                     self._reply(piece, keys)
 
     def _server_kind(self, version: int) -> EntityType | None:
-        """v1 does not say what the accepting side is: its messages do, and else its protocol version."""
+        """Return the acceptor's type: from its messages or its protocol version, since v1 does not announce it."""
         for frame in self.frames:
             if frame.direction is Direction.TO_CLIENT and frame.message is not None and frame.message.src:
                 return EntityType.from_label(frame.message.src.partition(".")[0])
@@ -263,7 +263,7 @@ class Handshake:
 
 
 def control_of(frame: DecodedFrame) -> ControlFrame | None:
-    """A frame of v2 as a value; None if it is a banner, a message or not readable."""
+    """Return a frame of v2 as a value; None for a banner, a message or an unreadable frame."""
     tag = _TAGS.get(frame.tag)
     if tag is None or tag is Tag.MESSAGE or not frame.segments:
         return None
@@ -272,7 +272,7 @@ def control_of(frame: DecodedFrame) -> ControlFrame | None:
 
 
 def piece_of(frame: DecodedFrame) -> Piece | None:
-    """A piece of a v1 handshake as a value; None if it is another one."""
+    """Return a part of a v1 handshake as a value; None for other frames."""
     view = memoryview(frame.wire)
     found: tuple[int, Piece] | None = None
     match frame.tag:

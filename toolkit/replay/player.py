@@ -1,4 +1,4 @@
-"""Our messenger in the place of one side of a recorded session."""
+"""Plays our messenger in the place of one side of a recorded session."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,45 +33,45 @@ _NANO = 1e9
 
 
 class _Cookies:
-    """The cookies of the record; anything else is drawn."""
+    """Returns the recorded cookies; other values are drawn."""
 
     def __init__(self) -> None:
         self._random = Random(0)
         self.next_cookie = 0
 
     def getrandbits(self, bits: int, /) -> int:
-        """The next cookie, if one is due."""
+        """Return the next cookie if one is due, else a random number."""
         if bits == 64 and self.next_cookie:
             return self.next_cookie
         return self._random.getrandbits(bits)
 
     def randbytes(self, size: int, /) -> bytes:
-        """Drawn bytes."""
+        """Return random bytes."""
         return self._random.randbytes(size)
 
 
 @dataclass(slots=True, eq=False)
 class Played:
-    """A link of the record with what our side made of it."""
+    """A recorded link, and what our side sent on it."""
 
     link: RecordedLink
     sends: Direction
     """The direction of our frames."""
     frames: list[DecodedFrame] = field(default_factory=list)
-    """Ours, decoded as those of the record."""
+    """Our frames, decoded like those of the record."""
     produced: dict[str, int] = field(default_factory=dict)
-    """How many of each tag ours sent so far."""
+    """Number of our frames so far, by tag."""
     seen: dict[str, int] = field(default_factory=dict)
-    """How many of each tag the real side has sent so far."""
+    """Number of the real side's frames so far, by tag."""
     link_id: int | None = None
     closed: str = ""
-    """Why our side closed it before the record ends, in words; empty if it did not."""
+    """Why our side closed it before the end of the record; empty if it did not."""
     problem: str = ""
     """Why our side did not open it."""
 
 
 class _Wire:
-    """Decodes what passes on one link of the replay: the record's bytes one way, ours the other."""
+    """Decodes the bytes of one link of the replay: those of the record one way, ours the other."""
 
     def __init__(self, played: Played, book: KeyBook) -> None:
         self._played = played
@@ -87,12 +87,12 @@ class _Wire:
             played.produced[frame.tag] = played.produced.get(frame.tag, 0) + 1
 
     def pass_on(self, direction: Direction, data: bytes, time_ns: int) -> None:
-        """Bytes of one direction."""
+        """Decode bytes of one direction."""
         if data:
             self._decoder.take(Run(self._stream, direction, memoryview(data), [len(data)], [time_ns], [0]))
 
     def finish(self) -> None:
-        """There will be no more."""
+        """Process the end of the bytes."""
         self._decoder.finish()
 
 
@@ -101,7 +101,7 @@ class _Event:
     time_ns: int
     link: Played
     frame: DecodedFrame | None
-    """None: the link opens, or ends."""
+    """None: the link opens or ends."""
     opens: bool = False
 
 
@@ -110,9 +110,9 @@ class Player:
 
     Args:
         session: the record.
-        party: the one that our messenger is: 0, which dialled first, or 1.
-        book: keys.
-        rules: disputed rules that are not the defaults (docs/disputes.md).
+        party: index of the party that our messenger plays: 0, which dialled first, or 1.
+        book: known keys.
+        rules: disputed rules with a setting other than the default (docs/disputes.md).
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class Player:
         self._party = party
         self._book = book
         self.links = [Played(link, link.sent_by(party)) for link in session.links]
-        """In the order in which they were opened."""
+        """The links, in the order in which they were opened."""
         self.faults: list[str] = []
-        """What broke links of ours, in words."""
+        """Faults that broke our links, in words."""
         first = self.links[0]
         self._begin_ns = first.link.frames[0].time_ns
         self._auth = RecordedAuth(first.link.handshake)
@@ -133,17 +133,17 @@ class Player:
         self._wires = {played: _Wire(played, book) for played in self.links}
         self._by_id: dict[int, Played] = {}
         self._dials: list[int] = []
-        """Links that our side wants to open."""
+        """Ids of the links that our side wants to open."""
         self._conn: Session | None = None
         self._sent: dict[object, Played] = {}
-        """The links on which the real side has sent its messages first, by their numbers and contents."""
+        """The links on which the real side sent each message first, by seq and content."""
         self._time_ns = self._begin_ns
         self.endpoint = self._new_endpoint()
 
-    # ---- what our side is
+    # ---- configuration of our side
 
     def _facts(self, played: Played) -> tuple[Side, Side]:
-        """Our side of a link, and the peer's."""
+        """Return our side of a link, and the peer's."""
         handshake = played.link.handshake
         return handshake.side(played.sends), handshake.side(played.sends.other)
 
@@ -172,7 +172,7 @@ class Player:
         return AddrVec((target or EntityAddr(),))
 
     def _policy(self) -> Policy:
-        """What the flags and types of the record show of the policy towards the peer."""
+        """Return the policy towards the peer that the flags and types of the record show."""
         mine = [self._facts(played)[0] for played in self.links]
         theirs = [self._facts(played)[1] for played in self.links]
         lossy = next((side.lossy for side in mine if side.lossy is not None), False)
@@ -214,14 +214,14 @@ class Player:
 
     @property
     def authenticated(self) -> list[int]:
-        """Streams of the links whose authentication our own cephx has computed."""
+        """Streams of the links for which our own cephx computed the authentication."""
         computed = self._auth.computed
         return [each.link.stream.index for each in self.links if id(each.link.handshake) in computed]
 
     # ---- the play
 
     def play(self) -> None:
-        """Feed the peer's frames, let the application send, and collect what our side sends."""
+        """Feed the peer's frames, let the application send, and collect our frames."""
         for event in self._events():
             self._advance(event.time_ns)
             self._prepare(event.link)
@@ -236,7 +236,7 @@ class Player:
             wire.finish()
 
     def _prepare(self, played: Played) -> None:
-        """Whatever our side draws or is configured to now is for this link."""
+        """Configure our side and its random values for this link."""
         mine = self._facts(played)[0]
         self._auth.current = played.link.handshake
         self._cookies.next_cookie = mine.cookie
@@ -254,7 +254,7 @@ class Player:
             keyed += [((each.packet, 1, each.frame), _Event(each.time_ns, played, each)) for each in frames]
             end = played.link.end
             if end is not None:
-                # As long as our side sends, it has not noticed the end.
+                # While the side that we replace still sends, it has not noticed the end.
                 last = next((each for each in reversed(frames) if each.direction is played.sends), first)
                 when = (max(end.packet, last.packet), 2, number)
                 keyed.append((when, _Event(max(end.time_ns, last.time_ns), played, None)))
@@ -266,7 +266,7 @@ class Player:
         return (self._time_ns - self._begin_ns) / _NANO
 
     def _advance(self, time_ns: int) -> None:
-        """Let timers fire that are due before."""
+        """Run the timers that are due before ``time_ns``."""
         while (deadline_s := self.endpoint.next_deadline()) is not None:
             due_ns = self._begin_ns + int(deadline_s * _NANO) + 1
             if due_ns > time_ns:
@@ -317,7 +317,7 @@ class Player:
         self.endpoint.link_opened(link_id, local, self._now)
 
     def _want(self, played: Played, theirs: Side, protocol: Protocol) -> None:
-        """The real one dials now: so shall ours, whatever pause it would make."""
+        """Make our side dial now, as the real side does, without the pause that it would make."""
         conn, endpoint = self._conn, self.endpoint
         if conn is None or conn.state is SessionState.CLOSED:
             target = played.link.handshake.target
@@ -357,7 +357,7 @@ class Player:
             return
         known = self._is_known(played, frame)
         if known or played.produced.get(frame.tag, 0) >= played.seen[frame.tag]:
-            return  # our side has sent it already, or has to send it again by itself
+            return  # our side has sent it already, or must replay it by itself
         sender = sender_of(frame)
         if sender is not None:
             self.endpoint.name = sender
@@ -367,7 +367,7 @@ class Player:
             self.endpoint.send(conn, message_of(frame), self._now)
 
     def _is_known(self, played: Played, frame: DecodedFrame) -> bool:
-        """True if a session that goes on sends a message again."""
+        """True if a resumed session sends a message again."""
         if frame.message is None:
             return False
         key = frame.message.seq, frame.message.type, tuple(map(bytes, frame.segments[1:]))

@@ -1,4 +1,4 @@
-"""Sessions of a capture as they can be replayed: links with their frames, in the order of the capture."""
+"""Sessions of a capture in a form that can be replayed: links with their frames, in the order of the capture."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from toolkit.dissect.stream import End, Stream, StreamEvent
 from toolkit.replay.handshake import Handshake
 
 DATA_TAGS = frozenset({"MESSAGE", "MSG", "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK", "CLOSE"})
-"""Of frames that an open link has; all others belong to handshakes."""
+"""Tags of frames of an open link; all other frames belong to handshakes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,19 +25,19 @@ class RecordedLink:
 
     stream: Stream
     dialler: int
-    """Which party of its session has opened it, 0 or 1."""
+    """Index of the party of its session that opened it, 0 or 1."""
     handshake: Handshake
     frames: list[DecodedFrame] = field(default_factory=list)
-    """Of both directions, in the order of the capture."""
+    """Frames of both directions, in the order of the capture."""
     end: End | None = None
-    """What ended it first; None if it outlives the capture."""
+    """Its first end; None if it outlives the capture."""
 
     def sent_by(self, party: int) -> Direction:
-        """The direction of what a party sends."""
+        """Return the direction in which a party sends."""
         return Direction.TO_SERVER if party == self.dialler else Direction.TO_CLIENT
 
     def arrived(self, frame: DecodedFrame) -> bool:
-        """False if the link ended before the receiver's TCP had acknowledged all of a frame."""
+        """False if the link ended before the receiver's TCP acknowledged all of a frame."""
         tcp = self.stream.tcp
         sender = tcp.client_side if frame.direction is Direction.TO_SERVER else 1 - tcp.client_side
         return self.end is None or frame.offset + frame.length <= tcp.acknowledged[sender]
@@ -59,7 +59,7 @@ class RecordedLink:
 
 
 def _is_cut_off(frame: DecodedFrame) -> bool:
-    """The beginning of a frame whose rest never came."""
+    """True if the rest of the frame never came."""
     told = frame.error or ""
     return told.startswith((CAPTURE_ENDS, "the connection was "))
 
@@ -69,26 +69,26 @@ class RecordedSession:
     """One session over all its links."""
 
     index: int
-    """As ``msgrlab analyze`` counts them; attempts that never became a session come behind those."""
+    """Its number, as in ``msgrlab analyze``; attempts without a session follow those."""
     names: tuple[str, str]
-    """The side that opened its first link, and the other one."""
+    """The side that opened its first link, and the other side."""
     links: list[RecordedLink]
     hop: str = ""
-    """What its link is another hop of, in words; empty if it is none."""
+    """Of which link this one is another hop, in words; empty if of none."""
 
     @property
     def title(self) -> str:
-        """Both names."""
+        """The names of both sides."""
         return f"{self.names[0]} → {self.names[1]}"
 
     @property
     def protocol(self) -> str:
-        """Of its first link: ``v1``, ``v2.0`` or ``v2.1``; empty if it is not known."""
+        """Protocol of its first link: ``v1``, ``v2.0`` or ``v2.1``; empty if unknown."""
         return next((frame.protocol for link in self.links for frame in link.frames if frame.protocol), "")
 
     @property
     def mode(self) -> str:
-        """``crc`` or ``secure``: of its last frame."""
+        """``crc`` or ``secure``, of its last frame."""
         return next((frame.mode for link in self.links for frame in reversed(link.frames) if frame.mode), "")
 
     @property
@@ -104,12 +104,12 @@ class RecordedSession:
 
 
 class Recording:
-    """A capture, read for replaying.
+    """A capture, read for a replay.
 
     Args:
-        source: its file, or several.
-        book: keys; those inside the capture are added.
-        ports: look at connections only that have one of these at either end; None: at all.
+        source: path of the capture, or a list of several.
+        book: known keys; those inside the capture are added.
+        ports: decode only connections with one of these ports at either end; None decodes all.
 
     Raises:
         LocalError: the file cannot be read, or is no capture.
@@ -118,9 +118,9 @@ class Recording:
     def __init__(self, source: CaptureFiles, book: KeyBook, ports: Collection[int] | None = None) -> None:
         self.book = book
         self.sessions: list[RecordedSession] = []
-        """In the order in which they began."""
+        """The sessions, in the order in which they began."""
         self.problem: str | None = None
-        """What could not be read or decoded, in one line; None if everything was."""
+        """What could not be read or decoded, in one line; None if nothing is wrong."""
         self._ends: dict[int, End] = {}
         self._analysis = Analysis()
         self._frames: dict[int, list[DecodedFrame]] = {}
@@ -153,7 +153,7 @@ class Recording:
             self._frames.setdefault(frame.stream.index, []).append(frame)
 
     def _group(self) -> None:
-        """Put links into sessions: those of the analysis, and attempts that end without one."""
+        """Assign links to sessions: those of the analysis, and attempts without a session."""
         joined: set[int] = set()
         for view in self._analysis.sessions:
             links = [self._link(each.stream, each.dialler) for each in view.links]
@@ -171,7 +171,7 @@ class Recording:
             session.links.sort(key=lambda link: link.stream.index)
 
     def _add_attempt(self, link: RecordedLink) -> None:
-        """A link that opened no session belongs to that of the same two, before or after."""
+        """Add a link that opened no session to the session of the same two parties, before or after it."""
         for session in self.sessions:
             dialler = next((by for each in session.links if (by := _same_parties(each, link)) is not None), None)
             if dialler is not None:
@@ -190,10 +190,10 @@ class Recording:
         return RecordedLink(stream, dialler, handshake, frames, self._ends.get(stream.index))
 
     def session(self, number: int) -> RecordedSession:
-        """The session of that number.
+        """Return the session of that number.
 
         Raises:
-            LocalError: there is none.
+            LocalError: there is no such session.
         """
         for session in self.sessions:
             if session.index == number:
@@ -206,9 +206,9 @@ def _names(view: SessionView) -> tuple[str, str]:
 
 
 def _same_parties(known: RecordedLink, attempt: RecordedLink) -> int | None:
-    """Which party of the known link's session has dialled; None if the attempt is not between the same two.
+    """Index of the party that dialled; None if the attempt is between other parties.
 
-    Only sessions with cookies (v1: that are not lossy) live on, and are dialled again.
+    Only sessions with cookies (on v1: that are not lossy) outlive a link, and are dialled again.
     """
     old, new = known.handshake, attempt.handshake
     if not (old.lasting and new.lasting and old.client_addr and new.client_addr):

@@ -1,4 +1,4 @@
-"""Replay the sessions of a capture, and say what became of each."""
+"""Replays the sessions of a capture and reports the result of each."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -15,44 +15,44 @@ from toolkit.replay.record import RecordedSession, Recording
 from toolkit.replay.saving import Saved, save_sessions
 
 NOTHING_SENT = "that side sent nothing"
-"""Why there was nothing to compare."""
+"""Reason why there was nothing to compare."""
 
 
 class Role(StrEnum):
-    """Which side of each session our messenger is."""
+    """The side of each session that our messenger plays."""
 
     CLIENT = "client"
-    """The one that opened the session's first link."""
+    """The side that opened the session's first link."""
     SERVER = "server"
 
 
 @dataclass(slots=True)
 class Replayed:
-    """What became of one session."""
+    """The result of one session."""
 
     session: int
     title: str
     protocol: str
     mode: str
     links: list[int]
-    """Streams of the capture."""
+    """Numbers of the streams in the capture."""
     not_replayed: str = ""
     """Why it could not be replayed, in words; empty if it was."""
     authenticated: list[int] = field(default_factory=list)
-    """Those of the links whose authentication our own cephx has computed; of others it is as in the record."""
+    """Links for which our own cephx computed the authentication; on others it is as recorded."""
     comparison: Comparison = field(default_factory=Comparison)
 
 
 @dataclass(slots=True)
 class ReplayResult:
-    """What became of the sessions of a capture."""
+    """The results of a capture's sessions."""
 
     role: Role
     sessions: list[Replayed]
     problem: str | None
-    """What of the capture could not be read or decoded; None if everything was."""
+    """What could not be read or decoded of the capture; None if nothing is wrong."""
     saved: list[Saved] = field(default_factory=list)
-    """The sessions as scenarios, if they were to be saved."""
+    """The sessions as scenarios; empty unless ``save`` was given."""
 
     @property
     def differs(self) -> bool:
@@ -70,19 +70,19 @@ def replay_capture(
     ports: Collection[int] | None = None,
     save: Path | None = None,
 ) -> ReplayResult:
-    """Put our messenger in the place of one side of each session of a capture.
+    """Replay each session of a capture with our messenger in the place of one side.
 
     Args:
-        source: the capture's file, or several.
-        role: which side; see :class:`Role`.
+        source: path of the capture, or a list of several.
+        role: the side; see :class:`Role`.
         keyrings: files with keys of clients, daemons or services.
-        key_logs: files with keys of links; those inside the capture are used in any case.
-        session: replay this one only, by the number that ``msgrlab analyze`` gives it.
-        ports: look at connections only that have one of these at either end; None: at all.
-        save: write the sessions as scenarios to this file, which must not exist; their frames go beside it.
+        key_logs: files with keys of links; key logs inside the capture are always used.
+        session: number of the only session to replay, as in ``msgrlab analyze``; None replays all.
+        ports: decode only connections with one of these ports at either end; None decodes all.
+        save: path of a new file for the sessions as scenarios; their frames are written beside it.
 
     Raises:
-        LocalError: a file cannot be read, written or is of another kind, or there is no such session.
+        LocalError: a file cannot be read or written or is malformed, or there is no such session.
     """
     role = Role(role)
     recording = Recording(source, KeyBook.read(keyrings, key_logs), ports)
@@ -98,7 +98,7 @@ def _party(role: Role) -> int:
 
 
 def _shown(source: CaptureFiles) -> str:
-    """The name of a capture, or of its first file."""
+    """Return the name of a capture, or of its first file."""
     first = source[0] if isinstance(source, Sequence) and not isinstance(source, str) else source
     return Path(first).name if isinstance(first, str | Path) else "-"
 
@@ -113,7 +113,7 @@ def _replayed(session: RecordedSession, role: Role, book: KeyBook) -> Replayed:
         result.comparison, result.authenticated = _compared(session, party, book, {})
         if result.comparison.differences:
             result.comparison = _with_a_rule(session, party, book, result.comparison)
-    except LocalError as error:  # the others can be replayed all the same
+    except LocalError as error:  # the other sessions can still be replayed
         result.not_replayed = str(error)
         return result
     if not result.comparison.compared:
@@ -133,7 +133,7 @@ def _compared(
 
 
 def _with_a_rule(session: RecordedSession, party: int, book: KeyBook, first: Comparison) -> Comparison:
-    """Where one disputed rule, set otherwise, makes the two sides equal, that is what they differ in."""
+    """If another setting of one disputed rule makes the two sides equal, report that rule as the difference."""
     for rule, settings in SETTINGS.items():
         for setting in settings[1:]:
             found, _ = _compared(session, party, book, {rule: setting})

@@ -1,4 +1,4 @@
-"""A saved session on a lab: our node on one side, and on the other a peer that sends the recorded frames.
+"""Runs a saved session on a lab: our node on one side, and a peer that sends the recorded frames on the other.
 
 ``msgrlab replay CAPTURE --save FILE`` writes scenarios of these verbs, one for each session::
 
@@ -10,8 +10,8 @@
         session.peer_receives(154)
         session.peer_sends(156, 157)
 
-Frames have the numbers of the capture. What the peer sends has the contents and the sequence numbers of the
-record; what our node sends has the recorded sizes. Handshakes, keys and acknowledgements are those of the run.
+Frames have the numbers of the capture. The peer's frames have the recorded contents and sequence numbers; our
+node's frames have the recorded sizes. Handshakes, keys and acknowledgements are those of the run.
 """
 
 import json
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from toolkit.lab.lab import Lab
 
 NODE, PEER = "a", "b"
-"""What a lab calls our node and the recorded side."""
+"""Names of our node and of the recorded side in a lab."""
 VERSION = 1
-"""Of the format of saved frames."""
+"""Version of the format of saved frames."""
 _LOSSY = 1
 _MOST_BYTES = 256 << 20
 _MOST_RETRIES = 3
@@ -44,8 +44,8 @@ class SavedSession:
     """The verbs of a saved session.
 
     Args:
-        lab: where it runs; our node is ``a``, the recorded side ``b``.
-        path: the session's frames, as ``msgrlab replay --save`` has written them.
+        lab: lab in which it runs; our node is ``a``, the recorded side ``b``.
+        path: file with the session's frames, written by ``msgrlab replay --save``.
 
     Raises:
         LocalError: the file cannot be read, or is no saved session.
@@ -55,18 +55,18 @@ class SavedSession:
         self.lab = lab
         about, self.frames = _read(path)
         self.link: Any = None
-        """The link that is open, of either protocol; None between two links."""
+        """The open link, of either protocol; None between two links."""
         self._lossy = bool(about["lossy"])
         self._tids: dict[int, int] = {}
-        """The tid that our node gave to the message of a frame."""
+        """By frame, the tid that our node gave to its message."""
         self._arrived: list[Any] = []
-        """Frames of our node on this link that :meth:`peer_receives` has not asked for."""
+        """Frames of our node on this link that :meth:`peer_receives` has not consumed."""
         self._seqs: dict[int, int] = {}
-        """Recorded sequence numbers of our messages in this session, and those of the run."""
+        """Recorded sequence numbers of our messages in this session, with those of the run."""
         self._acked = 0
         self._sent_seqs: set[int] = set()
         self._delivered = 0
-        """Messages that our node must have delivered, over all sessions so far."""
+        """Number of messages that our node must have delivered, over all sessions so far."""
         self._stamp = 0, 0
         self._resumable = False
         self._opened = 0
@@ -81,7 +81,7 @@ class SavedSession:
         """Wait until our node dials, and open or resume its session as the recorded side would.
 
         Raises:
-            ScenarioFailed: it does not dial, or the handshake fails.
+            ScenarioFailed: our node does not dial, or the handshake fails.
         """
         self._end()
         state = self.lab.session_state(NODE, PEER)
@@ -93,10 +93,10 @@ class SavedSession:
         self._open(link)
 
     def peer_dials(self) -> None:
-        """Have the recorded side dial our node, and open a session, or resume the one that both know.
+        """Make the recorded side dial our node, and open a session, or resume the one that both have.
 
         Raises:
-            ScenarioFailed: our node does not accept it.
+            ScenarioFailed: our node does not accept the session.
         """
         self._end()
         link = self._peer.dial(NODE)
@@ -105,14 +105,14 @@ class SavedSession:
         self._open(link)
 
     def peer_hangs_up(self) -> None:
-        """End the link: our node reads the end of the stream."""
+        """Close the link on the peer's side: our node reads the end of the stream."""
         closes = self.lab.closes(NODE)
         self._here().hang_up()
         self.lab.expect_closes(NODE, closes + 1)
         self._end()
 
     def node_hangs_up(self) -> None:
-        """Have our node's application end the session."""
+        """Make our node's application end the session."""
         self._here()
         self.lab.mark_down(NODE, PEER)
         self._resumable = False
@@ -121,7 +121,7 @@ class SavedSession:
     # ---- frames
 
     def node_sends(self, *frames: int) -> None:
-        """Have our node send the messages and keepalives of these frames, by their numbers in the capture.
+        """Make our node send the messages and keepalives of these frames, by their numbers in the capture.
 
         Messages have the recorded sizes, and contents of the run.
         """
@@ -139,7 +139,7 @@ class SavedSession:
     def peer_receives(self, *frames: int) -> None:
         """Wait until our node has sent these frames on this link: messages in this order, of these sizes.
 
-        What the peer did not receive by this verb, it does not acknowledge when a link opens again.
+        When a link is reopened, the peer acknowledges only the messages that it received by this verb.
 
         Raises:
             ScenarioFailed: our node does not send one.
@@ -158,7 +158,7 @@ class SavedSession:
         """Send these frames of the recorded side, and wait until our node has delivered the messages in them.
 
         Raises:
-            ScenarioFailed: it does not deliver one.
+            ScenarioFailed: our node does not deliver one of the messages.
         """
         for number in frames:
             frame, link = self._frame(number, "peer"), self._here()
@@ -181,7 +181,7 @@ class SavedSession:
             )
 
     def at(self, time_s: float) -> None:
-        """Let time pass until so many seconds after the session's first frame, if they have not passed yet."""
+        """Wait until so many seconds after the session's first frame; returns at once if they have passed."""
         if (left_s := time_s - self.lab.now_s) > 0:
             self.lab.wait(left_s)
 
@@ -205,14 +205,14 @@ class SavedSession:
         self.lab.expect_state(NODE, PEER, "READY")
 
     def _begin(self) -> None:
-        """Forget what belongs to the session before this one."""
+        """Forget the state of the previous session."""
         self._seqs.clear()
         self._sent_seqs.clear()
         self._acked = self._opened = 0
 
     @property
     def _in_seq(self) -> int:
-        """What the peer has received of this session, by the numbers of the run."""
+        """The seq that the peer has received in this session, by the numbers of the run."""
         return max(self._seqs.values(), default=0)
 
     @property
@@ -289,7 +289,7 @@ class SavedSession:
         return frame
 
     def _instead(self) -> str:
-        """What our node did, for a complaint."""
+        """Describe what our node did instead, for an error."""
         here = self._here()
         trouble = self.lab.last_fault(NODE) if here.closed else ""
         if here.closed:
@@ -308,7 +308,7 @@ class SavedSession:
             self._arrived.append(frame)
 
     def _await(self, number: int, fits: Any) -> Any:  # noqa: ANN401 - a condition; a frame of either protocol
-        """The first frame of our node that fits; those before it stay, for the steps that ask for them."""
+        """Wait for the first frame of our node that fits; frames before it are kept for later steps."""
         found: list[Any] = []
 
         def came() -> bool:
@@ -352,7 +352,7 @@ class SavedSession:
         )
 
     def _ours_up_to(self, recorded: int) -> int:
-        """The number in this run of the last message that the peer has received, of those up to a recorded one."""
+        """Return the run's seq of the last message that the peer received, of those up to a recorded seq."""
         return max((seq for number, seq in self._seqs.items() if number <= recorded), default=0)
 
     def _send_control(self, frame: dict[str, Any]) -> None:
@@ -372,7 +372,7 @@ class SavedSession:
 
 
 def _tag(frame: object) -> str:
-    """The tag of a frame of our node, as frames of captures have it."""
+    """Return the tag of a frame of our node, as in captures."""
     if isinstance(frame, RawMessage | RawV1Message):
         return "MESSAGE"
     if isinstance(frame, v2.ControlFrame):
@@ -385,7 +385,7 @@ def _described(number: int, frame: dict[str, Any]) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """The head and the frames of a saved session."""
+    """Read the head and the frames of a saved session."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise LocalError(f"{path}: longer than {_MOST_BYTES >> 20} MiB, which no saved session is")

@@ -1,4 +1,4 @@
-"""Write recorded sessions as scenarios, which run on the simulator and can be changed."""
+"""Writes recorded sessions as scenarios, which run on the simulator and can be edited."""
 
 import json
 import keyword
@@ -24,11 +24,11 @@ from toolkit.scenarios.files import scenarios_in
 from toolkit.scenarios.runner import run_scenario
 
 NOTHING_PASSED = "no message or keepalive passed on it"
-"""Why there was nothing to save."""
+"""Reason why there was nothing to save."""
 MOST_FRAMES = 5000
-"""Of a session: a longer one makes no scenario that can be read and changed."""
+"""Limit of frames in a session: a longer scenario could not be read and edited."""
 _PAUSE_S = 0.1
-"""Pauses of the record that are shorter are left out: latencies are the simulator's."""
+"""Shorter pauses of the record are left out: the simulator has its own latencies."""
 _WIDTH = 100
 _PEERS = frozenset({EntityType.OSD, EntityType.MDS, EntityType.MON})
 _NANO = 1e9
@@ -60,7 +60,7 @@ def {name}(lab: Lab) -> None:
 
 @dataclass(slots=True)
 class Saved:
-    """What became of one session."""
+    """The result of saving one session."""
 
     session: int
     title: str
@@ -70,7 +70,7 @@ class Saved:
     problem: str = ""
     """Why it was not saved; empty if it was."""
     left_out: list[str] = field(default_factory=list)
-    """What of the record the scenario does not have."""
+    """Parts of the record that the scenario does not contain."""
 
 
 @dataclass(slots=True)
@@ -84,18 +84,18 @@ class _Script:
 
 
 def save_sessions(sessions: Sequence[RecordedSession], party: int, path: Path, capture: str) -> list[Saved]:
-    """Write the sessions as scenarios of one file, and their frames beside it.
+    """Write the sessions as scenarios into one file, and their frames beside it.
 
-    A session is saved if its scenario passes: it is run before anything is written.
+    A session is saved only if its scenario passes: it is run before anything is written.
 
     Args:
-        sessions: of a capture.
-        party: the side of each that our node is: 0, which dialled first, or 1.
-        path: the file of scenarios; it must not exist.
-        capture: the capture's name, for the text.
+        sessions: sessions of a capture.
+        party: index of the party that our node plays: 0, which dialled first, or 1.
+        path: path of the file of scenarios; it must not exist.
+        capture: name of the capture, for the text.
 
     Raises:
-        LocalError: the file or one beside it exists, or cannot be written.
+        LocalError: the file or a file of frames exists, or cannot be written.
     """
     _check_place(path, sessions)
     role = "server" if party else "client"
@@ -166,7 +166,7 @@ def _saved(session: RecordedSession, party: int, path: Path, head: str, capture:
 
 
 def _complaint(path: Path) -> str:
-    """What is wrong with the only scenario of a file; empty if it passes."""
+    """Return what is wrong with the only scenario of a file; empty if it passes."""
     (scenario,) = scenarios_in(path)
     run = run_scenario(scenario, "sim", scenario.ways[0], 1)
     return "" if run.passed else f"its scenario does not pass: {run.complaints[0].replace(f'{path.parent}/', '')}"
@@ -204,7 +204,7 @@ def _entity(sides: Sequence[Side]) -> str:
 
 
 def _policy(mine: Sequence[Side], theirs: Sequence[Side], party: int, *, lossy: bool) -> str:
-    """The policy of our node, as far as flags and types of the record show it."""
+    """Return the policy of our node, as far as flags and types of the record show it."""
     kinds = {side.kind for side in (*mine, *theirs) if side.kind is not None}
     if lossy:
         return "stateless_server" if party else "lossy_client"
@@ -221,10 +221,10 @@ class _Writer:
         self._session = session
         self._party = party
         self._first: dict[object, int] = {}
-        """The frames that had each message of ours first."""
+        """By message of ours, the frame that carried it first."""
         self._sent: set[int] = set()
         self._pending: tuple[str, list[int], list[str]] | None = None
-        """A verb, its frames, and what they are, while it grows."""
+        """A verb that is being written: its name, its frames, and their descriptions."""
         self._began_ns = 0
         self._last_ns = 0
 
@@ -276,7 +276,7 @@ class _Writer:
         self._step("node_hangs_up" if by_us else "peer_hangs_up")
 
     def _is_new(self, link: RecordedLink, frame: DecodedFrame) -> bool:
-        """True for a message of ours that no frame before had."""
+        """True for a message of ours that no earlier frame carried."""
         if frame.message is None or frame.direction is not link.sent_by(self._party):
             return False
         return self._key(frame) not in self._first
@@ -287,7 +287,7 @@ class _Writer:
         return frame.message.seq, frame.message.type, tuple(map(bytes, frame.segments[1:]))
 
     def _send(self, frame: DecodedFrame | None, link: RecordedLink) -> None:
-        """Have our node send what a frame of its own carries, unless it has to do so by itself."""
+        """Make our node send the message of a frame, unless the messenger sends it by itself."""
         if frame is None or frame.frame in self._sent or frame.tag not in ORIGINATES:
             return
         if frame.message is not None:
@@ -327,7 +327,7 @@ class _Writer:
         self._script.steps += _lines(verb, numbers, what)
 
     def _as_record(self, frame: DecodedFrame, link: RecordedLink) -> dict[str, Any]:
-        """A frame as the file of frames has it."""
+        """Return a frame in the form of the file of frames."""
         ours = frame.direction is link.sent_by(self._party)
         record: dict[str, Any] = {"frame": frame.frame, "side": "node" if ours else "peer", "tag": frame.tag}
         info, fields = frame.message, frame.fields
@@ -351,7 +351,7 @@ class _Writer:
 
 
 def _lines(verb: str, numbers: Sequence[int], what: Sequence[str]) -> Iterator[str]:
-    """A verb with its frames, in lines that are short enough; what the frames are stands behind."""
+    """Yield a verb with its frames in lines of limited length; a comment describes the frames."""
     words = [f"{number}," for number in numbers]
     text = " ".join(words).removesuffix(",")
     for part in textwrap.wrap(text, _WIDTH - len(f"    session.{verb}()")):

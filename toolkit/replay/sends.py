@@ -1,4 +1,4 @@
-"""What the application of the replayed side sends: the messages and keepalives of the record."""
+"""What the application of the replayed side sends: the recorded messages and keepalives."""
 
 from messenger.denc.entity import NEW_ENTITY_NUM, EntityName, EntityType
 from messenger.messages.message import Message
@@ -7,13 +7,13 @@ from messenger.v2.wire import MESSAGE_HEADER, MESSAGE_HEADER_FIELDS
 from toolkit.dissect.frames import DecodedFrame
 
 ORIGINATES = frozenset({"MESSAGE", "MSG", "KEEPALIVE", "KEEPALIVE2"})
-"""Tags of frames that an application wants to be sent."""
+"""Tags of frames that an application requests."""
 _DATA_OFF = MESSAGE_HEADER_FIELDS.index("data_off")
 _V1_DATA_OFF = 8
 
 
 def sender_of(frame: DecodedFrame) -> EntityName | None:
-    """The sender of a message of v1, whose header names it; None if it is not known."""
+    """Return the sender in the header of a v1 message; None if it is unknown."""
     kind, _, number = (
         frame.message.src.partition(".") if frame.protocol == "v1" and frame.message else ("", "", "")
     )
@@ -23,7 +23,7 @@ def sender_of(frame: DecodedFrame) -> EntityName | None:
 
 
 def message_of(frame: DecodedFrame) -> Message:
-    """The message that an application has sent in this frame: its own numbers, and the parts."""
+    """Return the message that an application sent in this frame: its numbers and its parts."""
     info = frame.message
     assert info is not None
     header, front, middle, data = frame.segments

@@ -1,1 +1,1 @@
-"""What people look at: sequence charts and the HTML report."""
+"""Sequence charts and other pictures of histories, and the HTML report."""

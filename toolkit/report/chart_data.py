@@ -16,19 +16,19 @@ from toolkit.report.text import printable
 from toolkit.report.timeline import Timeline
 
 _MOST_ROWS = 60_000
-"""Of a chart; longer ones leave out their middle."""
+"""Limit of rows in a chart; the middle of longer ones is left out."""
 _MOST_EVENTS = 60_000
 _LAST_EVENTS = 20_000
 _SILENCE_S = 0.1
 
 
 def chart_values(history: History, nodes: Sequence[str] = (), index: Index | None = None) -> dict[str, Any]:
-    """The rows of a chart.
+    """Return the rows of a chart as JSON values.
 
     Args:
-        history: what to show.
+        history: the history to show.
         nodes: order of the lanes; those not named follow in order of appearance.
-        index: of the history, if there is one already.
+        index: index of the history, if there is one already.
     """
     timeline = Timeline(history, index)
     lanes = list(dict.fromkeys([*nodes, *timeline.lifelines()]))
@@ -76,11 +76,11 @@ def _chip(chip: Chip) -> dict[str, Any]:
 
 
 def event_values(history: History, wrong: Iterable[int] = ()) -> dict[str, Any]:
-    """The records as lines of a table.
+    """Return the records as lines of a table.
 
     Args:
-        history: what to show; of a very long one the beginning and the end.
-        wrong: places of records that violations point to, which are never left out.
+        history: the history to show; the middle of a very long one is left out.
+        wrong: positions of records that violations refer to, which are always included.
     """
     records = history.records
     marked = {place for place in wrong if place < len(records)}
@@ -105,5 +105,5 @@ def _event(place: int, record: Record) -> list[Any]:
 
 
 def as_script(values: object) -> str:
-    """JSON for the inside of a script element, which no text in it can end."""
+    """Return JSON for a script element, escaped so that no text in it can end the element."""
     return json.dumps(values, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

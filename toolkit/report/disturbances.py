@@ -1,4 +1,4 @@
-"""The stretches of a history in which something was broken: processes, and ways between nodes."""
+"""Finds the periods of a history with a fault: of processes, and of paths between nodes."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -10,31 +10,31 @@ _HEALED = "heal"
 _LASTING = frozenset(
     {"partition", "link", "block", "refuse", "black hole", "black_hole", "nat", "delay", "slow", "lose", "impair"}
 )
-"""Faults of a way that last until it is healed; others are over at once."""
+"""Faults of a path that last until it is healed; others are momentary."""
 _UNDONE = "refused=0"
-"""Detail of the record with which a refusal ends."""
+"""Detail of the record that ends a refusal."""
 
 
 @dataclass(slots=True)
 class Band:
-    """A stretch of time in which something was broken."""
+    """A period with a fault."""
 
     text: str
     begin_s: float
     end_s: float | None = None
-    """None: it has not ended; ``begin_s``: a moment."""
+    """None if the fault has not ended; equal to ``begin_s`` if it was momentary."""
 
 
 @dataclass(slots=True)
 class Disturbances:
-    """Finds the bands of a history, record by record."""
+    """Finds the periods with faults in a history, record by record."""
 
     bands: list[Band] = field(default_factory=list)
-    """In order of their begin."""
+    """The periods, in the order of their begin."""
     _open: dict[Hashable, Band] = field(default_factory=dict)
 
     def take(self, record: Record) -> None:
-        """Read one more record."""
+        """Read one record."""
         if record.kind == "process":
             self._process(record)
         elif record.kind == "path":

@@ -1,4 +1,4 @@
-"""Makes long charts short: runs of like frames in one row, silences, and a cap on the whole."""
+"""Shortens long charts: folds runs of similar frames, marks silences, and limits the number of rows."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
@@ -8,17 +8,17 @@ from toolkit.report.rows import Arrow, Gap, Row
 from toolkit.report.text import duration
 
 FOLDED_TAGS = MESSAGE_TAGS | {"ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK"}
-"""Frames of the data phase, of which one is like the other."""
+"""Frames of the data phase, which look alike."""
 
 _STRETCH = 4
-"""The longest stretch of equal frames shown frame by frame."""
+"""Length of the longest run of equal frames that is shown frame by frame."""
 
 
 def fold_frames(rows: list[Row], longest_run: int) -> list[Row]:
     """Fold runs of data frames.
 
-    A stretch of the same frame in the same direction keeps its first and last. If the run around it is still
-    longer than ``longest_run``, its ends stay and the middle becomes one row per direction, tag and fate.
+    A stretch of the same frame in the same direction keeps its first and last frame. If the run around it is still
+    longer than ``longest_run``, its ends are kept and the middle becomes one row per direction, tag and fate.
     """
     folded: list[Row] = []
     for is_data, run in groupby(rows, _is_data):
@@ -83,7 +83,7 @@ def _together(arrows: list[Arrow]) -> Arrow:
 
 
 def mark_silences(rows: list[Row], at_least_s: float) -> list[Row]:
-    """Say where nothing happened for a while."""
+    """Insert a gap wherever nothing happened for at least ``at_least_s`` seconds."""
     marked: list[Row] = rows[:1]
     for before, after in pairwise(rows):
         silence_s = after.time_s - before.time_s
@@ -94,7 +94,7 @@ def mark_silences(rows: list[Row], at_least_s: float) -> list[Row]:
 
 
 def cap(rows: list[Row], most: int) -> list[Row]:
-    """Leave out the middle of what is too long; the end, where things went wrong, keeps the larger part."""
+    """Leave out the middle if there are too many rows; the end, where failures show, keeps the larger part."""
     if len(rows) <= most:
         return rows
     head = most // 3

@@ -1,4 +1,4 @@
-"""The bytes of frames beside their fields as lines of JSON, of which a page reads one when it shows the frame."""
+"""The bytes and fields of frames as lines of JSON, of which a page parses one when it shows the frame."""
 
 import json
 from base64 import b64encode
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from toolkit.report.text import printable
 
 MOST_BLOCK_BYTES = 2048
-"""Of a block of bytes that a page has."""
+"""Number of bytes of a block that a page contains."""
 MOST_PAGE_BYTES = 16 << 20
-"""Of lines in one page."""
+"""Limit of the size of all lines in one page."""
 _LONGEST_VALUE = 200
 
 
@@ -22,41 +22,41 @@ class ShownPart:
     value: str
     """Empty for a region."""
     block: int
-    """Place of the block that has its bytes; -1: they are not known."""
+    """Index of the block with its bytes; -1 if they are unknown."""
     ranges: tuple[range, ...] = ()
-    """In the block."""
+    """Its bytes in the block."""
     hidden: bool = False
-    """True for a secret: its bytes are not written into the page."""
+    """True for a secret, whose bytes are not written into the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownFrame:
-    """A frame: its bytes in blocks, and what is where in them."""
+    """A frame: blocks of bytes, and the parts in them."""
 
     title: str
     problem: str
     """What is wrong with the frame; empty if nothing is."""
     blocks: list[tuple[str, bytes]]
-    """Title and bytes of each."""
+    """Title and bytes of each block."""
     parts: list[ShownPart]
 
 
 FrameSource = Iterable[tuple[int, Callable[[], ShownFrame]]]
-"""Number of each frame, as ``frame`` of a history's record has it, and a function that takes the frame apart."""
+"""Number of each frame, as in ``frame`` of a history's record, and a function that returns its parts."""
 
 
 @dataclass(slots=True)
 class FrameLines:
-    """Frames as lines; frames of a kind share one description of their parts (a shape)."""
+    """Frames as lines; frames of the same layout share one description of their parts (a shape)."""
 
     shapes: dict[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     size_bytes: int = 0
     is_full: bool = False
-    """True if frames were left out, at the limit of the page."""
+    """True if frames were left out because the page is full."""
 
     def fill(self, source: FrameSource, wanted: Collection[int], room_bytes: int) -> None:
-        """Add the frames ``wanted``, in the order of the source, as long as there is room for them."""
+        """Add the frames ``wanted``, in the order of the source, up to ``room_bytes``."""
         missing = set(wanted)
         for number, take_apart in source:
             if number not in missing:
@@ -72,7 +72,7 @@ class FrameLines:
                 return
 
     def text(self) -> str:
-        """Content of a script element: the shapes and the limit, then a line per frame, its number first."""
+        """Return the content of a script element: shapes and limit, then a line per frame, its number first."""
         head = {
             "shapes": [json.loads(shape) for shape in self.shapes],
             "left": f"this page has those of {len(self.lines):,} frames, as many as there is room for"
@@ -102,7 +102,7 @@ class FrameLines:
 
 
 def _without_secrets(data: bytes, block: int, frame: ShownFrame) -> bytes:
-    """The bytes of a block with zeros for those that are hidden."""
+    """Return the bytes of a block with zeros for the hidden ones."""
     clean = bytearray(data)
     for part in frame.parts:
         if part.hidden and part.block == block:
@@ -117,5 +117,5 @@ def _short(text: str) -> str:
 
 
 def _json(values: object) -> str:
-    """JSON in one line, which neither ends a script element nor has characters that a page does not take."""
+    """Return JSON in one line, escaped so that it neither ends a script element nor breaks the page."""
     return printable(json.dumps(values, ensure_ascii=False, separators=(",", ":"))).replace("<", "\\u003c")

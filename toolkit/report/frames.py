@@ -1,4 +1,4 @@
-"""The arrows of a chart: each frame once, with both of its ends where both were recorded."""
+"""The arrows of a chart: each frame once, with both of its ends if both were recorded."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from toolkit.report.text import duration
 
 
 def arrows(index: Index) -> dict[int, Arrow]:
-    """Every frame by the place of its record in the history: where it was sent, if that was recorded."""
+    """Return every frame by the position of its record: that of the sender if it was recorded."""
     found: dict[int, Arrow] = {}
     numbers = _numbers(index.links.values())
     for link in index.links.values():
@@ -67,7 +67,7 @@ def _tip(record: Record, way: str, link: LinkLog, received: Record | None, fate:
 
 
 def _numbers(links: Iterable[LinkLog]) -> dict[int, str]:
-    """``link 2`` for the links that are open at the same time as another one between the same nodes."""
+    """Return ``link 2`` and so on for links that are open at the same time between the same nodes."""
     wires: dict[frozenset[str], list[LinkLog]] = defaultdict(list)
     for link in links:
         if link.dialled and link.far is not None:
@@ -82,9 +82,9 @@ def _numbers(links: Iterable[LinkLog]) -> dict[int, str]:
 
 
 def _crowded(links: Sequence[LinkLog]) -> list[bool]:
-    """For each of these links, in the order in which they were opened, whether another was in use beside it.
+    """For each of these links, in the order of their opening, True if another was in use at the same time.
 
-    Two are if the later one began to be used before either side had closed the earlier one.
+    Two links overlap if the later one was first used before either side had closed the earlier one.
     """
     begins, ends = zip(*map(_span, links), strict=True)
     latest_end_before = accumulate(ends, max, initial=-inf)
@@ -98,6 +98,6 @@ def _crowded(links: Sequence[LinkLog]) -> list[bool]:
 
 
 def _span(link: LinkLog) -> tuple[float, float]:
-    """The places in the history of a link's first frame, and of its first end."""
+    """Positions of a link's first frame and of its first close by either end."""
     begin = min((entries[0][0] for entries in (link.tx, link.rx) if entries), default=inf)
     return begin, min(inf if end is None or end.closed is None else end.closed for end in (link, link.far))

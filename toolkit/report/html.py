@@ -1,4 +1,4 @@
-"""The report: one HTML file with everything inside, for any number of runs."""
+"""The report: one self-contained HTML file, for any number of runs."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ from toolkit.report.templating import asset, environment
 from toolkit.report.text import duration, printable
 
 GENERATOR = "msgrlab"
-"""What a report names as its generator."""
+"""Name of the generator in a report."""
 _TELEPHONE_PLOT = 226.0
-"""Width of the plots of rates in pixels where the window is 390 pixels wide."""
+"""Width in pixels of the plots of rates if the window is 390 pixels wide."""
 _SCRIPTS = ("elements.js", "rows.js", "drawing.js", "frame_panel.js", "chart.js", "events.js", "report.js")
 _MOST_VIOLATIONS = 50
-"""Of one check; the others are seldom news."""
+"""Limit of violations shown per check; further ones rarely add anything."""
 _MOST_DATA_BYTES = 48 << 20
-"""Of charts and events in one page, failed runs first; runs beyond it have their facts and checks only."""
+"""Limit of charts and events in one page, failed runs first; further runs have their facts and checks only."""
 
 
 class Verdict(StrEnum):
@@ -42,7 +42,7 @@ class Verdict(StrEnum):
 
     @classmethod
     def of(cls, checks: Sequence[CheckResult], failure: str = "") -> "Verdict":
-        """The verdict of checks; ``failure`` is what else went wrong."""
+        """Return the verdict of checks; ``failure`` describes any other failure."""
         counts = tally(checks)
         if failure or counts[Outcome.VIOLATED]:
             return cls.FAILED
@@ -51,49 +51,49 @@ class Verdict(StrEnum):
 
 @dataclass(slots=True)
 class ScenarioReport:
-    """One run of a scenario, a seed, a cluster or a schedule; or a history that nothing was required of."""
+    """One run of a scenario, a seed, a cluster or a schedule; or a history without any checks."""
 
     title: str
     id: str
     description: str
-    """Prose: what it shows."""
+    """Prose: what the run shows."""
     backend: str
     mode: str
     seed: int | None
     verdict: Verdict | None
-    """None if there is nothing to judge: a chart of a capture."""
+    """None if nothing is judged, as for a chart of a capture."""
     duration_s: float
     checks: Sequence[CheckResult]
     history: History
     replay_command: str
     artefacts: Mapping[str, "str | PathLike[str]"] = field(default_factory=dict)
-    """Files it left, by what they are; relative paths become links."""
+    """Files that it wrote, by description; relative paths become links."""
     reason: str = ""
     """Why it failed, was not judged or is unsupported, if no check shows that."""
     lifelines: Sequence[str] = ()
     """Order of the nodes in the chart."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """More about it, by name: counters of a campaign, the daemons of a cluster."""
+    """Further facts by name: counters of a campaign, the daemons of a cluster."""
     pictures: Mapping[str, str] = field(default_factory=dict)
-    """Charts of its own as SVG, by their titles."""
+    """Further charts as SVG, by title."""
     frames: FrameSource | None = None
-    """The frames with their bytes, where these were recorded; gone through once."""
+    """The frames with their bytes, if these were recorded; iterated once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a report comes from; its footer."""
+    """Origin of a report, shown in its footer."""
 
     command: str
     """The command line that wrote it."""
     version: str
-    """Of msgrlab."""
+    """Version of msgrlab."""
     made_at: str
     """Date and time with time zone."""
 
 
 class _Page:
-    """What the template needs of one run."""
+    """The data of one run for the template."""
 
     def __init__(self, report: ScenarioReport, number: int) -> None:
         self.report = report
@@ -112,12 +112,12 @@ class _Page:
 
     @property
     def first_complaint(self) -> str:
-        """What is wrong, in the index."""
+        """The first problem, for the index."""
         texts = (violation.text for check in self.report.checks for violation in check.violations)
         return self.report.reason or next(texts, "")
 
     def draw(self, room_bytes: int) -> int:
-        """Add chart and events unless they are longer than ``room_bytes``; returns their length."""
+        """Add chart and events if they fit into ``room_bytes``; returns their length."""
         history, checks = self.report.history, self.report.checks
         if not len(history) or room_bytes <= 0:
             return 0
@@ -137,7 +137,7 @@ class _Page:
         return size_bytes
 
     def add_bytes(self, room_bytes: int) -> int:
-        """Add the bytes of the chart's frames, as far as ``room_bytes`` goes; returns their length."""
+        """Add the bytes of the chart's frames, up to ``room_bytes``; returns their length."""
         if self.report.frames is None or not self._numbers:
             return 0
         lines = FrameLines()
@@ -147,22 +147,22 @@ class _Page:
 
     @property
     def left_out(self) -> bool:
-        """True if there was a history, but no room for it."""
+        """True if there is a history that did not fit into the page."""
         return bool(len(self.report.history)) and not self.chart
 
     def link(self, place: int) -> str:
-        """Where the page shows a record; empty if it does not."""
+        """Return the link to a record in the page; empty if the page does not show it."""
         return f"#{self.anchor}-{place}" if place in self._shown else ""
 
 
 def below(path: Path, folder: Path) -> Path:
-    """The path of an artefact for a report in ``folder``; absolute if it is not below, and then no link."""
+    """Return the path of an artefact for a report in ``folder``; absolute, and no link, if it is outside."""
     whole, root = path.absolute(), folder.absolute()
     return whole.relative_to(root) if whole.is_relative_to(root) else whole
 
 
 def _href(path: "str | PathLike[str]") -> str:
-    """A link that stays below the report; empty for paths that do not."""
+    """Return a link if the path stays below the report; else an empty text."""
     pure = PurePath(path)
     return "" if pure.is_absolute() or ".." in pure.parts else "./" + quote(pure.as_posix())
 
@@ -170,14 +170,14 @@ def _href(path: "str | PathLike[str]") -> str:
 def render_report(
     reports: Sequence[ScenarioReport], title: str = "Scenario report", provenance: Provenance | None = None
 ) -> str:
-    """The report as one HTML document that loads nothing, not even with a network.
+    """Render the report as one HTML document that loads no other resource.
 
-    Charts and events are in it as data; scripts of the document draw what is in sight.
+    Charts and events are in it as data, which its scripts draw when they come into view.
 
     Args:
-        reports: the runs, in the order to show.
-        title: of the document.
-        provenance: for the footer.
+        reports: the runs, in the order of display.
+        title: title of the document.
+        provenance: origin, for the footer.
     """
     pages = [_Page(report, number) for number, report in enumerate(reports, 1)]
     room_bytes = _MOST_DATA_BYTES
@@ -208,7 +208,7 @@ def render_report(
 
 
 def _rates(history: History, deliveries: Sequence[Delivered]) -> str:
-    """The rates in two widths, of which the style sheet shows the one that fits."""
+    """Draw the rates in two widths; the style sheet shows the one that fits."""
     widths = {"broad": RateChart.of(history, deliveries=deliveries)}
     widths["narrow"] = RateChart.of(history, deliveries=deliveries, wide=_TELEPHONE_PLOT)
     return "".join(f'<div class="{name}">{chart.inline()}</div>' for name, chart in widths.items())

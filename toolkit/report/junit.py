@@ -1,4 +1,4 @@
-"""Verdicts as JUnit XML, for the pages of CI systems."""
+"""Verdicts as JUnit XML for CI systems."""
 
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -10,13 +10,13 @@ _SKIPPED = {Verdict.NOT_JUDGED: "not judged", Verdict.UNSUPPORTED: "unsupported"
 
 
 def render_junit(reports: Sequence[ScenarioReport], title: str = "msgrlab") -> str:
-    """A test suite with a test case for each run that has a verdict.
+    """Render a test suite with a test case for each run that has a verdict.
 
-    A violated invariant is a failure of its case; a run that was not judged, or is unsupported, is skipped.
+    A violated invariant is a failure of its case. A run that was not judged, or is unsupported, is skipped.
 
     Args:
         reports: the runs.
-        title: of the suite.
+        title: name of the suite.
     """
     judged = [report for report in reports if report.verdict is not None]
     counts = {

@@ -1,4 +1,4 @@
-"""Timelines: when each link was open, and how much passed on it, one lane a link."""
+"""Timelines: when each link was open, and how much traffic it carried, one lane per link."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,25 +24,26 @@ class Lane:
 
     label: str
     group: str
-    """Lanes of one group stand together under its name."""
+    """Lanes of one group are drawn together under its name."""
     began_ns: int
     ended_ns: int
     ready_ns: int | None
-    """When its handshake was over; None if it never was."""
+    """End of its handshake; None if that did not finish."""
     sent: Iterable[tuple[int, int]]
-    """Time and bytes of what the one side sent, drawn upwards; is gone through more than once."""
+    """Time and bytes of what one side sent, drawn upwards; iterated more than once."""
     received: Iterable[tuple[int, int]]
-    """The same of the other side, drawn downwards."""
+    """Time and bytes of what the other side sent, drawn downwards."""
     tip: str
 
 
 class LaneChart:
-    """Links over time. In a notebook it shows itself.
+    """Links over time. Displays itself in a notebook.
 
     Args:
-        lanes: in the order to show, no more than the first 500 of them; those of a group next to each other.
-        began_ns: the left edge.
-        ended_ns: the right edge.
+        lanes: the lanes in the order of display, those of a group next to each other; only the first 500 are
+            drawn.
+        began_ns: time at the left edge.
+        ended_ns: time at the right edge.
     """
 
     def __init__(self, lanes: Sequence[Lane], began_ns: int, ended_ns: int) -> None:
@@ -58,7 +59,7 @@ class LaneChart:
         self._most = max((size for _, size in volumes), default=1)
 
     def svg(self) -> str:
-        """A file of its own: styles inside, nothing from outside."""
+        """Return the chart as a self-contained SVG file."""
         css = sheet("lanes", "lanes")
         wide = self._left + _PLOT_WIDTH + 24
         parts = [
@@ -129,7 +130,7 @@ class LaneChart:
         return svg.group(parts, lane.tip)
 
     def _columns(self, passed: Iterable[tuple[int, int]]) -> list[tuple[float, int]]:
-        """Bytes by the column of pixels they fall into."""
+        """Sum the bytes by columns of pixels."""
         found: dict[int, int] = {}
         for time_ns, size in passed:
             column = int((self._x(time_ns) - self._left) / _COLUMN_WIDTH)

@@ -1,4 +1,4 @@
-"""Where things stand in a sequence chart, in pixels."""
+"""Positions in a sequence chart, in pixels."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -17,25 +17,25 @@ HEAD_HEIGHT = 30.0
 STEP_LINE = 14.0
 _GUTTER = 74.0
 _SIDE = 150.0
-"""Room beside the outer lifelines, for their chips."""
+"""Room beside the outer lifelines for their chips."""
 _NARROW_GUTTER = 52.0
 _NARROW_SIDE = 40.0
 _NARROW_PITCH = 168.0
-"""Two lifelines fit on a telephone of 360 pixels with that; chips may reach beyond their side."""
+"""Two lifelines at this distance fit on a telephone of 360 pixels; chips may extend beyond their side."""
 _MARGIN = 14.0
 _MOST_STEP_LINES = 3
 _MONO_EM = 0.61
-"""Width of every character of a step, in em."""
+"""Width in em of every character of a step."""
 _HEIGHTS = {Arrow: 31.0, Marks: 27.0, Cut: 38.0, Gap: 32.0}
 
 
 def _pitch(lifelines: int) -> float:
-    """Distance between lifelines: fewer of them have more room."""
+    """Distance between lifelines: larger if there are few."""
     return {1: 420.0, 2: 420.0, 3: 330.0}.get(lifelines, 300.0)
 
 
 class Layout:
-    """Places of the lifelines and of the rows; ``narrow`` ones for screens of telephones."""
+    """Positions of the lifelines and rows; ``narrow`` for screens of telephones."""
 
     def __init__(self, lifelines: Sequence[str], rows: Sequence[Row], *, narrow: bool = False) -> None:
         gutter, side = (_NARROW_GUTTER, _NARROW_SIDE) if narrow else (_GUTTER, _SIDE)
@@ -57,39 +57,39 @@ class Layout:
         self.height = self.bottom + HEAD_HEIGHT + _MARGIN
 
     def x(self, name: str) -> float:
-        """The lifeline of a node."""
+        """Return the position of a node's lifeline."""
         return self._x[name]
 
     def label_place(self, source: str, target: str) -> tuple[float, float]:
-        """Middle and room of an arrow's label: halfway, but between two lifelines, never on one."""
+        """Return middle and width of an arrow's label: halfway, but between two lifelines, never on one."""
         x1, x2 = self.x(source), self.x(target)
         spans = max(1, round(abs(x2 - x1) / self.pitch))
         before = (spans - 1) // 2 + 0.5  # columns from the source to the label
         return x1 + before * (x2 - x1) / spans, abs(x2 - x1) / spans - 2 * _MARGIN
 
     def chips_begin(self, name: str, wide: float) -> float:
-        """The left edge of chips on a lifeline: in its middle, but inside the sheet."""
+        """Return the left edge of chips on a lifeline: centred, but inside the sheet."""
         return max(self.left, min(self._x[name] - wide / 2, self.width - _MARGIN / 2 - wide))
 
     def right_of_all(self, name: str) -> bool:
-        """True if this is the last lifeline, whose notes stand to its left."""
+        """True if this is the last lifeline, whose notes are on its left."""
         return len(self._x) > 1 and self._x[name] == max(self._x.values())
 
     def row_height(self, row: Row) -> float:
-        """The height of a row."""
+        """Return the height of a row."""
         if isinstance(row, Steps):
             return STEP_LINE * len(self.step_lines(row)) + 12
         return _HEIGHTS[type(row)]
 
     def step_lines(self, row: Steps) -> list[str]:
-        """The script's lines as they fit."""
+        """Return the script's lines, wrapped to the width."""
         room = self.width - self.left - 3 * _MARGIN
         most = int(room / (_MONO_EM * STEP_SIZE))
         return wrap(" · ".join(row.lines), most, max_lines=_MOST_STEP_LINES, placeholder=" …")
 
 
 def _shares_row(rows: Sequence[Row], place: int) -> bool:
-    """True if chips stand beside those of the row before: other nodes', of the same moment, nothing to add."""
+    """True if chips fit beside those of the row before: of another node, at the same moment, without a note."""
     row = rows[place]
     if not isinstance(row, Marks) or row.note:
         return False
@@ -102,5 +102,5 @@ def _beside(row: Row, other: Row) -> bool:
 
 
 def chip_width(text: str) -> float:
-    """The width of a chip around its text."""
+    """Return the width of a chip around its text."""
     return width(text, CHIP_SIZE) * 1.06 + 2 * CHIP_PADDING

@@ -1,4 +1,4 @@
-"""The lifelines of a sequence chart: when a process lived, and when it had a session that was READY."""
+"""The lifelines of a sequence chart: when a process ran, and when it had a READY session."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ _ROW_MIDDLE = 13.0
 def draw_lifelines(
     layout: Layout, names: Sequence[str], outside: Sequence[str], rows: Sequence[Row]
 ) -> Iterator[str]:
-    """Lines, bars and, at both ends, the names."""
+    """Yield lines, bars and, at both ends, the names."""
     for name in names:
         if name in outside:
             x = layout.x(name)
@@ -38,7 +38,7 @@ def _head(layout: Layout, name: str, top: float) -> str:
 
 
 def _life(layout: Layout, name: str, rows: Sequence[Row]) -> Iterator[str]:
-    """The line, dotted where there is no process, under bars where a session is READY."""
+    """The line, dotted while there is no process, under bars while a session is READY."""
     x = layout.x(name)
     marks = [
         (top + _ROW_MIDDLE, chip)
@@ -58,7 +58,7 @@ def _life(layout: Layout, name: str, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _ready(marks: Sequence[tuple[float, Chip]], bottom: float) -> Iterator[tuple[float, float]]:
-    """Stretches in which at least one session was READY."""
+    """Yield the spans in which at least one session was READY."""
     ready: set[int] = set()
     since = 0.0
     for y, chip in marks:

@@ -1,4 +1,4 @@
-"""A sequence chart in letters, for terminals and logs: one line a row."""
+"""A sequence chart as text for terminals and logs: one line per row."""
 
 from collections.abc import Sequence
 
@@ -9,17 +9,17 @@ from toolkit.report.timeline import Timeline
 
 
 def plain_chart(history: History, last: int = 40) -> list[str]:
-    """The last rows of a history's chart.
+    """Return the last rows of a history's chart.
 
     Args:
-        history: what to show.
-        last: how many frames; what happens between them is shown as well.
+        history: the history to show.
+        last: number of frames; the other rows between them are included.
     """
     return plain_rows(Timeline(history).rows, last)
 
 
 def plain_rows(rows: Sequence[Row], last: int) -> list[str]:
-    """The last of these rows, as :func:`plain_chart` has them."""
+    """Return the last of these rows, in the form of :func:`plain_chart`."""
     frames = [place for place, row in enumerate(rows) if isinstance(row, Arrow)]
     first = frames[-last] if len(frames) >= last else 0
     shown = [(row, *pair) for row in rows[first:] for pair in _lines(row)]
@@ -28,7 +28,7 @@ def plain_rows(rows: Sequence[Row], last: int) -> list[str]:
 
 
 def _lines(row: Row) -> list[tuple[str, str]]:
-    """Node and text of a row, behind its time."""
+    """Node and text of a row, printed after its time."""
     match row:
         case Arrow():
             lost = "  (lost)" if row.fate is Fate.LOST else ""

@@ -1,4 +1,4 @@
-"""Rates: messages and bytes per second and delivery latencies over time, with bands for what was broken."""
+"""Rates: messages and bytes per second and delivery latencies over time, with bands for faults."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ _MOST_LABEL_LINES = 4
 _LEFT, _RIGHT, _FOOT = 66.0, 18.0, 26.0
 _COLUMNS = 120
 _NARROW = 480.0
-"""Plots of less than this width have half as many columns."""
+"""Narrower plots have half as many columns."""
 _TICKS = 6
 _LEAST_LATENCY_S = 1e-6
 LEAST_DELIVERIES = 8
-"""Of fewer deliveries a rate says nothing."""
+"""With fewer deliveries a rate means nothing."""
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -35,26 +35,26 @@ _Draw = Callable[[float], list[str]]
 
 
 class Delivered(NamedTuple):
-    """A message that arrived."""
+    """A delivered message."""
 
     time_s: float
     size_bytes: int
     latency_s: float | None
-    """Since it was sent by its application; None if that was not recorded."""
+    """Seconds since its application sent it; None if that was not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """What arrived in one stretch of time."""
+    """The deliveries of one span of time."""
 
     messages_per_s: float
     bytes_per_s: float
     latencies: tuple[float, float] | None
-    """Median and longest, in seconds."""
+    """Median and maximum, in seconds."""
 
 
 def deliveries_of(index: Index) -> list[Delivered]:
-    """The deliveries of a history; of a capture, which has none, the messages that passed."""
+    """Return the deliveries of a history; of a capture, which has none, its messages."""
     records = index.history.records
     found = []
     for delivery in index.streams.deliveries:
@@ -71,16 +71,16 @@ def deliveries_of(index: Index) -> list[Delivered]:
 
 
 class RateChart:
-    """Messages per second, bytes per second and delivery latency over time. In a notebook it shows itself.
+    """Messages per second, bytes per second and delivery latency over time. Displays itself in a notebook.
 
-    A latency is the time from the send of an application to the delivery at its peer; of each column the dot is
-    the median, the line reaches to the longest. Its scale is logarithmic.
+    A latency is the time from the send of an application to the delivery at its peer. In each column the dot is
+    the median, and the line extends to the maximum. The scale is logarithmic.
 
     Args:
-        deliveries: in order of time.
-        bands: what was broken, and when.
-        began_s: left edge of the plots.
-        ended_s: right edge.
+        deliveries: deliveries in order of time.
+        bands: periods with faults.
+        began_s: time at the left edge.
+        ended_s: time at the right edge; None: that of the last delivery.
         wide: width of the plots in pixels.
     """
 
@@ -113,12 +113,12 @@ class RateChart:
         deliveries: Sequence[Delivered] | None = None,
         wide: float = 760.0,
     ) -> "RateChart":
-        """The chart of a history.
+        """Return the chart of a history.
 
         Args:
-            history: of a run, a cluster or a capture.
-            between: from when to when, in seconds since the run began; everything unless given.
-            deliveries: of the history, if they are known already.
+            history: history of a run, a cluster or a capture.
+            between: begin and end in seconds since the run began; everything unless given.
+            deliveries: deliveries of the history, if they are known already.
             wide: width of the plots in pixels.
         """
         found = Disturbances()
@@ -132,15 +132,15 @@ class RateChart:
         return cls(inside, found.bands, begin_s, end_s, wide=wide)
 
     def svg(self) -> str:
-        """A file of its own: styles inside, nothing from outside."""
+        """Return the chart as a self-contained SVG file."""
         return self._svg(xmlns="http://www.w3.org/2000/svg")
 
     def inline(self) -> str:
-        """The same for a page of HTML."""
+        """Return the chart as SVG for an HTML page."""
         return self._svg()
 
     def drawing(self) -> str:
-        """The same without style and size, for a page that has ``rates.css``."""
+        """Return the chart without style and size, for a page that has ``rates.css``."""
         return self._svg(styled=False)
 
     def _svg(self, *, styled: bool = True, **attributes: object) -> str:
@@ -179,11 +179,11 @@ class RateChart:
         return self._began_s + self._span_s
 
     def _starts(self, band: Band) -> bool:
-        """True if a band begins inside the chart and not at its end, where all processes stop."""
+        """True if a band begins inside the chart, and not at its end, where all processes stop."""
         return band.begin_s < self._ended_s
 
     def _sorted(self, deliveries: Sequence[Delivered]) -> list[_Column]:
-        """What arrived, by column."""
+        """Group the deliveries by column."""
         inside: list[list[Delivered]] = [[] for _ in range(self._count)]
         for one in deliveries:
             place = int((one.time_s - self._began_s) / self._span_s * self._count)
@@ -219,7 +219,7 @@ class RateChart:
         return drawn
 
     def _placed(self) -> tuple[list[tuple[Band, str, float, int]], int]:
-        """Text, place and line of the label of each band; those without room have a tooltip only."""
+        """Text, position and line of each band's label; bands without room for one only have a tooltip."""
         ends = [0.0] * _MOST_LABEL_LINES
         placed = []
         for band in self._bands:
@@ -300,7 +300,7 @@ def _column(found: Sequence[Delivered], each_s: float) -> _Column:
 
 
 def _amount(value: float) -> str:
-    """A rate to three digits: ``1.25 M``.
+    """Format a rate with three digits: ``1.25 M``.
 
     >>> _amount(1_250_000)
     '1.25 M'

@@ -1,4 +1,4 @@
-"""Ratios of two things that were measured in turns: a row for each, with its median and its range, around 1."""
+"""Ratios of two alternating measurements: one row each, with median and range, around 1."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _MOST_LABEL = 320.0
 _PLOT_WIDTH = 480.0
 _MARGIN = 16.0
 _LEAST_SPAN = 2.0
-"""The axis reaches at least from 1/2 to 2."""
+"""The axis extends at least from 1/2 to 2."""
 _MOST_SPAN = 1024.0
 _DOT = 8.0
 _RANGE_HEIGHT = 4.0
@@ -24,23 +24,23 @@ _RANGE_HEIGHT = 4.0
 
 @dataclass(frozen=True, slots=True)
 class RatioRow:
-    """One thing that was measured."""
+    """One measured ratio."""
 
     label: str
     median: float
     least: float
     greatest: float
     note: str
-    """Stands at the right: the two values, with their unit."""
+    """Text at the right: the two values, with their unit."""
 
 
 class RatioChart:
-    """Ratios on an axis of powers of two. In a notebook it shows itself.
+    """Ratios on an axis of powers of two. Displays itself in a notebook.
 
     Args:
-        title: what is divided by what.
-        rows: in the order to show.
-        wanted: which side of 1 is better, ``less`` or ``more``; the rows there have the colour of what is good.
+        title: which value is divided by which.
+        rows: rows in the order of display.
+        wanted: the better side of 1, ``less`` or ``more``; rows on that side have the colour of good values.
     """
 
     def __init__(self, title: str, rows: Sequence[RatioRow], wanted: str) -> None:
@@ -54,7 +54,7 @@ class RatioChart:
         self._height = _HEAD_HEIGHT + len(rows) * _ROW_HEIGHT + _MARGIN
 
     def svg(self) -> str:
-        """A file of its own: styles inside, nothing from outside."""
+        """Return the chart as a self-contained SVG file."""
         wide = self._left + _PLOT_WIDTH + self._right
         parts = [
             svg.element("title", svg.escape(self._title)),

@@ -1,22 +1,22 @@
-"""What a sequence chart shows, row by row, as values: the history without the pixels."""
+"""The rows of a sequence chart as values: the history without pixels."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class Fate(StrEnum):
-    """What became of a frame."""
+    """The fate of a frame."""
 
     ARRIVED = "arrived"
     LOST = "lost"
-    """Sent, and the other end, whose history we have, never got it."""
+    """Sent but never received, although the history of the receiver is known."""
     UNKNOWN = "unknown"
     """Only one end has a history."""
 
 
 @dataclass(slots=True)
 class Arrow:
-    """One frame, or several of a kind folded into one row."""
+    """One frame, or several similar ones folded into one row."""
 
     time_s: float
     source: str
@@ -25,13 +25,13 @@ class Arrow:
     detail: str
     fate: Fate
     tip: str
-    """The whole story, for a tooltip."""
+    """All details, for a tooltip."""
     seqs: tuple[int, int] | None = None
     """The lowest and the highest seq of the messages or acks in this row."""
     count: int = 1
-    """Frames in this row."""
+    """Number of frames in this row."""
     frame: int | None = None
-    """Its number in the capture that the history was read from."""
+    """Its number in the capture from which the history was made; None otherwise."""
 
 
 @dataclass(slots=True)
@@ -39,18 +39,18 @@ class Chip:
     """A small label on a lifeline."""
 
     style: str
-    """Names its look: a state in lower case, an event, fault, decision, mark_down, started or ended."""
+    """Style of the chip: a state in lower case, an event, fault, decision, mark_down, started or ended."""
     text: str
     note: str
-    """What stands beside it."""
+    """Text beside the chip."""
     tip: str
     session: int | None = None
-    """Whose state it is, if it is one."""
+    """Number of the session whose state it is; None otherwise."""
 
 
 @dataclass(slots=True)
 class Marks:
-    """What happened at one node at one moment."""
+    """The events at one node at one moment."""
 
     time_s: float
     node: str
@@ -58,7 +58,7 @@ class Marks:
 
     @property
     def note(self) -> str:
-        """What there is to say beside the chips."""
+        """The texts beside the chips."""
         return "; ".join(dict.fromkeys(chip.note for chip in self.chips if chip.note))
 
 
@@ -82,7 +82,7 @@ class Steps:
 
 @dataclass(slots=True)
 class Gap:
-    """Rows left out: silence, or too much of everything."""
+    """Rows left out: a silence, or too many rows."""
 
     time_s: float
     text: str

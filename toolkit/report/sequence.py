@@ -43,23 +43,23 @@ _SESSION_TAGS = frozenset(
     }
 )
 _MOST_IDLE_LIFELINES = 32
-"""Of more than these, only those are drawn on which a row shows something."""
+"""With more lifelines than this, only those with rows are drawn."""
 _MOST_PLAIN_FRAMES = 60
-"""In a terminal."""
+"""Number of frames shown in a terminal."""
 _SLOPE = 5.0
 _HEAD = 7.0
 
 
 class SequenceChart:
-    """A history as a chart. In a notebook it shows itself.
+    """A history as a sequence chart. Displays itself in a notebook.
 
     Args:
-        history: what to show.
+        history: the history to show.
         nodes: order of the lifelines; those not named follow in order of appearance.
-        longest_run: more data frames than this in a row are folded.
-        silence_s: a pause of at least this long is marked.
-        most_rows: longer charts leave out their middle.
-        between: from when to when, in seconds since the run began; everything unless given.
+        longest_run: longer runs of data frames are folded.
+        silence_s: pauses of at least so many seconds are marked.
+        most_rows: limit of rows; the middle of longer charts is left out.
+        between: begin and end in seconds since the run began; everything unless given.
     """
 
     def __init__(
@@ -89,24 +89,24 @@ class SequenceChart:
         self._digits = time_digits([row.time_s for row in self.rows])
 
     def svg(self) -> str:
-        """A file of its own: styles inside, nothing from outside."""
+        """Return the chart as a self-contained SVG file."""
         return self._svg(style(), xmlns="http://www.w3.org/2000/svg")
 
     def inline(self) -> str:
-        """For a page that has :func:`style` in its head."""
+        """Return the chart for a page that has :func:`style` in its head."""
         return self._svg("")
 
     def narrow(self) -> str:
-        """The same for screens of telephones: lifelines closer together, and no tooltips, which need a mouse."""
+        """Return the chart for telephones: with close lifelines, and without tooltips, which need a mouse."""
         chart = copy(self)
         chart.layout = Layout(self.lifelines, self.rows, narrow=True)
         return svg.without_tips(chart.inline())
 
     def table(self) -> "DataFrame":
-        """The frames of the chart, one row each.
+        """Return a table with one row per frame of the chart.
 
-        Columns: ``time`` (seconds), ``from``, ``to``, ``frame`` (its tag), ``detail`` (the fields to look at
-        first), ``count`` (frames folded into the row) and ``fate`` (arrived, lost, or unknown).
+        Columns: ``time`` (seconds), ``from``, ``to``, ``frame`` (its tag), ``detail`` (the main fields), ``count``
+        (frames folded into the row) and ``fate`` (arrived, lost, or unknown).
         """
         from pandas import DataFrame  # noqa: PLC0415 - only notebooks pay for it
 
@@ -252,14 +252,14 @@ def _chip(chip: Chip, x: float, y: float, wide: float) -> str:
 
 
 def frame_family(tag: str) -> str:
-    """Which frames look alike."""
+    """Return the style of a frame: data, quiet, session or handshake."""
     if tag in FOLDED_TAGS:
         return "data" if tag in MESSAGE_TAGS else "quiet"
     return "session" if tag in _SESSION_TAGS else "handshake"
 
 
 def time_digits(times: Sequence[float]) -> int:
-    """Enough digits that most moments that differ look different."""
+    """Return the number of digits with which most different times look different."""
     moments = sorted(set(times))
     for digits in (3, 4, 5):
         if len({f"{time:.{digits}f}" for time in moments}) >= 0.9 * len(moments):
@@ -268,5 +268,5 @@ def time_digits(times: Sequence[float]) -> int:
 
 
 def style() -> str:
-    """The style sheet of all charts of a page."""
+    """Return the style sheet of all charts of a page."""
     return sheet("seq", "sequence")

@@ -1,4 +1,4 @@
-"""The states of a session as a diagram, drawn from the table that the messenger runs on."""
+"""The states of a session as a diagram, drawn from the messenger's transition table."""
 
 from collections.abc import Mapping, Sequence
 from math import cos, hypot, pi, sin
@@ -8,20 +8,20 @@ from toolkit.report import svg
 from toolkit.report.text import fit
 
 WIDTH, HEIGHT = 360, 332
-"""In pixels: it fits a telephone without being scaled."""
+"""Size in pixels, which fits a telephone without scaling."""
 _BOX = 106, 38
 _CENTRE = 180.0, 141.0
 _RADII = 123.0, 117.0
 _NAMES_SIZE = 10
 _BEND = 0.16
-"""How far an arrow bends to its left, as a part of its length: two arrows between the same boxes do not meet."""
+"""Bend of an arrow to its left, relative to its length, so that two arrows between the same boxes do not meet."""
 _HEAD = 7.0
 
 Point = tuple[float, float]
 
 
 def arrows() -> dict[tuple[SessionState, SessionState], tuple[Change, ...]]:
-    """The changes that lead from one state to another, without those that end a session: every state has them."""
+    """Return the changes between states, without CLOSE, which every state has."""
     found: dict[tuple[SessionState, SessionState], list[Change]] = {}
     for (state, change), target in TRANSITIONS.items():
         if change is not Change.CLOSE:
@@ -32,12 +32,12 @@ def arrows() -> dict[tuple[SessionState, SessionState], tuple[Change, ...]]:
 def draw_machine(
     inside: Mapping[str, Sequence[str]], chosen: str = "", last: tuple[str, str] | None = None
 ) -> str:
-    """The diagram as SVG.
+    """Return the diagram as SVG.
 
     Args:
-        inside: the sessions in each state, by its name.
-        chosen: the state whose ways out stand out.
-        last: the two states of the change that stands out most.
+        inside: names of the sessions in each state, by name of the state.
+        chosen: name of the state whose outgoing arrows are highlighted.
+        last: names of the two states of the last change, which is highlighted most.
     """
     places = _places()
     drawn = [
@@ -58,7 +58,7 @@ def draw_machine(
 
 
 def _places() -> dict[SessionState, Point]:
-    """Where the middle of each state's box is: on an ellipse, in the order of the states, CLOSED outside."""
+    """Return the centre of each state's box: on an ellipse, in the order of the states, CLOSED outside."""
     circle = [state for state in SessionState if state is not SessionState.CLOSED]
     angles = [2 * pi * number / len(circle) - pi / 2 for number in range(len(circle))]
     places: dict[SessionState, Point] = {
@@ -92,7 +92,7 @@ def _arrow(begin: Point, end: Point, look: str, tip: str) -> str:
 
 
 def _edge(centre: Point, towards: Point) -> Point:
-    """Where a line from the middle of a box leaves the box."""
+    """Point where a line from the middle of a box leaves the box."""
     across, along = towards[0] - centre[0], towards[1] - centre[1]
     part = min(
         _BOX[0] / 2 / abs(across) if across else float("inf"), _BOX[1] / 2 / abs(along) if along else float("inf")

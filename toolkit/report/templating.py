@@ -10,7 +10,7 @@ _TEMPLATES = "templates"
 
 @cache
 def environment() -> Environment:
-    """The templates; what is filled in is escaped, and a name that is missing is an error."""
+    """Return the environment of the templates: values are escaped, and a missing name is an error."""
     return Environment(
         loader=PackageLoader("toolkit.report", _TEMPLATES),
         autoescape=True,
@@ -22,5 +22,5 @@ def environment() -> Environment:
 
 @cache
 def asset(name: str) -> str:
-    """The text of a style sheet or a script."""
+    """Return the text of a style sheet or a script."""
     return files("toolkit.report").joinpath(_TEMPLATES, name).read_text(encoding="utf-8")

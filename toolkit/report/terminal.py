@@ -1,4 +1,4 @@
-"""Text for a terminal: words of peers, nodes and files are shown, not obeyed."""
+"""Makes text safe for a terminal: control sequences in names of peers, nodes and files have no effect."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ _LAYOUT = frozenset("\n\t")
 
 
 def shown(text: str) -> str:
-    r"""The text with every character that a terminal would act on as an escape sequence of Python's.
+    r"""Replace every character with an effect on a terminal by its Python escape sequence.
 
-    Those are control characters, changes of the direction of writing and lone surrogates; line ends and tabs stay.
+    These are control characters, changes of the writing direction and lone surrogates; line ends and tabs stay.
 
     >>> shown("osd.1\x1b[2J")
     'osd.1\\x1b[2J'
@@ -17,12 +17,12 @@ def shown(text: str) -> str:
 
 
 def shown_line(text: str) -> str:
-    """The same on one line: line ends and tabs are escaped, too."""
+    """As :func:`shown` for a single line: line ends and tabs are escaped, too."""
     return "".join(each if each.isprintable() else _escaped(each) for each in text)
 
 
 def shown_values(values: Any) -> Any:  # noqa: ANN401 - as JSON
-    """JSON values with all texts in them, names as well, as :func:`shown` has them."""
+    """Apply :func:`shown` to all texts in JSON values, including names."""
     if isinstance(values, str):
         return shown(values)
     if isinstance(values, dict):

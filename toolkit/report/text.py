@@ -1,24 +1,24 @@
-"""Text for charts: how wide it will be, how much of it fits, and times in words."""
+"""Text for charts: its width, how much of it fits, and durations."""
 
 import re
 
 _NARROW = frozenset(" .,:;'|!()[]iljtfrI·")
 _WIDE = frozenset("mwMW@%→…")
 _EM_NARROW, _EM_LOWER, _EM_UPPER, _EM_WIDE = 0.36, 0.61, 0.72, 0.98
-"""Widths in em of DejaVu Sans, the widest of the fonts the charts may meet."""
+"""Widths in em of DejaVu Sans, the widest of the fonts likely to be used."""
 
 
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML cannot hold, and control characters: a peer's bytes may have put them into a history."""
+"""Characters that XML cannot contain, and control characters: a peer's bytes may put them into a history."""
 
 
 def printable(text: str) -> str:
-    """The text with every character that a file must not hold replaced."""
+    """Replace every character that XML cannot contain."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
 def width(text: str, size: float) -> float:
-    """About how many pixels a text takes at a font size; rather too many than too few."""
+    """Estimate the width of a text in pixels at a font size, rather too large than too small."""
     total = 0.0
     for char in text:
         if char in _NARROW:
@@ -31,7 +31,7 @@ def width(text: str, size: float) -> float:
 
 
 def fit(text: str, size: float, room: float) -> str:
-    """As much of a text as there is room for, ending in … if that is not all; empty if not even a little fits."""
+    """Return as much of a text as fits, ending in … if it is cut; empty if hardly anything fits."""
     if width(text, size) <= room:
         return text
     low, high = 0, len(text)
@@ -46,7 +46,7 @@ def fit(text: str, size: float, room: float) -> str:
 
 
 def fit_parts(text: str, size: float, room: float) -> str:
-    """As many of the parts between `` · `` as there is room for; of a first that is too long, a piece."""
+    """Return as many of the parts between `` · `` as fit; the first one is cut if it is too long."""
     parts = text.split(" · ")
     while len(parts) > 1 and width(" · ".join(parts), size) > room:
         parts.pop()
@@ -54,7 +54,7 @@ def fit_parts(text: str, size: float, room: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A span of time, to three digits, in the unit that suits it."""
+    """Format a duration with three digits in a suitable unit."""
     if seconds >= 99.95:
         return f"{seconds:,.0f} s"
     if seconds >= 0.9995:

@@ -1,7 +1,7 @@
-"""Style sheets of charts in light and dark surroundings.
+"""Style sheets of charts for light and dark surroundings.
 
-A sheet has both colours side by side, ``fill: light-dark(#fff, #161a21)``, and CSS's ``color-scheme`` decides. A
-browser follows the user's preference; JupyterLab and VS Code have themes of their own, which come first.
+A sheet has both colours side by side, ``fill: light-dark(#fff, #161a21)``, and CSS's ``color-scheme`` selects one.
+A browser follows the user's preference; the themes of JupyterLab and VS Code take precedence.
 """
 
 import re
@@ -14,14 +14,14 @@ _LIGHT = ('[data-jp-theme-light="true"]', '[data-vscode-theme-kind$="light"]')
 
 
 def sheet(chart: str, *names: str) -> str:
-    """Style sheets of ``templates/`` for charts of the class ``chart``; as :func:`in_both_schemes`."""
+    """Return style sheets of ``templates/`` for charts of the class ``chart``; as :func:`in_both_schemes`."""
     return in_both_schemes("".join(asset(f"{name}.css") for name in names), chart)
 
 
 def in_both_schemes(css: str, chart: str) -> str:
-    """A style sheet for charts of the class ``chart``, in light and dark surroundings.
+    """Return a style sheet for charts of the class ``chart``, for light and dark surroundings.
 
-    Programs that do not know ``light-dark`` (editors of SVG, older browsers) get the light colours.
+    Programs without ``light-dark`` (SVG editors, older browsers) use the light colours.
     """
     css = _BOTH.sub(r"\1: \2; \1: light-dark(\2, \3);", css)
     return css + "".join(

@@ -1,4 +1,4 @@
-"""From a history to the rows of its chart."""
+"""Converts a history to the rows of its chart."""
 
 from itertools import chain
 
@@ -15,10 +15,10 @@ _MOST_CHIPS = 3
 
 
 class Timeline:
-    """Reads a history into rows, in order of time. What charts do not show leaves no row.
+    """The rows of a history's chart, in order of time. Records that charts do not show have no row.
 
     Args:
-        history: what to read.
+        history: the history.
         index: of the history, if there is one already.
     """
 
@@ -27,9 +27,9 @@ class Timeline:
         self.nodes = index.nodes
         self.rows: list[Row] = []
         self._crowded = {log.node for log in index.sessions.values() if log.key.session > 1}
-        """Nodes with more than one session: their chips say which."""
+        """Nodes with more than one session, whose chips show the session's number."""
         self._said: dict[str, str] = {}
-        """By node, the last fault's words, which the state behind it need not repeat."""
+        """By node, the text of its last fault, which the state after it need not repeat."""
         frames, nodes = arrows(index), frozenset(self.nodes)
         for place, record in enumerate(history):
             if place in frames:
@@ -43,7 +43,7 @@ class Timeline:
                 self._add_chip(record, chip)
 
     def lifelines(self) -> list[str]:
-        """All owners of a lifeline: the nodes, then peers without a history, in order of appearance."""
+        """Return the names of all lifelines: the nodes, then peers without records, in order of appearance."""
         named = (name for row in self.rows for name in lifelines_of(row))
         return list(dict.fromkeys(chain(self.nodes, named)))
 
@@ -66,7 +66,7 @@ class Timeline:
     # ---- chips
 
     def _chip(self, record: Record) -> Chip | None:
-        """The label for a record, if it is one that charts show."""
+        """Return the chip of a record; None if charts do not show the record."""
         match record.kind:
             case "state":
                 return self._state(record)
@@ -83,7 +83,7 @@ class Timeline:
                 return Chip("decision", record["verdict"], record["why"], _tip(record))
             case "process":
                 return _process(record)
-            case "link" if "tcp" in record.fields:  # of a capture: what its packets show
+            case "link" if "tcp" in record.fields:  # a capture: what its packets show
                 kind = "fault" if "RST" in record["tcp"] else "ended"
                 return Chip(kind, "RST" if kind == "fault" else "FIN", record["tcp"], _tip(record))
         return None
@@ -100,7 +100,7 @@ class Timeline:
 
 
 def lifelines_of(row: Row) -> tuple[str, ...]:
-    """The lifelines on which a row shows something."""
+    """Return the lifelines to which a row belongs."""
     match row:
         case Arrow():
             return row.source, row.target
@@ -121,6 +121,6 @@ def _process(record: Record) -> Chip:
 
 
 def _tip(record: Record) -> str:
-    """Everything a record says."""
+    """All fields of a record, one per line."""
     lines = [f"{name}: {value}" for name, value in record.fields.items() if value != ""]
     return "\n".join([f"{record.node} {record.kind} at {record.time_s:.6f} s", *lines])

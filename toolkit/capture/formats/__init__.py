@@ -1,4 +1,4 @@
-"""Capture files: pcap and pcapng, read in batches of packets and written."""
+"""Capture files: reads pcap and pcapng in batches of packets, and writes pcapng."""
 
 from toolkit.capture.formats.packets import LinkType, PacketBatch
 from toolkit.capture.formats.reader import CaptureReader

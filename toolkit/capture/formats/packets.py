@@ -1,7 +1,7 @@
-"""What a capture file is read into: batches of packets, as columns over one buffer.
+"""The result of reading a capture file: batches of packets, as columns over one buffer.
 
-A batch of some MiB is walked once; everything behind it works on columns, so that no object is made for a packet
-that is not used.
+A batch of some MiB is walked once; everything after that works on columns, so that no object is made for an unused
+packet.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 Records = npt.NDArray[Any]
-"""Structures of one dtype."""
+"""Structured arrays of one dtype."""
 
 
 class LinkType(IntEnum):
-    """What a packet begins with: the values of capture files that assembly understands."""
+    """The link layer of a packet: the values of capture files that assembly understands."""
 
     NULL = 0
     ETHERNET = 1
@@ -38,35 +38,35 @@ class PacketBatch:
     """A batch of consecutive packets. Its buffers are reused: copy what you keep beyond the next batch."""
 
     data: memoryview
-    """A stretch of the file."""
+    """A part of the file."""
     first: int
-    """The number of the first packet in the capture, from 0."""
+    """Number of the first packet in the capture, from 0."""
     times_ns: Integers
-    """Unix time of each packet; that of the packet before where the file has none."""
+    """Unix time of each packet; that of the previous packet if the file has none."""
     offsets: Integers
-    """Where in ``data`` each packet begins."""
+    """Offset of each packet in ``data``."""
     captured_bytes: Integers
-    """How much of each packet is there."""
+    """Captured length of each packet."""
     original_bytes: Integers
-    """How long it was."""
+    """Original length of each packet."""
     link_types: Integers
-    """What it begins with (:class:`LinkType`, or a value that is none of them)."""
+    """Link type of each packet (:class:`LinkType`, or another value)."""
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def packet(self, index: int) -> memoryview:
-        """The captured bytes of one packet, by its place in the batch."""
+        """Return the captured bytes of a packet, by its index in the batch."""
         start = int(self.offsets[index])
         return self.data[start : start + int(self.captured_bytes[index])]
 
     def part(self, start: int, stop: int) -> "PacketBatch":
-        """The packets from place ``start`` up to ``stop``, on the same buffers."""
+        """Return the packets from index ``start`` up to ``stop``, on the same buffers."""
         columns = (self.times_ns, self.offsets, self.captured_bytes, self.original_bytes, self.link_types)
         return PacketBatch(self.data, self.first + start, *(column[start:stop] for column in columns))
 
     def packets(self) -> Iterator[tuple[int, int, int, memoryview]]:
-        """Number in the capture, time, link type and captured bytes of each, one by one."""
+        """Yield number in the capture, time, link type and captured bytes of each packet."""
         columns = zip(
             self.times_ns.tolist(),
             self.link_types.tolist(),
@@ -79,10 +79,10 @@ class PacketBatch:
 
 
 def records_at(data: memoryview, positions: Integers, layout: np.dtype[Any]) -> Records:
-    """The structures that begin at ``positions`` of ``data``, wherever they are, side by side.
+    """Return the structures at ``positions`` of ``data`` as one array.
 
     Raises:
-        IndexError: one of them is not in ``data`` as a whole.
+        IndexError: a structure extends beyond ``data``.
     """
     if not len(positions):
         return np.empty(0, layout)

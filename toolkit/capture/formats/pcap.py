@@ -1,4 +1,4 @@
-"""The classic capture file: a header of 24 bytes, then packets behind headers of 16."""
+"""The classic capture file: a header of 24 bytes, then packets, each after a header of 16."""
 
 from dataclasses import dataclass
 from struct import Struct
@@ -9,7 +9,7 @@ from messenger.errors import LocalError
 from toolkit.capture.formats.packets import PacketBatch, records_at
 
 LONGEST_PACKET_BYTES = 1 << 24
-"""A longer one is a sign of damage."""
+"""A longer packet is a sign of damage."""
 FILE_HEADER_SIZE = 24
 _NANO = 1_000_000_000
 
@@ -22,21 +22,21 @@ class _Variant:
 
 
 _VARIANTS = (_Variant(0xA1B2C3D4, 1000), _Variant(0xA1B23C4D, 1), _Variant(0xA1B2CD34, 1000, 24))
-"""Microseconds, nanoseconds, and an old patched libpcap that says more of each packet."""
+"""Microseconds, nanoseconds, and an old patched libpcap with longer packet headers."""
 
 MAGICS = {
     variant.magic.to_bytes(4, order): (order, variant) for order in ("little", "big") for variant in _VARIANTS
 }
-"""What such a file begins with; each in both byte orders."""
+"""By magic number, byte order and variant."""
 
 
 class PcapFormat:
-    """Cuts the window of a pcap file into packets."""
+    """Splits the window of a pcap file into packets."""
 
     needed_bytes = FILE_HEADER_SIZE
 
     def __init__(self, header: bytes) -> None:
-        """Begin with the header of the file.
+        """Read the header of the file.
 
         Raises:
             LocalError: its version is unknown.
@@ -46,7 +46,7 @@ class PcapFormat:
         major, minor, _, _, _, network = Struct(f"{sign}HHIIII").unpack_from(header, 4)
         if major != 2:
             raise LocalError(f"version {major}.{minor} of pcap is not known, 2.4 is")
-        self._link_type = network & 0xFFFF  # above it: length of a checksum at the end of packets
+        self._link_type = network & 0xFFFF  # higher bits: length of a checksum at the end of packets
         self._length = Struct(f"{sign}I")
         self._layout = np.dtype(
             [(name, f"{sign}u4") for name in ("seconds", "fraction", "captured", "original")]
@@ -59,7 +59,7 @@ class PcapFormat:
         self._header: int = FILE_HEADER_SIZE
 
     def take(self, data: memoryview, first: int) -> tuple[PacketBatch | None, int]:
-        """The packets that are in ``data`` as a whole, and where they end."""
+        """Return the packets that are complete in ``data``, and the offset after the last one."""
         skipped, self._header = self._header, 0
         if skipped:
             return None, skipped
@@ -97,7 +97,7 @@ class PcapFormat:
         return batch, stop
 
     def _walk(self, data: memoryview, header_size: int) -> tuple[list[int], int]:
-        """Where records begin, and where the last of them ends, which may be beyond ``data``."""
+        """Return the offsets of records, and the end of the last one, which may be beyond ``data``."""
         starts: list[int] = []
         append, length_at = starts.append, self._length.unpack_from
         last = len(data) - header_size

@@ -25,20 +25,20 @@ OPTION_TIME_RESOLUTION = 9
 OPTION_TIME_OFFSET = 14
 
 MESSENGER_KEY_LOG = int.from_bytes(b"MSGR")
-"""The type of the secrets that are ours; readers skip types that they do not know."""
+"""Type of the project's secrets; readers skip types that they do not know."""
 
 _SMALLEST_BLOCK = 12
 _PACKET_DATA = 28
-"""Where a packet begins in an enhanced block, and in an old one."""
+"""Offset of the packet in an enhanced block, and in an old one."""
 _SIMPLE_DATA = 12
 _FIRST_REACH_BYTES = 1 << 12
-"""How far blocks are looked at behind a section header; then twice as far each time."""
+"""How far blocks are walked after a section header; doubled each time."""
 _FARTHEST_REACH_BYTES = 1 << 30
 _MOST_INTERFACES = 1 << 16
 _MOST_OPTIONS = 64
-"""Of a packet; those behind are not looked at."""
+"""Limit of options of a packet; further ones are ignored."""
 _KEPT_BYTES = 1 << 24
-"""Of comments, and of secrets."""
+"""Limit of the comments and secrets that are kept."""
 _NANO = 1_000_000_000
 _OPTIONS_AT = {SECTION_HEADER: 24, INTERFACE: 16, STATISTICS: 20}
 
@@ -48,7 +48,7 @@ class _Interface:
     link_type: int
     snap_bytes: int
     resolution: int = 6
-    """Ticks of a second: a power of ten, or with the highest bit of two."""
+    """Ticks per second: a power of ten, or of two if the highest bit is set."""
     offset_s: int = 0
 
     def times_ns(self, ticks: Any) -> Integers:  # noqa: ANN401 - an array of uint64
@@ -68,20 +68,20 @@ class _Interface:
 
 
 def padded(size: Any) -> Any:  # noqa: ANN401 - a number, or an array of them
-    """With what follows up to a border of four bytes."""
+    """Round up to a multiple of four bytes."""
     return (size + 3) & ~3
 
 
 class PcapngFormat:
-    """Cuts the window of a pcapng file into blocks, and separates packets from other blocks."""
+    """Splits the window of a pcapng file into blocks, and separates packets from other blocks."""
 
     needed_bytes = 28
 
     def __init__(self) -> None:
         self.problem: str | None = None
-        """The first thing that was wrong."""
+        """The first problem; None if there was none."""
         self.ended = False
-        """Nothing that follows can be read."""
+        """True if nothing that follows can be read."""
         self.notes: list[str] = []
         self.secrets: list[str] = []
         self._kept_bytes = 0
@@ -106,7 +106,7 @@ class PcapngFormat:
         self._old_interface = np.dtype(words["u2"])
 
     def take(self, data: memoryview, first: int) -> tuple[PacketBatch | None, int]:
-        """The packets of the blocks that are in ``data`` as a whole, up to the next section, and where that is."""
+        """Return the packets of the complete blocks in ``data`` up to the next section, and its offset."""
         if len(data) >= self.needed_bytes and self._is_section(data):
             return None, self._begin_section(data)
         starts, stop = self._walk(data)
@@ -157,10 +157,10 @@ class PcapngFormat:
         return int(size)
 
     def _walk(self, data: memoryview) -> tuple[list[int], int]:
-        """Where blocks begin, and where the last ends; or no blocks, and the size of one that cannot be.
+        """Return the offsets of blocks and the end of the last one; or no blocks and an impossible size.
 
-        Not all of ``data`` is walked behind a section header: another may follow, and what is behind that has to
-        be walked again.
+        After a section header only a part of ``data`` is walked: another header may follow, and what is after that
+        must be walked again.
         """
         starts: list[int] = []
         append, length_at = starts.append, self._u32.unpack_from
@@ -175,7 +175,7 @@ class PcapngFormat:
         return starts, at
 
     def _whole_blocks(self, data: memoryview, at: Integers, kinds: Records, sizes: Integers) -> int:
-        """How many blocks are sound, whole, and of this section."""
+        """Return the number of blocks that are sound, complete, and of this section."""
         ends = at + sizes
         count = int(np.searchsorted(ends, len(data), side="right"))
         other = np.flatnonzero(
@@ -186,7 +186,7 @@ class PcapngFormat:
         return int(other[0]) if len(other) else count
 
     def _give_up_or_wait(self, kind: int, size: int, there: int) -> int:
-        """What the first block, which cannot be taken, is about; how much to skip."""
+        """Handle a first block that cannot be read; returns the number of bytes to skip."""
         if size % 4 or size <= there:
             self._stop(f"a block whose two lengths differ, the first is {size}")
         elif size > LONGEST_PACKET_BYTES:
@@ -202,7 +202,7 @@ class PcapngFormat:
         self.problem = self.problem or problem
         self.ended = True
 
-    # ---- blocks that are no packets
+    # ---- blocks other than packets
 
     def _read_block(self, block: memoryview, kind: int) -> None:
         body = block[:-4]
@@ -273,7 +273,7 @@ class PcapngFormat:
         sizes: Integers,
         described: Integers,
     ) -> PacketBatch | None:
-        """The packets in blocks; ``described`` counts the interfaces that were known before each."""
+        """Return the packets in blocks; ``described`` counts the interfaces known before each block."""
         if not len(at):
             return None
         simple = kinds == SIMPLE_PACKET

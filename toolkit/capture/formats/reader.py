@@ -1,4 +1,4 @@
-"""Opening a capture file of any kind."""
+"""Opens capture files of any format."""
 
 from collections.abc import Iterator
 from types import TracebackType
@@ -21,13 +21,14 @@ class CaptureReader:
         self._window.fill(FILE_HEADER_SIZE)
         self._format = _format_of(source.name, self._window.data)
         self.packets = 0
-        """How many there have been so far."""
+        """Number of packets so far."""
         self.began_ns: int | None = None
-        """Unix time of the first packet; None before it has been read."""
+        """Unix time of the first packet; None before it was read."""
         self.ended_ns = 0
         """Unix time of the last packet so far."""
         self.unfinished: str | None = None
-        """Where the file ends within a packet or block, as while it is still written; None if it does not."""
+        """Where the file ends within a packet or block, as while it is still being written; None if it does
+        not."""
 
     def __enter__(self) -> Self:
         return self
@@ -43,31 +44,31 @@ class CaptureReader:
 
     @property
     def notes(self) -> list[str]:
-        """The comments met so far: of the file, of its interfaces, of packets."""
+        """The comments so far: of the file, of its interfaces, of packets."""
         return self._format.notes
 
     @property
     def secrets(self) -> list[str]:
-        """The key logs met so far; those of other protocols are left out."""
+        """The key logs so far, without those of other protocols."""
         return self._format.secrets
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the file as far as it has been read; None if nothing is."""
+        """What is wrong with the file, as far as it was read; None if nothing is."""
         return self._format.problem or self._window.problem
 
     @property
     def size_bytes(self) -> int | None:
-        """Of the file on disk; None for a pipe."""
+        """Size of the file on disk; None for a pipe."""
         return self._source.size_bytes
 
     @property
     def position_bytes(self) -> int:
-        """How much of the file on disk has been read."""
+        """Number of bytes of the file on disk that were read."""
         return self._source.position_bytes
 
     def __iter__(self) -> Iterator[PacketBatch]:
-        """The batches.
+        """Yield the batches.
 
         Raises:
             LocalError: the file cannot be read any further.

@@ -1,4 +1,4 @@
-"""Several capture files as one, such as the ring that a capture program writes."""
+"""Reads several capture files as one, such as the ring that a capture program writes."""
 
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -11,7 +11,7 @@ from toolkit.capture.formats.window import WINDOW_BYTES
 
 _NEVER = 1 << 63
 _DISORDER_NS = 100_000_000
-"""Packets of several queues are so much out of order, at most, in a file as well."""
+"""Largest disorder of packets of several queues within a file."""
 
 
 class CaptureRing(CaptureReader):
@@ -19,10 +19,10 @@ class CaptureRing(CaptureReader):
 
     Args:
         files: paths, in any order.
-        window_bytes: how much of a file is looked at in one go.
+        window_bytes: size of the part of a file that is in memory.
 
     Raises:
-        LocalError: one of them cannot be read, or is no capture.
+        LocalError: a file cannot be read, or is no capture.
     """
 
     def __init__(self, files: Sequence[CaptureFile], window_bytes: int) -> None:
@@ -55,7 +55,7 @@ class CaptureRing(CaptureReader):
         return self
 
     def close(self) -> None:
-        """Close the file that is read."""
+        """Close the current file."""
         if self._now is not None:
             self._now.close()
 
@@ -71,21 +71,21 @@ class CaptureRing(CaptureReader):
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the first file that is damaged, or out of order."""
+        """What is wrong with the first file that is damaged or out of order; None if none is."""
         return self._problem or (self._now.problem if self._now else None)
 
     @property
     def size_bytes(self) -> int | None:
-        """Of all files."""
+        """Size of all files."""
         return self._sizes
 
     @property
     def position_bytes(self) -> int:
-        """How much of them has been read."""
+        """Number of bytes read of all files."""
         return self._passed_bytes + (self._now.position_bytes if self._now else 0)
 
     def __iter__(self) -> Iterator[PacketBatch]:
-        """The batches of all files.
+        """Yield the batches of all files.
 
         Raises:
             LocalError: a file cannot be read any further.
@@ -116,14 +116,14 @@ class CaptureRing(CaptureReader):
 
 
 def open_capture(file: CaptureFiles, window_bytes: int = WINDOW_BYTES) -> CaptureReader:
-    """Open a capture: pcap or pcapng, either of them also compressed by gzip, zstd or lz4.
+    """Open a capture: pcap or pcapng, plain or compressed by gzip, zstd or lz4.
 
     Args:
-        file: a path, or a binary file object (a pipe will do); or several files, which are read in order of time.
-        window_bytes: how much of it is looked at in one go.
+        file: a path, a binary file object (also a pipe), or a list of several, which are read in order of time.
+        window_bytes: size of the part of a file that is in memory.
 
     Raises:
-        LocalError: it cannot be read, or is no capture.
+        LocalError: the file cannot be read, or is no capture.
     """
     if isinstance(file, list | tuple):
         return CaptureRing(file, window_bytes) if len(file) > 1 else opened(file[0], window_bytes)
@@ -131,7 +131,7 @@ def open_capture(file: CaptureFiles, window_bytes: int = WINDOW_BYTES) -> Captur
 
 
 def opened(file: CaptureFile, window_bytes: int) -> CaptureReader:
-    """Open one file; raises as :func:`open_capture`."""
+    """Open one file. Raises as :func:`open_capture`."""
     source = Source(file)
     try:
         return CaptureReader(source, window_bytes)

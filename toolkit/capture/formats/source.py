@@ -1,4 +1,4 @@
-"""Where a capture's bytes come from: a file, a pipe, any binary file object; gzip is undone on the way."""
+"""The bytes of a capture: a file, a pipe, any binary file object; gzip is decompressed."""
 
 import os
 import select
@@ -15,7 +15,7 @@ from messenger.files import open_file
 
 CaptureFile = str | os.PathLike[str] | BinaryIO
 CaptureFiles = CaptureFile | Sequence[CaptureFile]
-"""A list of several is read as one capture."""
+"""One file, or a list of several that are read as one capture."""
 
 GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
@@ -23,7 +23,7 @@ _PACKED_BYTES = 1 << 18
 
 
 class Source:
-    """Bytes in order, read into the caller's buffer."""
+    """Reads bytes in order into the caller's buffer."""
 
     def __init__(self, file: CaptureFile) -> None:
         if isinstance(file, str | os.PathLike):
@@ -37,9 +37,9 @@ class Source:
         self._into = getattr(self._file, "readinto1", None) or getattr(self._file, "readinto", None)
         self._descriptor = self._find_descriptor()
         self.size_bytes = self._find_size()
-        """Of the file, None if unknown."""
+        """Size of the file; None if unknown."""
         self.position_bytes = 0
-        """How much of it has been read."""
+        """Number of bytes read so far."""
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +73,7 @@ class Source:
         return size
 
     def read_into(self, room: memoryview) -> int:
-        """What the next read gives; 0 at the end.
+        """Read once into ``room``; returns the number of bytes, 0 at the end.
 
         Raises:
             LocalError: the file cannot be read.
@@ -91,7 +91,7 @@ class Source:
         return int(count)
 
     def is_ready(self) -> bool:
-        """Another read gives more without waiting for a peer that is still writing."""
+        """True if another read returns without waiting for the writer."""
         if self.size_bytes is not None:
             return True
         if self._descriptor is None:
@@ -100,7 +100,7 @@ class Source:
 
 
 class Unpacked:
-    """The bytes inside a gzip file of one or more members."""
+    """The decompressed bytes of a gzip file of one or more members."""
 
     def __init__(self, source: Source, head: Buffer) -> None:
         self._source = source
@@ -110,10 +110,10 @@ class Unpacked:
         self._step_bytes = _PACKED_BYTES
         self._ended = False
         self.problem: str | None = None
-        """How the file ends badly."""
+        """What is wrong with the end of the file; None if nothing is."""
 
     def read_into(self, room: memoryview) -> int:
-        """What the next pieces of the file unpack to, as soon as there is some; 0 at the end."""
+        """Decompress into ``room``; returns the number of bytes as soon as there are some, 0 at the end."""
         while not self._ended:
             if not self._packed and not self._read_packed():
                 self._end(None if self._inflater.eof else "the gzip file ends early")
@@ -132,7 +132,7 @@ class Unpacked:
         return bool(size)
 
     def _unpack(self, limit_bytes: int) -> bytes:
-        """The next bytes; of a damaged file those before the damage, to which ever smaller steps lead."""
+        """Return the next bytes. In a damaged file, ever smaller steps find the bytes before the damage."""
         before = self._inflater.copy()
         step, rest = self._packed[: self._step_bytes], self._packed[self._step_bytes :]
         try:

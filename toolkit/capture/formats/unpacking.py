@@ -1,4 +1,4 @@
-"""Captures compressed by zstd or lz4: the bytes inside, in bounded memory."""
+"""Captures compressed by zstd or lz4: decompresses them in bounded memory."""
 
 import io
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from toolkit.capture.formats.source import Source
 
 
 class _Packed(io.RawIOBase):
-    """The file as it is, from its first byte on."""
+    """The compressed file from its first byte on."""
 
     def __init__(self, source: Source, head: Buffer) -> None:
         self._source = source
@@ -32,12 +32,12 @@ class _Packed(io.RawIOBase):
 
 
 class UnpackedFrames:
-    """The bytes inside a compressed file of one or more frames.
+    """The decompressed bytes of a file of one or more frames.
 
     Args:
         source: the file.
-        head: what has been read of it.
-        magic: what it begins with, one of :data:`FRAME_MAGICS`.
+        head: the bytes already read.
+        magic: its magic number, one of :data:`FRAME_MAGICS`.
     """
 
     def __init__(self, source: Source, head: Buffer, magic: bytes) -> None:
@@ -45,10 +45,10 @@ class UnpackedFrames:
         self._name, opened, self._errors = FRAME_MAGICS[magic]()
         self._file = opened(_Packed(source, head))
         self.problem: str | None = None
-        """How the file ends badly."""
+        """What is wrong with the end of the file; None if nothing is."""
 
     def read_into(self, room: memoryview) -> int:
-        """What the next pieces of the file unpack to; 0 at the end."""
+        """Decompress into ``room``; returns the number of bytes, 0 at the end."""
         if self.problem is not None:
             return 0
         try:
@@ -91,4 +91,4 @@ def _lz4() -> _Opened:
 
 
 FRAME_MAGICS: dict[bytes, Callable[[], _Opened]] = {b"\x28\xb5\x2f\xfd": _zstd, b"\x04\x22\x4d\x18": _lz4}
-"""What a compressed file begins with."""
+"""Decompressors by magic number."""

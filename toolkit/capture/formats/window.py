@@ -1,17 +1,18 @@
-"""The part of a capture that is in memory: one buffer, used again and again."""
+"""The part of a capture that is in memory: one buffer that is reused."""
 
 from toolkit.capture.formats.source import GZIP_MAGIC, Source, Unpacked
 from toolkit.capture.formats.unpacking import FRAME_MAGICS, UnpackedFrames
 
 WINDOW_BYTES = 1 << 21
-"""Small enough that what has been read is still in the processor's cache when it is checked."""
+"""Small enough that the bytes read are still in the processor's cache when they are verified."""
 _MAGIC_BYTES = 4
 _FIRST_BYTES = 1 << 17
-"""It begins smaller, and grows with each batch: handshakes are at the beginning, and are read soon this way."""
+"""The window starts smaller and grows with each batch, so that the handshakes at the beginning are decoded
+soon."""
 
 
 class Window:
-    """A stretch of the capture's bytes that moves forward."""
+    """A part of the capture's bytes that moves forward."""
 
     def __init__(self, source: Source, size_bytes: int = WINDOW_BYTES) -> None:
         self._source = source
@@ -22,9 +23,9 @@ class Window:
         self._stop = 0
         self._wanted_bytes = min(_FIRST_BYTES, size_bytes)
         self.passed_bytes = 0
-        """Where in the capture, unpacked, the window begins."""
+        """Offset of the window in the decompressed capture."""
         self.at_end = False
-        """There is nothing behind it."""
+        """True if nothing follows the window."""
         self.fill(_MAGIC_BYTES)
         magic = bytes(self.data[:_MAGIC_BYTES])
         if magic.startswith(GZIP_MAGIC):
@@ -37,16 +38,16 @@ class Window:
 
     @property
     def data(self) -> memoryview:
-        """What is there."""
+        """The bytes in the window."""
         return self._buffer[self._start : self._stop]
 
     @property
     def problem(self) -> str | None:
-        """Why the capture ended before its end."""
+        """Why the capture ended early; None if it did not."""
         return None if isinstance(self._bytes, Source) else self._bytes.problem
 
     def drop(self, size_bytes: int) -> None:
-        """Move on; may be more than is there, which is skipped then when it is read."""
+        """Move forward; by more than the window has, if later bytes are to be skipped."""
         self._start += size_bytes
         self.passed_bytes += size_bytes
         while self._start > self._stop and not self.at_end:
@@ -56,10 +57,10 @@ class Window:
         self._start = min(self._start, self._stop)
 
     def fill(self, needed_bytes: int = 1) -> None:
-        """Read on until ``needed_bytes`` are there, and as much more as can be had without waiting.
+        """Read until ``needed_bytes`` are there, and as many more as can be read without waiting.
 
-        What is left is moved, and more is read, only when half of the window has been used up: a file may be made
-        of any number of small parts.
+        The rest is moved to the front, and more is read, only when half of the window is used up: a file may
+        consist of any number of small parts.
         """
         left_bytes = self._stop - self._start
         if left_bytes >= max(needed_bytes, self._wanted_bytes // 2):
@@ -80,13 +81,13 @@ class Window:
         self._start, self._stop = 0, left
 
     def _double(self) -> None:
-        """Only once there is that much: lengths may be made up."""
+        """Double the buffer, only once it is full: lengths in the file may be false."""
         larger = memoryview(bytearray(2 * len(self._buffer)))
         larger[: self._stop] = self._buffer
         self._buffer = larger
 
     def grow(self) -> None:
-        """Look at more at a time from now on, up to the size it was made for."""
+        """Read more at a time from now on, up to the size of the window."""
         self._wanted_bytes = min(2 * self._wanted_bytes, self._size_bytes)
 
     def _read(self, up_to: int | None = None) -> None:

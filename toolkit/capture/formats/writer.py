@@ -1,4 +1,4 @@
-"""Writing pcapng: packets with nanoseconds, and the notes and keys that belong to them in the same file."""
+"""Writes pcapng: packets with nanosecond times, with notes and keys in the same file."""
 
 import os
 from struct import Struct
@@ -37,22 +37,24 @@ _WHOLE_FILE = -1
 
 
 class PcapngWriter:
-    """Writes a capture. Every block is written in one go, so what is there can be read at any time.
+    """Writes a capture. Every block is written at once, so that the file can be read at any time.
 
-    Notes that come before anything else are comments of the file, which other tools show; later ones have a block
-    of their own.
+    Notes before anything else are comments of the file, which other tools show; later ones have a block of their
+    own.
     """
 
     def __init__(self, file: str | os.PathLike[str] | BinaryIO, *, append: bool = False) -> None:
-        """Open the file. Only its owner can read it: it holds traffic, and perhaps keys. Nothing is overwritten.
+        """Create the file, readable by its owner only, since it contains traffic and perhaps keys.
+
+        An existing file is never overwritten.
 
         Args:
             file: a path, or a binary file object (which is not closed).
-            append: add to what is in the file, as a section of its own.
+            append: True to append to an existing file, as a new section.
 
         Raises:
-            LocalError: the file exists, or cannot be written; when appending, also: it belongs to another user, or
-                is open to others.
+            LocalError: the file exists, or cannot be written; when appending, also if it belongs to another user,
+                or others may access it.
         """
         self._ours = isinstance(file, str | os.PathLike)
         if isinstance(file, str | os.PathLike):
@@ -67,7 +69,7 @@ class PcapngWriter:
             self._file = file
         self._first_notes: list[str] | None = []
         self.interfaces = 0
-        """How many there are."""
+        """Number of interfaces so far."""
 
     def __enter__(self) -> Self:
         return self
@@ -85,14 +87,14 @@ class PcapngWriter:
             self._file.close()
 
     def flush(self) -> None:
-        """Let others see what has been written."""
+        """Flush everything written so far to the file."""
         self._file.flush()
 
     def note(self, text: str) -> None:
         """Add a comment about the capture.
 
         Raises:
-            LocalError: it is longer than 65,535 bytes.
+            LocalError: the comment is longer than 65,535 bytes.
         """
         if self._first_notes is not None:
             _comment(text)
@@ -101,7 +103,7 @@ class PcapngWriter:
             self._write(NAMES, _END_OF_NAMES, _options(_comment(text)))
 
     def interface(self, name: str, link_type: int = LinkType.ETHERNET) -> int:
-        """Add an interface; its number is for :meth:`packet`."""
+        """Add an interface; returns its number for :meth:`packet`."""
         self._begin()
         options = _options((_OPTION_NAME, name.encode()), (OPTION_TIME_RESOLUTION, bytes([_NANOSECONDS])))
         self._write(INTERFACE, _INTERFACE.pack(link_type, 0, 0), options)
@@ -109,7 +111,7 @@ class PcapngWriter:
         return self.interfaces - 1
 
     def secrets(self, text: str) -> None:
-        """Add a key log; it should come before the packets that need it."""
+        """Add a key log, which should precede the packets that need it."""
         self._begin()
         raw = text.encode()
         self._write(DECRYPTION_SECRETS, _SECRETS.pack(MESSENGER_KEY_LOG, len(raw)), raw)
@@ -127,9 +129,9 @@ class PcapngWriter:
         Args:
             time_ns: Unix time.
             data: its bytes, or the first of them.
-            interface: where it was seen.
-            comment: on this packet.
-            original_bytes: how long it was, if ``data`` is not all of it.
+            interface: number of the interface that received it.
+            comment: comment on this packet.
+            original_bytes: its original length, if ``data`` is not all of it.
 
         Raises:
             LocalError: there is no such interface, or the comment is longer than 65,535 bytes.

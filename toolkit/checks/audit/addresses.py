@@ -1,4 +1,4 @@
-"""Addresses as records print them, such as ``v2:10.1.2.3:6800/77`` (docs/protocol.md §1.3)."""
+"""Addresses in the form in which records print them, such as ``v2:10.1.2.3:6800/77`` (docs/protocol.md §1.3)."""
 
 import struct
 from ipaddress import ip_address
@@ -9,7 +9,7 @@ _BLANK = bytes(36)
 
 
 def vector(text: str) -> list[str]:
-    """The single addresses of a printed vector.
+    """Split a printed address vector into its addresses.
 
     >>> vector("[v2:10.1.2.3:6800/7,v1:10.1.2.3:6801/7]")
     ['v2:10.1.2.3:6800/7', 'v1:10.1.2.3:6801/7']
@@ -19,7 +19,7 @@ def vector(text: str) -> list[str]:
 
 
 def image(address: str) -> bytes:
-    """The bytes by which addresses are ordered; of an unreadable one those of the blank address."""
+    """Return the bytes by which addresses are ordered; those of the blank address if it is unreadable."""
     kind, _, rest = address.partition(":")
     if kind not in _TYPES:
         kind, rest = "any", address
@@ -36,5 +36,5 @@ def image(address: str) -> bytes:
 
 
 def order(addrs: str, protocol: str) -> bytes:
-    """Where an entity stands in a race: the image of its first address of ``v2`` or ``v1``, or the blank one."""
+    """Return the sort key of an entity in a connection race: the image of its first v1 or v2 address."""
     return next((image(each) for each in vector(addrs) if each.startswith(f"{protocol}:")), _BLANK)

@@ -1,60 +1,65 @@
-"""Messages, acknowledgements and keepalives (docs/protocol.md §3.6, §3.7, §4.8)."""
+"""Rules about messages, acknowledgements and keepalives (docs/protocol.md §3.6, §3.7, §4.8)."""
 
 from toolkit.checks.audit.rule import Rule, Side
 from toolkit.checks.audit.talk import Fields, Talk, number
 
 SEQ_STEP = Rule(
-    "seq_step", "3.6 4.8", Side.BOTH, "A message has the seq behind that of the one before on the link."
+    "seq_step",
+    "3.6 4.8",
+    Side.BOTH,
+    "The seq of each message is one above that of the previous message on the link.",
 )
 FIRST_SEQ = Rule("first_seq", "4.8", Side.BOTH, "The first message of a new v2 session has seq 1.")
 REPLAY = Rule(
     "replay",
     "3.6 4.9",
     Side.BOTH,
-    "The first message on a link that resumes a session follows the in_seq that the peer has announced.",
-    "no session was resumed, or nothing was sent on it",
+    "The first message on a link that resumes a session has the seq after the in_seq that the peer announced.",
+    "no session was resumed, or no message was sent on it",
 )
 ACK_KNOWN = Rule(
-    "ack_known", "3.6 4.8", Side.BOTH, "ACK and ack_seq are no higher than the last message received."
+    "ack_known", "3.6 4.8", Side.BOTH, "ACK and ack_seq are no higher than the seq of the last message received."
 )
-ACK_BACK = Rule("ack_back", "3.6 4.8", Side.BOTH, "Acknowledgements on a link never go back.")
-ACK_NEW = Rule("ack_new", "3.6", Side.BOTH, "An ACK acknowledges a message that was not acknowledged before.")
+ACK_BACK = Rule("ack_back", "3.6 4.8", Side.BOTH, "Acknowledgements on a link never decrease.")
+ACK_NEW = Rule(
+    "ack_new", "3.6", Side.BOTH, "An ACK acknowledges at least one message that was not acknowledged before."
+)
 ACK_LOSSY = Rule("ack_lossy", "3.6", Side.BOTH, "Only lossless sessions send ACK.")
 IN_SEQ = Rule(
     "in_seq",
     "4.9",
     Side.BOTH,
     "The in_seq in SESSION_RECONNECT and SESSION_RECONNECT_OK is no lower than what the sender has acknowledged, "
-    "and no higher than the last message that came.",
-    "no handshake has announced an in_seq of a session whose beginning is known",
+    "and no higher than the last message received.",
+    "no handshake announced an in_seq of a session whose beginning is in the history",
 )
 KEEPALIVE = Rule(
     "keepalive_echo",
     "3.7",
     Side.BOTH,
-    "KEEPALIVE2_ACK has the timestamp of a KEEPALIVE2 that was not answered before.",
+    "KEEPALIVE2_ACK has the timestamp of a KEEPALIVE2 that was not answered yet.",
 )
 COMPRESSED = Rule(
     "compressed",
     "4.10",
     Side.BOTH,
-    "A compressed frame follows a COMPRESSION_DONE that agrees to compress.",
-    "no compressed frame; histories of runs do not tell which frames are",
+    "Compressed frames are sent only after a COMPRESSION_DONE that agrees to compress.",
+    "no compressed frame; histories of runs do not show which frames are compressed",
 )
 SIGNED = Rule(
     "signed",
     "3.7",
     Side.BOTH,
-    "Of the messages of one direction of a v1 link all are signed, or none.",
+    "All messages of one direction of a v1 link are signed, or none is.",
     "no v1 message, or signatures are not recorded",
 )
 PREAMBLE = Rule(
     "preamble",
     "4.4 4.5",
     Side.BOTH,
-    "A preamble has 1 to 4 segments, the last not empty, the alignments 8 and 4096, zeros in what is unused; "
-    "a late status is complete or aborted.",
-    "no v2 frame whose bytes can be read: histories of runs do not have them, secure links are sealed",
+    "A preamble has 1 to 4 segments, of which the last is not empty, the alignments 8 and 4096, and zeros in "
+    "unused fields; the late status is complete or aborted.",
+    "no v2 frame with readable bytes: histories of runs have none, and frames of secure links are sealed",
 )
 RULES = (
     *(SEQ_STEP, FIRST_SEQ, REPLAY, ACK_KNOWN, ACK_BACK, ACK_NEW, ACK_LOSSY, IN_SEQ, KEEPALIVE, COMPRESSED, SIGNED),
@@ -62,11 +67,11 @@ RULES = (
 )
 
 _LARGEST_SEQ = 1 << 63
-"""An in_seq beyond that is no number of a message, and how a sender goes on behind it is its own affair."""
+"""A larger in_seq is no seq of a message, and senders continue after it in different ways."""
 
 
 def message_sent(talk: Talk, fields: Fields) -> None:
-    """MESSAGE or MSG."""
+    """Judge a MESSAGE or MSG that was sent."""
     seq = number(fields, "seq")
     if seq is None:
         talk.miss()
@@ -84,12 +89,12 @@ def message_sent(talk: Talk, fields: Fields) -> None:
             talk.judge(FIRST_SEQ, seq == talk.first_seq, "the first message of a new session has seq {}", seq)
     talk.out_seq = seq
     ack_seq = number(fields, "ack_seq")
-    if ack_seq is not None and "SEQ" not in talk.sent:  # v1 has none
+    if ack_seq is not None and "SEQ" not in talk.sent:  # v1 messages have no ack_seq
         _acknowledge(talk, ack_seq, "ack_seq")
 
 
 def message_came(talk: Talk, fields: Fields) -> None:
-    """A message that may have been received."""
+    """Note a message that may have been received."""
     seq = number(fields, "seq")
     if seq is None:
         talk.miss()
@@ -102,7 +107,7 @@ def message_came(talk: Talk, fields: Fields) -> None:
 
 
 def ack_sent(talk: Talk, fields: Fields) -> None:
-    """ACK."""
+    """Judge an ACK that was sent."""
     seq = number(fields, "seq")
     if seq is None:
         return
@@ -133,12 +138,12 @@ def _note_ack(talk: Talk, seq: int) -> None:
 
 
 def keepalive_came(talk: Talk, fields: Fields) -> None:
-    """KEEPALIVE2: it is to be answered."""
+    """Note a KEEPALIVE2, which must be answered."""
     talk.stamps.append((fields.get("seconds"), fields.get("nanoseconds")))
 
 
 def keepalive_answered(talk: Talk, fields: Fields) -> None:
-    """KEEPALIVE2_ACK."""
+    """Judge a KEEPALIVE2_ACK that was sent."""
     stamp, stamps = (fields.get("seconds"), fields.get("nanoseconds")), talk.stamps
     holds = stamp in stamps
     if not talk.gap and (holds or not talk.folded_keepalives):
@@ -148,7 +153,7 @@ def keepalive_answered(talk: Talk, fields: Fields) -> None:
 
 
 def folded_sent(talk: Talk, fields: Fields) -> None:
-    """Frames that were judged before they left the history."""
+    """Note the numbers of sent frames that were judged before they were folded."""
     if (seq := number(fields, "last_seq")) is not None:
         talk.out_seq = seq
     if (seq := number(fields, "last_ack")) is not None:
@@ -156,14 +161,14 @@ def folded_sent(talk: Talk, fields: Fields) -> None:
 
 
 def folded_came(talk: Talk, fields: Fields) -> None:
-    """The same, received; the stamps of keepalives among them are not known any more."""
+    """Note the numbers of received frames that were folded; the stamps of their keepalives are lost."""
     if (seq := number(fields, "last_seq")) is not None:
         message_came(talk, {"seq": seq})
     talk.folded_keepalives |= bool(fields.get("keepalives"))
 
 
 def layout_sent(talk: Talk, frame: Fields) -> None:
-    """A frame of a capture, with what its bytes show."""
+    """Judge what the bytes of a captured frame show."""
     if "preamble" in frame:
         talk.judge(PREAMBLE, not frame["preamble"], "{}: {}", frame["tag"], frame["preamble"])
     if frame.get("compressed"):
@@ -179,13 +184,13 @@ def layout_sent(talk: Talk, frame: Fields) -> None:
 
 
 def begin(talk: Talk, in_seq: int, first_seq: int | None, *, replays: bool) -> None:
-    """The link is open: this end has received messages up to ``in_seq``, and sends ``first_seq`` first."""
+    """Open the link: this end has received messages up to ``in_seq``, and must send ``first_seq`` first."""
     talk.in_seq = talk.acked_seq = in_seq
     talk.first_seq, talk.replays = first_seq, replays
 
 
 def announce(talk: Talk, in_seq: int, tag: str) -> None:
-    """A handshake says what this end has received."""
+    """Judge the in_seq that this end announces in a handshake."""
     memory = talk.memory
     if memory is None or talk.position < memory.until:
         return

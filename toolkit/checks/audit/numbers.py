@@ -1,4 +1,7 @@
-"""The numbers and cookies of connection attempts, over the links of a messenger (docs/protocol.md §3.6, §4.9)."""
+"""Rules about the numbers and cookies of connection attempts, over all links of a messenger.
+
+See docs/protocol.md §3.6, §4.9.
+"""
 
 from toolkit.checks.audit.rule import Book, Rule, Side
 from toolkit.checks.audit.talk import Fields, number
@@ -9,30 +12,30 @@ GLOBAL_SEQ = Rule(
     "global_seq",
     "3.6",
     Side.DIALLER,
-    "Each dial of a messenger to one address has a higher global_seq than the dials before.",
+    "Each dial of a messenger to one address has a higher global_seq than its earlier dials to that address.",
     "no messenger has dialled an address twice",
 )
 CONNECT_SEQ = Rule(
     "connect_seq",
     "3.6 4.9",
     Side.DIALLER,
-    "On v2 each dial that resumes a session has a higher connect_seq than the one before; on v1 it is 0, or no "
-    "lower than that.",
+    "On v2 each dial that resumes a session has a higher connect_seq than the previous one; on v1 the connect_seq "
+    "is 0 or not lower than the previous one.",
     "no session was dialled twice",
 )
 RESUMED = Rule(
     "resumed_cookies",
     "4.9",
     Side.DIALLER,
-    "SESSION_RECONNECT has a client_cookie and a server_cookie that were both agreed on by idents.",
-    "no session was resumed whose beginning is known",
+    "SESSION_RECONNECT has a client_cookie and a server_cookie that earlier idents agreed on.",
+    "no session was resumed whose beginning is in the history",
 )
-FRESH_SERVER = Rule("fresh_server_cookie", "4.9", Side.ACCEPTOR, "No server_cookie is granted twice.")
+FRESH_SERVER = Rule("fresh_server_cookie", "4.9", Side.ACCEPTOR, "No server_cookie is assigned twice.")
 FRESH_CLIENT = Rule(
     "fresh_client_cookie",
     "4.9",
     Side.DIALLER,
-    "No two sessions of a messenger dial with one client_cookie, unless it was given by the peer.",
+    "No two sessions of a messenger dial with the same client_cookie, unless the peer assigned it.",
 )
 RULES = (GLOBAL_SEQ, CONNECT_SEQ, RESUMED, FRESH_SERVER, FRESH_CLIENT)
 _ADDRS = (("CLIENT_IDENT", "addrs"), ("SESSION_RECONNECT", "addrs"), ("IDENTIFY", "client_addr"))
@@ -47,7 +50,7 @@ def judge_numbers(index: Index, book: Book) -> None:
 
 
 def _sent(index: Index, *tags: str) -> list[tuple[int, LinkLog, Fields]]:
-    """The frames of some tags at their senders, in order."""
+    """Return the frames of some tags at their senders, in order."""
     found = [
         (position, link, record.fields["fields"])
         for tag in tags
@@ -95,7 +98,7 @@ def _judge_connect_seq(index: Index, book: Book) -> None:
         if value is None:
             continue
         before = last.get(session)
-        if before is None or before[0] != link.key:  # on one link an answer asks for the next number
+        if before is None or before[0] != link.key:  # on one link an answer demands the next number
             least = 0 if before is None else before[1]
             text = "connect_seq {} of a session whose connect_seq was {}"
             book.judge(CONNECT_SEQ, link, position, holds=value > least, text=text, values=(value, least))
@@ -103,9 +106,9 @@ def _judge_connect_seq(index: Index, book: Book) -> None:
 
 
 def _judge_v1(index: Index, book: Book) -> None:
-    """v1: a session dials from 0 again, or with no lower connect_seq than before.
+    """v1: a session dials with connect_seq 0 again, or with one that is not lower than before.
 
-    A grant raises it only once SEQ has passed, which the frames alone do not prove.
+    A READY reply raises it only once SEQ has passed, which the frames alone do not prove.
     """
     last: dict[object, int] = {}
     frames = [*index.by_tag.get("CONNECT", ()), *index.by_tag.get("CONNECT_REPLY", ())]
@@ -145,7 +148,7 @@ def _judge_cookies(index: Index, book: Book) -> None:
         if client is None or server is None:
             continue
         known = client in clients, server in servers
-        # A peer's client_cookie may go with a server_cookie whose SERVER_IDENT did not get out.
+        # A peer's client_cookie may appear with a server_cookie whose SERVER_IDENT was never written.
         if known[1] or (known[0] and (link.key[:2], client) not in of_peers):
             text = "client_cookie {:x} and server_cookie {:x}; idents have agreed on one of them only"
             book.judge(RESUMED, link, position, holds=all(known), text=text, values=(client, server))
@@ -155,15 +158,15 @@ _COOKIES = (("CLIENT_IDENT", "client_cookie"), ("SERVER_IDENT", "server_cookie")
 
 
 def _seen(index: Index, tag: str, name: str) -> set[int | None]:
-    """The cookies in all idents, sent or received."""
+    """Return the cookies in all idents of a tag, sent or received."""
     return {number(record.fields["fields"], name) for _, _, record in index.by_tag.get(tag, ())}
 
 
 def _judge_client_cookies(index: Index, book: Book) -> None:
-    """Judge the cookies of diallers.
+    """Judge the cookies of connectors.
 
-    A session that the peer has opened keeps the peer's cookie, whichever side dials for it later; so may the next
-    session, if the peer does not know that this side has ended the first.
+    A session that the peer opened keeps the peer's cookie, whichever side dials for it later. So may the next
+    session, if the peer is unaware that this side ended the first one.
     """
     firsts: dict[object, int | None] = {}
     from_peers: set[object] = set()

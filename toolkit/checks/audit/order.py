@@ -1,4 +1,4 @@
-"""Frames that nothing has asked for (docs/protocol.md §3.2, §4.1)."""
+"""The rule about frames that answer nothing (docs/protocol.md §3.2, §4.1)."""
 
 from math import inf
 
@@ -11,16 +11,16 @@ ASKED = Rule(
     "handshake_order",
     "3.2 4.1",
     Side.BOTH,
-    "Each frame of a handshake answers one that has come, as often as it came; messages and acks wait until the "
-    "link is open.",
+    "Each frame of a handshake answers a received frame, at most once per frame received; messages and acks wait "
+    "until the link is open.",
 )
 RULES = (ASKED,)
 _FIRST = {"HELLO": Protocol.V2, "IDENTIFY": Protocol.V1}
-"""The frame behind the banner, which distinguishes the protocols."""
+"""The frame after the banner, which distinguishes the protocols."""
 
 
 def judge_order(link: LinkLog, book: Book) -> None:
-    """Judge what one end of a link has sent."""
+    """Judge the frames that one end of a link has sent."""
     protocol = spoken(link)
     if protocol is None:
         return
@@ -37,6 +37,6 @@ def judge_order(link: LinkLog, book: Book) -> None:
 
 
 def spoken(link: LinkLog) -> Protocol | None:
-    """What is spoken: this end's own word counts, whatever comes from the other."""
+    """Return the link's protocol, by this end's own frames first; None if they do not show it."""
     beginning = (record["tag"] for _, record in (*link.tx[:2], *link.rx[:2]))
     return next((_FIRST[tag] for tag in beginning if tag in _FIRST), None)

@@ -12,7 +12,7 @@ _COMPLETE, _ABORTED = 0xE, 0x1
 
 
 def layout_problem(wire: Sequence[int], *, revision: int) -> str:
-    """What is wrong with the layout of a frame; empty if nothing is.
+    """Return what is wrong with the layout of a frame; empty if nothing is.
 
     Args:
         wire: the whole frame.
@@ -38,7 +38,7 @@ def layout_problem(wire: Sequence[int], *, revision: int) -> str:
 
 
 def _late_problem(wire: Sequence[int], lengths: list[int], count: int, revision: int) -> str:
-    """What is wrong with the byte that says whether the sender has aborted the frame."""
+    """Return what is wrong with the late status, which shows whether the sender aborted the frame."""
     at = _PREAMBLE.size + sum(lengths)
     known = {0, 1}
     if revision:

@@ -1,4 +1,4 @@
-"""A rule about what is on the wire, and the book of what came of judging it."""
+"""A rule about frames on the wire, and the result of judging frames by it."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -7,7 +7,7 @@ from toolkit.checks.wires import LinkLog
 
 
 class Side(StrEnum):
-    """Whose frames a rule is about."""
+    """The side whose frames a rule judges."""
 
     DIALLER = "dialler"
     ACCEPTOR = "acceptor"
@@ -20,12 +20,12 @@ class Rule:
 
     id: str
     section: str
-    """Of docs/protocol.md, as in ``4.9``; two are separated by a blank."""
+    """Section of docs/protocol.md, such as ``4.9``; several are separated by blanks."""
     side: Side
     text: str
     """The rule, in one line."""
     needs: str = "no frame of it has passed"
-    """Why it was not judged where nothing was."""
+    """Reason why the rule was not judged, if it judged no frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Broken:
 
     rule: Rule
     record: int
-    """Place in the history of the record that shows it."""
+    """Position in the history of the record that shows it."""
     link: str
-    """As the history names it; ``NODE/STREAM`` of a capture."""
+    """Name of the link in the history; ``NODE/STREAM`` in a capture."""
     text: str
     """What is wrong, in one line."""
     frame: int | None = None
@@ -48,21 +48,21 @@ class Broken:
 
 @dataclass(slots=True)
 class Book:
-    """How often each rule was judged, and what broke it."""
+    """Counts how often each rule was judged, and collects the frames that broke one."""
 
     counts: dict[Rule, int] = field(default_factory=dict)
     broken: list[Broken] = field(default_factory=list)
 
     def judge(self, rule: Rule, link: LinkLog, position: int, *, holds: bool, text: str, values: object) -> None:
-        """Note a frame judged by a rule.
+        """Count a frame judged by a rule, and add it to the broken ones unless it holds.
 
         Args:
-            rule: by which.
-            link: of the frame.
-            position: of its record.
-            holds: whether the frame keeps the rule.
-            text: what is wrong if it does not, in the form of ``str.format``.
-            values: for ``text``, one or a tuple.
+            rule: the rule.
+            link: the link of the frame.
+            position: position of the frame's record.
+            holds: True if the frame keeps the rule.
+            text: what is wrong with a frame that breaks it, a format for ``str.format``.
+            values: value for ``text``, or a tuple of values.
         """
         self.counts[rule] = self.counts.get(rule, 0) + 1
         if not holds:

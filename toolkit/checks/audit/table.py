@@ -1,4 +1,4 @@
-"""The table of all rules, and the audit of a history by them."""
+"""The table of all wire rules, and the audit of a history by them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,12 +36,12 @@ _NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What came of judging a history by every rule."""
+    """The result of judging a history by every wire rule."""
 
     counts: Mapping[Rule, int]
-    """How many frames each rule judged; those that judged none are missing."""
+    """By rule, the number of frames that it judged; rules that judged none are missing."""
     broken: list[Broken]
-    """In the order of the history."""
+    """The frames that break a rule, in the order of the history."""
 
     @property
     def judged(self) -> list[Rule]:
@@ -50,15 +50,15 @@ class Audit:
 
     @property
     def not_judged(self) -> list[Rule]:
-        """The rules that judged none; :attr:`Rule.needs` says why."""
+        """The rules that judged no frame; :attr:`Rule.needs` gives the reason."""
         return [rule for rule in RULES if not self.counts.get(rule)]
 
 
 def audit(index: Index) -> Audit:
-    """Judge every frame of a history by every rule, once.
+    """Judge every frame of a history by every wire rule, once per history.
 
-    What a node has sent is judged by what it had received. Links of a capture that were not recorded from their
-    banners on are not judged.
+    A frame that a node sends is judged by what the node had received before. Links that a capture does not contain
+    from their banners on are not judged.
     """
     found = index.judged.get(audit)
     if not isinstance(found, Audit):
@@ -120,9 +120,9 @@ def _walk(talk: Talk) -> None:
 
 
 def _ahead_of_gaps(entries: list[Entry], has_bad_frames: bool) -> set[int]:  # noqa: FBT001 - what the link says
-    """Positions of the frames behind which the history lacks bytes of their direction.
+    """Positions of the frames after which the history lacks bytes of their direction.
 
-    With bad frames, which are left out, that may be true behind the last frames too.
+    If the link has bad frames, which the history leaves out, bytes may be missing after the last frames, too.
     """
     found: set[int] = set()
     last, ends = {"tx": _NOWHERE, "rx": _NOWHERE}, {"tx": 0, "rx": 0}
@@ -137,11 +137,11 @@ def _ahead_of_gaps(entries: list[Entry], has_bad_frames: bool) -> set[int]:  # n
 
 _DATA = frozenset({"MESSAGE", "MSG", "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK", FOLDED})
 _OWN_FIELDS = 8
-"""Of a frame record; one of a capture has more."""
+"""Number of fields of a frame record of a run; one of a capture has more."""
 
 
 def wire_rules(index: Index, findings: Findings) -> None:
-    """wire_rules: every frame keeps the rules of the wire.
+    """wire_rules: every frame keeps the rules of the wire protocol.
 
     The rules, each with its section of the protocol, are in docs/audit.md.
     """

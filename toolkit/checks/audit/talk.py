@@ -1,4 +1,4 @@
-"""One end of a link as its frames pass: what the judges of the audit know when a frame is sent."""
+"""The state of one end of a link while its frames are judged."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -18,34 +18,35 @@ class Memory:
     came: int | None = None
     """The highest message seq that may have been received; None before a handshake was seen."""
     acked: int = 0
-    """The highest that was acknowledged."""
+    """The highest seq that was acknowledged."""
     until: int = -1
-    """Place of the last record taken in: links of a session may overlap, and are taken one by one."""
+    """Position of the last record that was counted: links of a session may overlap, but are read one after the
+    other."""
 
     def begin(self) -> None:
-        """Count from 1 again: a new session."""
+        """Count from 1 again for a new session."""
         self.came = self.acked = 0
 
 
 @dataclass(slots=True)
 class Pasts:
-    """What is known of earlier links, shared by the talks of a history."""
+    """Facts about earlier links, shared by the talks of a history."""
 
     memories: dict[object, Memory] = field(default_factory=dict)
     served: set[object] = field(default_factory=set)
-    """Nodes with the addresses of those that they have granted a session."""
+    """Pairs of an acceptor's node and the addresses of a connector that it granted a session."""
     accepted: dict[object, list[LinkLog]] = field(default_factory=dict)
-    """The links that each process has accepted."""
+    """By process, the links that it accepted."""
 
 
 class Talk:
     """The state of one end of a link.
 
     Args:
-        book: of the verdicts.
-        link: its frames.
-        pasts: of earlier links.
-        is_ours: True if the node records its sessions, so that what it does without being seen is known.
+        book: collects the verdicts.
+        link: the link.
+        pasts: facts about earlier links.
+        is_ours: True if the node records its sessions, so that no session of it is unknown.
     """
 
     __slots__ = (
@@ -81,31 +82,31 @@ class Talk:
         self.sent: dict[str, Fields] = {}
         """The last frame of each tag that this end has sent, except messages and keepalives."""
         self.came: dict[str, Fields] = {}
-        """The same of those that it has received."""
+        """The last frame of each tag that this end has received, except messages and keepalives."""
         self.request = ""
-        """Tag of the CLIENT_IDENT or SESSION_RECONNECT that waits for an answer."""
+        """Tag of the CLIENT_IDENT or SESSION_RECONNECT that is not answered yet."""
         self.lossy: bool | None = None
         self.in_seq: int | None = None
         self.acked_seq = 0
-        """What this end has acknowledged on the link."""
+        """The highest seq that this end has acknowledged on the link."""
         self.out_seq: int | None = None
         self.first_seq: int | None = None
-        """The seq that is due as the first; None if it is not known."""
+        """The seq that the first message must have; None if it is unknown."""
         self.replays = False
-        """True if ``first_seq`` is the peer's in_seq and one."""
+        """True if ``first_seq`` is the peer's in_seq plus one."""
         self.stamps: deque[object] = deque()
-        """Those of the KEEPALIVE2 that wait for an answer."""
+        """Timestamps of the KEEPALIVE2 that are not answered yet."""
         self.folded_keepalives = False
-        """True if others may wait whose stamps have left the history."""
+        """True if further KEEPALIVE2 may be unanswered, whose timestamps were folded."""
         self.signed: bool | None = None
         self.gap = False
-        """True behind a frame that the history lacks."""
+        """True after a frame that the history lacks."""
         self.memory = None
         if link.session is not None:
             self.memory = pasts.memories.setdefault((link.key[:2], link.session), Memory())
 
     def judge(self, rule: Rule, holds: bool, text: str, *values: object) -> None:  # noqa: FBT001 - the verdict
-        """Note that the present frame was judged; see :meth:`Book.judge`."""
+        """Count the current frame as judged by a rule; see :meth:`Book.judge`."""
         book = self.book
         if holds:
             book.counts[rule] = book.counts.get(rule, 0) + 1
@@ -113,14 +114,14 @@ class Talk:
             book.judge(rule, self.link, self.position, holds=False, text=text, values=values)
 
     def miss(self) -> None:
-        """The history lacks bytes of the link: its messages are not judged from here on."""
+        """Stop judging messages of the link: the history lacks some of its bytes."""
         self.gap = True
         if self.memory is not None:
             self.memory.came = None
 
     @property
     def crowded(self) -> bool:
-        """True if the acceptor may be moving the dialler's session to another link: one that is open, too."""
+        """True if the acceptor may be moving the connector's session to another link that is open, too."""
         far, at = self.link.far, self.position
         return far is None or any(
             other is not self.link
@@ -133,17 +134,17 @@ class Talk:
 
 Judge = Callable[[Talk, Fields], None]
 Judges = Mapping[str, Judge]
-"""By the tag of the frame."""
+"""By tag, the function that judges a frame."""
 
 
 def number(fields: Fields, name: str) -> int | None:
-    """A field that is a whole number; None if the frame has none, as one that could not be decoded."""
+    """Return a field that is a whole number; None if the frame lacks it, as one that could not be decoded."""
     value = fields.get(name)
     return value if isinstance(value, int) else None
 
 
 def numbers(fields: Fields, name: str) -> list[int] | None:
-    """A field that is a list of whole numbers."""
+    """Return a field that is a list of whole numbers; None if it is not."""
     value = fields.get(name)
     if isinstance(value, list) and all(isinstance(each, int) for each in value):
         return value

@@ -1,4 +1,4 @@
-"""The handshake of msgr v1 (docs/protocol.md §3)."""
+"""Rules about the handshake of msgr v1 (docs/protocol.md §3)."""
 
 from toolkit.checks.audit import data
 from toolkit.checks.audit.addresses import order
@@ -10,34 +10,34 @@ _LOSSY = 1
 _PUBLIC = {24, 32, 15, 0}
 """Protocol numbers between different types of entities."""
 _INTERNAL = {"mon": 13, "osd": 10, "mds": 36}
-"""Those between entities of one type; 0 for the others."""
+"""Protocol numbers between entities of one type; 0 for all other types."""
 _BADPROTOVER, _FINAL = "BADPROTOVER", ("READY", "SEQ")
 
 VERSION = Rule(
     "v1_protocol_version",
     "3.1",
     Side.BOTH,
-    "The protocol_version is that of the acceptor's type, or between equal types their own; a reply other than "
-    "BADPROTOVER has the one of CONNECT.",
+    "The protocol_version is that of the acceptor's type, or between equal types their internal one; a reply "
+    "other than BADPROTOVER has that of CONNECT.",
 )
-GRANT = Rule("v1_connect_seq", "3.4", Side.ACCEPTOR, "READY and SEQ have the connect_seq of CONNECT and one.")
+GRANT = Rule("v1_connect_seq", "3.4", Side.ACCEPTOR, "READY and SEQ have the connect_seq of CONNECT plus one.")
 REPLY_FEATURES = Rule(
     "v1_reply_features",
     "3.1",
     Side.ACCEPTOR,
-    "A reply before the last has the features of CONNECT that the last one shows to be supported.",
+    "A reply before the last one has all features of CONNECT that the last reply shows as supported.",
 )
 SAME_SEQS = Rule(
     "v1_challenge",
     "3.3",
     Side.DIALLER,
-    "The CONNECT behind CHALLENGE_AUTHORIZER has the same global_seq and connect_seq.",
+    "The CONNECT after CHALLENGE_AUTHORIZER has the same global_seq and connect_seq.",
 )
 RESET = Rule(
     "v1_reset",
     "3.4 3.5",
     Side.BOTH,
-    "RESETSESSION answers a connect_seq above 0; the CONNECT behind it has 0.",
+    "RESETSESSION answers only a connect_seq above 0; the CONNECT after it has 0.",
 )
 RULES = (VERSION, GRANT, REPLY_FEATURES, SAME_SEQS, RESET)
 
@@ -70,7 +70,7 @@ def _connect(talk: Talk, fields: Fields) -> None:
 
 
 def _seqs(fields: Fields) -> tuple[int, int] | None:
-    """global_seq and connect_seq."""
+    """Return global_seq and connect_seq; None if one is missing."""
     global_seq, connect_seq = number(fields, "global_seq"), number(fields, "connect_seq")
     return None if global_seq is None or connect_seq is None else (global_seq, connect_seq)
 
@@ -102,7 +102,7 @@ def _reply(talk: Talk, fields: Fields) -> None:
 
 
 def _granted(talk: Talk, fields: Fields, earlier: Fields | None, asked: Fields) -> None:
-    """The last reply: it shows all that the acceptor supports."""
+    """Judge the last reply, which shows all features that the acceptor supports."""
     flags = number(fields, "flags")
     talk.lossy = None if flags is None else bool(flags & _LOSSY)
     supported, offered = number(fields, "features"), number(asked, "features")

@@ -1,4 +1,4 @@
-"""The handshake of msgr v2 (docs/protocol.md §4)."""
+"""Rules about the handshake of msgr v2 (docs/protocol.md §4)."""
 
 from toolkit.checks.audit import data
 from toolkit.checks.audit.addresses import order, vector
@@ -10,41 +10,45 @@ _RESERVED = 1 << 62
 _COMPRESSION = 2
 """The banner's feature bit."""
 _NONE, _CRC = 1, 1
-"""Method none, and the mode that is the only one it allows."""
+"""Authentication method none, and crc, the only mode that it allows."""
 
 BANNER = Rule("banner_features", "4.2", Side.BOTH, "A banner requires only msgr2 features that it supports.")
 AUTH_MODE = Rule(
     "auth_mode",
     "4.7",
     Side.ACCEPTOR,
-    "The mode of AUTH_DONE is one that AUTH_REQUEST prefers; with method none it is crc.",
+    "The mode in AUTH_DONE is one of those preferred in AUTH_REQUEST; with method none it is crc.",
 )
 AUTH_REFUSAL = Rule(
     "auth_refusal",
     "4.7",
     Side.ACCEPTOR,
-    "AUTH_BAD_METHOD has the method of the refused AUTH_REQUEST, and a negative result.",
+    "AUTH_BAD_METHOD names the method of the refused AUTH_REQUEST, and its result is negative.",
 )
 AUTH_RETRY = Rule(
     "auth_retry",
     "4.7",
     Side.DIALLER,
-    "The AUTH_REQUEST behind AUTH_BAD_METHOD has another method, one that the acceptor allows.",
+    "The AUTH_REQUEST after AUTH_BAD_METHOD has another method, which the acceptor allows.",
 )
 COMPRESSION_ASKED = Rule(
     "compression_asked",
     "4.10",
     Side.BOTH,
-    "COMPRESSION_REQUEST and COMPRESSION_DONE pass only if both banners have COMPRESSION.",
+    "COMPRESSION_REQUEST and COMPRESSION_DONE are sent only if both banners have COMPRESSION.",
 )
 COMPRESSION_AGREED = Rule(
     "compression_agreed",
     "4.10",
     Side.ACCEPTOR,
-    "COMPRESSION_DONE agrees only to compress by an algorithm that COMPRESSION_REQUEST lists; else it names none.",
+    "If COMPRESSION_DONE agrees to compress, its algorithm is listed in COMPRESSION_REQUEST; otherwise it names "
+    "none.",
 )
 DIALLED = Rule(
-    "dialled_address", "4.3", Side.DIALLER, "CLIENT_IDENT targets the address that HELLO has named as dialled."
+    "dialled_address",
+    "4.3",
+    Side.DIALLER,
+    "The target_addr of CLIENT_IDENT is the peer_addr of the sender's HELLO.",
 )
 TARGET = Rule(
     "target_address",
@@ -59,21 +63,24 @@ FEATURES = Rule(
     "CLIENT_IDENT and SERVER_IDENT never advertise bit 62.",
 )
 FEATURES_MET = Rule(
-    "features_met", "2.4", Side.ACCEPTOR, "SERVER_IDENT answers only a client that supports all it requires."
+    "features_met",
+    "2.4",
+    Side.ACCEPTOR,
+    "SERVER_IDENT answers only a client that supports all features it requires.",
 )
 FEATURES_MISSING = Rule(
     "features_missing",
     "2.4 4.9",
     Side.ACCEPTOR,
-    "IDENT_MISSING_FEATURES names features, none of which the client supports.",
+    "IDENT_MISSING_FEATURES names at least one feature, and none that the client supports.",
 )
-FLAGS = Rule("flags", "3.1 4.3", Side.BOTH, "Flags of a handshake have no other bit than LOSSY.")
+FLAGS = Rule("flags", "3.1 4.3", Side.BOTH, "LOSSY is the only bit that may be set in the flags of a handshake.")
 CLIENT_COOKIE = Rule(
     "client_cookie",
     "4.9",
     Side.DIALLER,
-    "CLIENT_IDENT has a cookie if it is lossless, and none if it is lossy. (Crimson has one in any case; a "
-    "dialler that may be crimson is not judged for that.)",
+    "CLIENT_IDENT has a cookie if it is lossless, and none if it is lossy. (Crimson always sends one; a dialler "
+    "that may be crimson is not judged by this.)",
 )
 SERVER_COOKIE = Rule(
     "server_cookie", "4.9", Side.ACCEPTOR, "SERVER_IDENT has a cookie if it is lossless, and none if it is lossy."
@@ -82,8 +89,8 @@ IDENT_ORDER = Rule(
     "ident_order",
     "4.9",
     Side.DIALLER,
-    "SESSION_RECONNECT is sent first or behind SESSION_RETRY and SESSION_RETRY_GLOBAL; CLIENT_IDENT first, or "
-    "behind SESSION_RESET or IDENT_MISSING_FEATURES.",
+    "SESSION_RECONNECT is sent first, or after SESSION_RETRY or SESSION_RETRY_GLOBAL; CLIENT_IDENT first, or "
+    "after SESSION_RESET or IDENT_MISSING_FEATURES.",
 )
 ANSWERS = Rule(
     "session_answers",
@@ -96,21 +103,21 @@ RETRY = Rule(
     "retry",
     "4.9",
     Side.ACCEPTOR,
-    "SESSION_RETRY has a higher connect_seq than the one it refuses.",
+    "SESSION_RETRY has a higher connect_seq than the request that it refuses.",
 )
 RETRIED = Rule(
     "retried",
     "4.9",
     Side.DIALLER,
-    "Behind SESSION_RETRY the connect_seq is that of the answer and one; behind SESSION_RETRY_GLOBAL the "
+    "After SESSION_RETRY the connect_seq is that of the answer plus one; after SESSION_RETRY_GLOBAL the "
     "global_seq is higher than that of the answer.",
 )
 WAIT_RACE = Rule(
     "wait_race",
     "4.9",
     Side.ACCEPTOR,
-    "WAIT answers a dialler whose address is not the lower one. (Not judged while another link of the dialler is "
-    "open, for that may be taking over the session.)",
+    "WAIT is sent only to a dialler whose address is not the lower one. (Not judged while another link of the "
+    "dialler is open, which may be taking over the session.)",
 )
 RULES = (
     *(BANNER, AUTH_MODE, AUTH_REFUSAL, AUTH_RETRY, COMPRESSION_ASKED, COMPRESSION_AGREED, DIALLED, TARGET),
@@ -122,7 +129,7 @@ _BEFORE = {
     _RECONNECT: {"SESSION_RETRY", "SESSION_RETRY_GLOBAL"},
     _IDENT: {"SESSION_RESET", "IDENT_MISSING_FEATURES"},
 }
-"""The answers behind which a dialler may send another request on the link."""
+"""The answers after which a connector may send another request on the link."""
 
 
 def _banner(talk: Talk, fields: Fields) -> None:
@@ -185,7 +192,7 @@ def _compression_done(talk: Talk, fields: Fields) -> None:
 
 
 def _ident(talk: Talk, fields: Fields, tag: str) -> None:
-    """What CLIENT_IDENT and SERVER_IDENT have in common."""
+    """Judge the fields that CLIENT_IDENT and SERVER_IDENT have in common."""
     supported = number(fields, "features_supported")
     if supported is not None:
         talk.judge(FEATURES, not supported & _RESERVED, "{} supports {:#x}", tag, supported)
@@ -195,7 +202,7 @@ def _ident(talk: Talk, fields: Fields, tag: str) -> None:
 
 
 def _request(talk: Talk, tag: str) -> None:
-    """The order of a dialler's requests, and the address that it dialled."""
+    """Judge the order of a connector's requests."""
     before = talk.request
     if before:
         answer = next((each for each in _BEFORE[tag] if each in talk.came), None)
@@ -239,7 +246,7 @@ def _reconnect(talk: Talk, fields: Fields) -> None:
 
 
 def _answer(talk: Talk, tag: str, *requests: str) -> Fields:
-    """The request that a frame of an acceptor answers."""
+    """Judge that a frame of an acceptor answers a pending request; returns the fields of that request."""
     asked = talk.request
     talk.judge(ANSWERS, asked in requests, "{} answers {}", tag, asked or "nothing")
     talk.request = ""
@@ -270,7 +277,7 @@ def _server_ident(talk: Talk, fields: Fields) -> None:
 
 
 def _new_session(talk: Talk, fields: Fields, *, known: bool) -> None:
-    """SERVER_IDENT begins a session; an end that has requeued messages of another may count on from it."""
+    """Begin a session at SERVER_IDENT; an end that requeued messages of an earlier one may not start at seq 1."""
     flags = number(fields, "flags")
     talk.lossy = None if flags is None else bool(flags & _LOSSY)
     if talk.memory is not None:
@@ -298,7 +305,7 @@ def _retry(talk: Talk, fields: Fields) -> None:
 
 
 def _retry_global(talk: Talk, _fields: Fields) -> None:
-    # Its global_seq may be lower: while another link takes over the session, any is refused.
+    # Its global_seq may be lower: while another link takes over the session, any global_seq is refused.
     _answer(talk, "SESSION_RETRY_GLOBAL", _RECONNECT)
 
 

@@ -27,12 +27,12 @@ _Table = Mapping[tuple[str, str, bool], tuple[_Act, tuple[str, ...]]]
 
 
 class Attempt:
-    """Numbers that identify an attempt and a session of a peer; None until the next state record gives them.
+    """The numbers of a session's connection attempts; None until the next state record gives them.
 
     Args:
-        problems: takes what is wrong.
-        counts: the session's message numbers, which handshakes move too.
-        is_held: whether an interceptor held a link at a tag, so that what comes of the frame is not known.
+        problems: collects what is wrong.
+        counts: the session's message numbers, which handshakes change too.
+        is_held: True if an interceptor held a link at a tag, so that the effect of the frame is unknown.
     """
 
     def __init__(self, problems: Problems, counts: Counts, is_held: Callable[[LinkLog, str], bool]) -> None:
@@ -44,18 +44,18 @@ class Attempt:
         self._granting: LinkLog | None = None
         """An incoming link that takes the session over."""
         self._taken_over = False
-        """That has happened since the last state."""
+        """True if an incoming link took the session over since the last state."""
         self._anew = False
-        """v1: the peer that takes the session over has lost it, so it counts from 1 again."""
+        """v1: True if the peer that takes the session over has lost it, so that it counts from 1 again."""
         self.is_certain = True
-        """Whether the numbers were known all the time."""
+        """True if the numbers were known all the time."""
         self._uncertain = False
-        """Only the next state record shows whether a frame had its effect."""
+        """True if only the next state record shows whether a frame took effect."""
 
     # ---- frames
 
     def frame(self, entry: Entry, link: LinkLog) -> None:
-        """A frame of a handshake."""
+        """Process a frame of a handshake."""
         position, record = entry
         fields = record.fields
         known = self._FRAMES.get((fields["tag"], fields["direction"], link.dialled))
@@ -169,7 +169,7 @@ class Attempt:
             self._counts.forget_sent()
 
     def decision(self, record: Record, link: LinkLog) -> None:
-        """What becomes of an incoming link."""
+        """Process the decision about an incoming link."""
         verdict = record.fields["verdict"]
         if verdict in GRANTS or verdict.startswith("REPLACE"):
             self._granting, self._taken_over = link, True
@@ -177,7 +177,7 @@ class Attempt:
             self._anew = verdict in _ANEW
 
     def _accepted(self, position: int) -> None:
-        """v2: the application has its accept event; the answer follows."""
+        """v2: process the accept event; the answer follows it."""
         link = self._granting
         if link is None or not _is_v2(link):
             return
@@ -204,19 +204,19 @@ class Attempt:
     # ---- what else happens
 
     def lose(self) -> None:
-        """A frame was recorded without its numbers, or its effect is unknown."""
+        """Forget all numbers: a frame was recorded without its numbers, or its effect is unknown."""
         self._uncertain = True
         self._known = dict.fromkeys(_NUMBERS)
         self._counts.forget()
 
     def dialled(self, link: LinkLog) -> None:
-        """A dial draws a global_seq, and perhaps a client_cookie for a CLIENT_IDENT that is blocked."""
+        """Process a dial: it draws a global_seq, and perhaps a client_cookie for a blocked CLIENT_IDENT."""
         self._known["global_seq"] = None
         if not self._known["client_cookie"] and self._is_held(link, "CLIENT_IDENT"):
             self._known["client_cookie"] = None
 
     def event(self, position: int, event: str, *, is_v1: bool) -> None:
-        """The application got a session event."""
+        """Process a session event."""
         if event == EventKind.ACCEPT:
             self._accepted(position)
         elif event == EventKind.REMOTE_RESET:
@@ -227,7 +227,7 @@ class Attempt:
             self._counts.reset()
 
     def state(self, position: int, fields: dict[str, Any]) -> None:
-        """Compare a state record, and take over its numbers."""
+        """Compare the numbers with a state record, and take over those of the record."""
         known, state = self._known, fields["state"]
         uncertain = self._uncertain or self._granting is not None
         if uncertain:
@@ -242,11 +242,11 @@ class Attempt:
         for name in _NUMBERS:
             known[name] = fields[name]
         if state == SessionState.WAIT and fields["server_cookie"]:
-            known["connect_seq"] = fields["connect_seq"] + 1  # as its link ends, right behind
+            known["connect_seq"] = fields["connect_seq"] + 1  # its link ends directly after this
         self._state, self._uncertain, self._taken_over, self._granting = state, False, False, None
 
     def _step(self, fields: dict[str, Any]) -> None:
-        """connect_seq grows with each dial of a session that was open, or that has a server_cookie."""
+        """Count connect_seq up at each dial of a session that was open, or that has a server_cookie."""
         before, state, value = self._state, fields["state"], self._known["connect_seq"]
         if value is None or before in {"", SessionState.WAIT} or state != SessionState.CONNECTING:
             return
@@ -289,14 +289,14 @@ class Attempt:
         ("SEQ", "rx", _ACCEPTOR): (_seq_read, ("seq",)),
         ("SEQ", "tx", _ACCEPTOR): (_seq_written, ("seq",)),
     }
-    """What each frame does, and the numbers it needs, by tag, direction and whether this end has dialled."""
+    """By tag, direction and whether this end dialled: the effect of a frame, and the numbers it needs."""
 
     TAGS = frozenset(tag for tag, _, _ in _FRAMES)
     """The frames that carry or change the numbers."""
 
 
 def _broke(entry: Entry, link: LinkLog) -> bool:
-    """True if a frame broke its link, so that it may not have had its effect."""
+    """True if the frame broke its link, so that it may have had no effect."""
     position, record = entry
     return link.rx[-1] is entry and any(
         at > position and fault.time_s == record.time_s for at, fault in link.faults
@@ -312,6 +312,6 @@ def _has(fields: dict[str, Any], names: tuple[str, ...]) -> bool:
 
 
 def _last(link: LinkLog, tag: str, before: int) -> dict[str, Any] | None:
-    """The fields of the last frame of a tag that has come."""
+    """The fields of the last frame of a tag received before a position; None if none was."""
     frames = (record.fields for at, record in reversed(link.talk) if at < before)
     return next((frame["fields"] for frame in frames if frame["tag"] == tag and frame["direction"] == "rx"), None)

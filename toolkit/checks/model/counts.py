@@ -19,23 +19,23 @@ _REJECTED = frozenset(
         FaultReason.UNSENT_SEQ,
     )
 )
-"""Why a link breaks at a message that does not count as received."""
+"""Faults of a message that does not count as received."""
 _WAITING = frozenset({SessionState.CONNECTING, SessionState.STANDBY, SessionState.WAIT})
-"""Without a link: what is unacknowledged is to be sent again, and out_seq is back at acked_seq."""
+"""States without a link: unacknowledged messages will be sent again, and out_seq is back at acked_seq."""
 
 
 _SEQ_LIMIT = 1 << 63
-"""No peer's word takes seqs out of their 64 bits."""
+"""No number from a peer moves seqs out of their 64 bits."""
 
 
 class Counts:
     """The message numbers of one session; None until the next state record gives them.
 
     Args:
-        problems: takes what is wrong.
+        problems: collects what is wrong.
         held: number of messages that the session holds; None if its application does not record its sends.
-        lossy: nothing is kept for replay.
-        is_v1: msgr v1, where an ACK may cover less than was received.
+        lossy: True if nothing is kept for replay.
+        is_v1: True for msgr v1, where an ACK may cover fewer messages than were received.
     """
 
     def __init__(self, problems: Problems, held: Held | None, *, lossy: bool, is_v1: bool) -> None:
@@ -44,17 +44,17 @@ class Counts:
         self._is_v1 = is_v1
         self.in_seq: int | None = 0
         self._or_in_seq: int | None = None
-        """The value of in_seq if the last message does not count, since it broke its link."""
+        """The other possible in_seq: without the last message, if that broke its link."""
         self.out_seq: int | None = 0
         self.acked_seq: int | None = 0
         self._top_seq: int | None = 0
-        """The last message that is not acknowledged, on the wire or to be sent again."""
+        """Seq of the last message that is not acknowledged, on the wire or to be replayed."""
         self.held = held
 
     # ---- frames
 
     def sent(self, position: int, fields: dict[str, Any]) -> None:
-        """A message was written."""
+        """Process a message that was written."""
         seq = fields["seq"]
         if self.out_seq is not None and seq != self.out_seq + 1:
             self._problems.add(position, About.SEQ, f"seq {seq} is written, {self.out_seq + 1} is due")
@@ -67,11 +67,11 @@ class Counts:
             self.check_acknowledged(position, fields["ack_seq"], "a message")
 
     def unsent(self) -> None:
-        """A message that cannot be written is dropped."""
+        """Process a message that cannot be encoded and is dropped."""
         self._drop(1)
 
     def received(self, fields: dict[str, Any], *, doubtful: bool) -> bool:
-        """A message came; returns whether it is a new one. A doubtful one may not count as received."""
+        """Process a message that arrived; True if it is new. A doubtful one may not count as received."""
         if "ack_seq" in fields and fields["ack_seq"] != self.acked_seq:
             self.acknowledged(fields["ack_seq"])
         seq: int = fields["seq"]
@@ -83,7 +83,7 @@ class Counts:
         return True
 
     def acknowledged(self, seq: int) -> None:
-        """The peer has everything up to ``seq``; what was never sent it does not have, or breaks the link."""
+        """Process an acknowledgement by the peer. One of a seq that was never sent may break the link."""
         if self.acked_seq is None or self.out_seq is None or seq > self.out_seq:
             self.acked_seq = None
             self._forget_held()
@@ -101,12 +101,12 @@ class Counts:
             self.held.forget()
 
     def acknowledges(self, position: int, seq: int) -> None:
-        """An ACK was written."""
+        """Process an ACK that was written."""
         if seq != self.in_seq:
             self.check_acknowledged(position, seq, "an ACK")
 
     def check_acknowledged(self, position: int, told: int, by: str) -> None:
-        """An in_seq that this side announces equals the highest seq received."""
+        """Report an in_seq that this side announces, if it differs from the highest seq received."""
         has = self.in_seq
         if has is None or told in {has, self._or_in_seq} or (self._is_v1 and by == "an ACK" and told < has):
             return
@@ -116,12 +116,12 @@ class Counts:
     # ---- handshakes
 
     def requeue(self) -> None:
-        """The link is gone: what is unacknowledged is to be sent again."""
+        """Process the loss of the link: unacknowledged messages will be sent again."""
         if not self._lossy:
             self.out_seq = self.acked_seq
 
     def discard_up_to(self, seq: int) -> None:
-        """A handshake announces the peer's in_seq: numbering continues behind it."""
+        """Process the in_seq that the peer announces in a handshake: numbering continues after it."""
         self.requeue()
         if self.out_seq is None or self._top_seq is None:
             self.out_seq = self.acked_seq = self._top_seq = None
@@ -134,28 +134,28 @@ class Counts:
         self._top_seq = self.out_seq + kept - dropped
 
     def forget_received(self) -> None:
-        """The peer counts from 1 again."""
+        """Process a peer that counts from 1 again."""
         self.in_seq, self._or_in_seq = 0, None
 
     def forget_sent(self) -> None:
-        """This side counts from 1 again; messages to be replayed get new numbers."""
+        """Count from 1 again; messages to be replayed get new numbers."""
         self.discard_up_to(0)
 
     def reset(self) -> None:
-        """Both sides start a new session; on v1 it may start at any number."""
+        """Process a new session of both sides; on v1 its seqs may start at any number."""
         self.forget_received()
         self._top_seq = 0
         self.out_seq = self.acked_seq = None if self._is_v1 else 0
 
     def forget(self) -> None:
-        """What happened is not known."""
+        """Forget all numbers, because it is unknown what happened."""
         self.in_seq = self.out_seq = self.acked_seq = self._top_seq = self._or_in_seq = None
         self._forget_held()
 
     # ---- states
 
     def compare(self, position: int, record: Record) -> None:
-        """A state record has come."""
+        """Compare the numbers with a state record, and take over those of the record."""
         fields = record.fields
         in_seq, out_seq, acked = fields["in_seq"], fields["out_seq"], fields["acked_seq"]
         if in_seq != self.in_seq and self.in_seq is not None and in_seq != self._or_in_seq:
@@ -182,7 +182,7 @@ class Counts:
 
     @property
     def unacknowledged(self) -> int | None:
-        """Number of messages that wait for an ack."""
+        """Number of messages that are not acknowledged; None if it is unknown."""
         if self.out_seq is None or self.acked_seq is None:
             return None
         return 0 if self._lossy else self.out_seq - self.acked_seq

@@ -1,4 +1,4 @@
-"""Number of messages that a session holds for its peer: queued, and sent without an ack."""
+"""Number of messages that a session holds for its peer: queued, or sent and not acknowledged."""
 
 from bisect import bisect_left
 from typing import Any
@@ -7,13 +7,13 @@ from toolkit.checks.wires import Entry
 
 
 class Held:
-    """Between how many and how many messages the session holds.
+    """Bounds of the number of messages that a session holds.
 
-    Applications send while a messenger carries out what it has decided before, so a message that is sent at the
-    time of a state record may be counted in it or not.
+    Applications send while a messenger carries out earlier decisions, so a message sent at the time of a state
+    record may be counted in it or not.
 
     Args:
-        sends: what the application hands over.
+        sends: the session's ``send`` records.
     """
 
     __slots__ = ("_counted", "_least", "_most", "_places", "_sends", "_unsure")
@@ -22,26 +22,26 @@ class Held:
         self._sends = sends
         self._places = [position for position, _ in sends]
         self._counted = 0
-        """So many of them are counted."""
+        """Number of sends that are counted so far."""
         self._unsure: list[float] = []
-        """Times of those counted last that may have come too late for the last state."""
+        """Times of the last counted sends that the last state record may not include."""
         self._least = self._most = 0
 
     def drop(self, count: int) -> None:
-        """So many are acknowledged, or not kept."""
+        """Remove ``count`` messages that were acknowledged or not kept."""
         self._least -= count
         self._most -= count
 
     def clear(self, position: int, time_s: float) -> None:
-        """All are dropped, but perhaps not those that are handed over now."""
+        """Remove all messages, except perhaps those sent at ``time_s``."""
         self._least, self._most = 0, self._take(position, time_s)
 
     def forget(self) -> None:
-        """How many are left is not known: at worst none, whatever is not counted yet."""
+        """Make the lower bound useless: it is unknown how many messages are left."""
         self._least = -len(self._sends)
 
     def compare(self, position: int, fields: dict[str, Any], time_s: float) -> tuple[int, int] | None:
-        """A state record: between what it should be, if it holds another number of messages."""
+        """Compare with a state record; returns the bounds if its number of messages is outside them, else None."""
         now = self._take(position, time_s)
         least, most = max(0, self._least - now), self._most
         total = fields["queued"] + fields["sent"]
@@ -49,7 +49,7 @@ class Held:
         return None if least <= total <= most else (least, most)
 
     def _take(self, position: int, time_s: float) -> int:
-        """Count what was handed over up to a place; returns how many of it may have come too late for it."""
+        """Count the sends before a position; returns how many of them the record there may not include."""
         until = bisect_left(self._places, position)
         if until > self._counted:
             self.drop(self._counted - until)

@@ -1,4 +1,4 @@
-"""What a model does not explain."""
+"""Records that the model of a session does not explain."""
 
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class About(Enum):
-    """What a problem is about; it decides which invariant reports it."""
+    """Subject of a problem; it decides which invariant reports it."""
 
     ACK = auto()
-    """What is acknowledged against what was received."""
+    """Acknowledgements compared with what was received."""
     SEQ = auto()
-    """in_seq, out_seq, acked_seq and what is kept for replay."""
+    """in_seq, out_seq, acked_seq and the messages kept for replay."""
     RECEIPT = auto()
-    """What is on the wire against what applications send and get."""
+    """Messages on the wire compared with the applications' sends and deliveries."""
     ATTEMPT = auto()
     """connect_seq, global_seq, peer_global_seq."""
     COOKIE = auto()
@@ -28,7 +28,7 @@ class Problem(NamedTuple):
     """A record that the model does not explain."""
 
     record: int
-    """Its place in the history."""
+    """Its position in the history."""
     text: str
     about: About
 
@@ -37,7 +37,7 @@ class Problems:
     """The problems of one session.
 
     Args:
-        index: of the history.
+        index: the history.
         log: the session.
     """
 
@@ -49,5 +49,5 @@ class Problems:
         self.found: list[Problem] = []
 
     def add(self, record: int, about: About, text: str) -> None:
-        """The record at that place is wrong."""
+        """Add a problem that the record at position ``record`` shows."""
         self.found.append(Problem(record, f"{self._index.name(self._log)}: {text}", about))

@@ -1,4 +1,4 @@
-"""What applications hand over and get against the messages on the wire."""
+"""The applications' sends and deliveries compared with the messages on the wire."""
 
 from collections.abc import Mapping
 from operator import itemgetter
@@ -18,26 +18,26 @@ class Receipts:
     """The messages of one session between its application and its links.
 
     Args:
-        problems: takes what is wrong.
-        sends: what the application hands over.
-        prompt: what is received is delivered before the session does anything else.
+        problems: collects what is wrong.
+        sends: the session's ``send`` records.
+        prompt: True if a received message is delivered before the session does anything else.
     """
 
     def __init__(self, problems: Problems, sends: list[Entry], *, prompt: bool) -> None:
         self._problems = problems
         self.prompt = prompt
         self._handed_over: dict[int, list[Entry]] = {}
-        """By tid; daemons of Ceph give several messages the same one."""
+        """Sends by tid; Ceph's daemons use one tid for several messages."""
         for entry in sends:
             self._handed_over.setdefault(entry[1].fields["tid"], []).append(entry)
         self._waiting: dict[int, tuple[Entry, bool]] = {}
-        """The frames of messages that are not delivered yet, by seq, and whether they need not be."""
+        """By seq, frames of messages that are not delivered yet, and True if their delivery is optional."""
         self._closed = False
 
     # ---- to the peer
 
     def written(self, position: int, fields: Mapping[str, Any]) -> None:
-        """A message leaves."""
+        """Process a message that was written."""
         tid = fields.get("tid")
         known = [] if tid is None else self._handed_over.get(tid, [])
         differences = [_difference(sent.fields, fields) for at, sent in known if at <= position]
@@ -49,13 +49,13 @@ class Receipts:
     # ---- from the peer
 
     def received(self, entry: Entry, seq: int, *, doubtful: bool) -> None:
-        """A new message came; a doubtful one may have been rejected, or is delivered when its link is released."""
+        """Process a new message; a ``doubtful`` one may be rejected, or delivered when its link is released."""
         if self.prompt and self._waiting:
             self.settle_before(entry[1].time_s)
         self._waiting[seq] = entry, doubtful or self._closed
 
     def delivered(self, position: int, record: Record) -> None:
-        """The application got a message, or none of its dispatchers wanted it."""
+        """Process a message that was delivered, or that no dispatcher accepted."""
         seq = record.fields["seq"]
         waiting = self._waiting.pop(seq, None)
         if waiting is None:
@@ -64,7 +64,7 @@ class Receipts:
             self._add(position, f"seq {seq} is delivered with another {name} than its frame has")
 
     def acknowledged(self, position: int) -> None:
-        """An ACK leaves."""
+        """Process an ACK that was written."""
         if self.prompt and self._waiting:
             for seq, (_, optional) in self._waiting.items():
                 if not optional:
@@ -72,17 +72,17 @@ class Receipts:
                     self._problems.add(position, About.ACK, text)
 
     def settle(self) -> None:
-        """Whatever was received must have been delivered by now."""
+        """Report all received messages that are not delivered yet."""
         for seq in list(self._waiting):
             self._missing(seq)
 
     def settle_before(self, now_s: float) -> None:
-        """Whatever was received before that time must have been delivered by now."""
+        """Report all messages received before that time that are not delivered yet."""
         for seq in [seq for seq, (entry, _) in self._waiting.items() if entry[1].time_s < now_s]:
             self._missing(seq)
 
     def close(self) -> None:
-        """This side ends the session: what waits, and what another shard still receives, need not be delivered."""
+        """Process the end of the session by this side: what another shard still receives need not be delivered."""
         self._closed = True
         self._waiting.clear()
 
@@ -99,7 +99,7 @@ class Receipts:
 
 
 def _difference(told: Mapping[str, Any], frame: Mapping[str, Any]) -> str | None:
-    """The first of a message's fields in which an application's record and a frame differ, if both have it."""
+    """Name the first field in which an application's record and a frame differ, if both have it; else None."""
     try:
         if _head(told) == _head(frame) and told["size"] == sum(_parts(frame)):
             return None  # as nearly always

@@ -1,4 +1,4 @@
-"""Goes through what a session and its links have recorded."""
+"""Compares all records of a session and its links with the model."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,10 +23,10 @@ _OWN_ENDS = (FaultReason.MARKED_DOWN.value, FaultReason.SHUTDOWN.value)
 
 
 class Model:
-    """One session, as its records make it.
+    """The model of one session.
 
     Args:
-        index: of the history.
+        index: the history.
         log: the session.
         delays: sessions whose deliveries an injector delays or drops, by node and number.
     """
@@ -49,7 +49,7 @@ class Model:
         self._receipts = Receipts(problems, log.of("send"), prompt=not (self._is_sharded or self._drops))
 
     def problems(self) -> list[Problem]:
-        """Everything that the model does not explain."""
+        """Return everything that the model does not explain."""
         entries = [entry for entry in self._log.entries if entry[1].kind in self._ACTS]
         for link in self._log.links:
             entries += [entry for entry in link.talk if entry[1].fields["tag"] in Attempt.TAGS]
@@ -128,7 +128,7 @@ class Model:
         self._receipts.settle()
 
     def _settle(self, fields: dict[str, object]) -> None:
-        """A session changes its state when its link has come or gone: all of the last one is delivered."""
+        """A state changes when a link opens or closes; by then all messages of the last link are delivered."""
         if self._drops:
             return
         if fields["state"] == SessionState.CLOSED and (
@@ -144,7 +144,7 @@ class Model:
         return self._attempt.is_certain
 
     def kept_at(self, position: int) -> int | None:
-        """How many messages the session keeps for replay at its end; None if that is not known, or came later."""
+        """Number of messages kept for replay at ``position``; None if it is unknown."""
         if not self._index.is_open(self._log):
             return 0
         return self._counts.unacknowledged if self._last < position else None
@@ -174,16 +174,16 @@ class Models:
     """The models of all sessions of a history.
 
     Args:
-        index: of the history.
+        index: the history.
     """
 
     def __init__(self, index: "Index") -> None:
         self.problems: dict[About, list[Problem]] = {about: [] for about in About}
-        """What they do not explain, by what it is about."""
+        """What the models do not explain, by subject."""
         self.followed: set[SessionLog] = set()
         """The sessions whose numbers were known all the time."""
         if not index.by_kind.get("link"):
-            return  # nor has it decisions then
+            return  # such a history has no decisions either
         delays = {
             (record.node, record["session"])
             for _, record in index.by_kind.get("inject", ())
@@ -205,7 +205,7 @@ class Models:
         self._judge_ends(index, kept)
 
     def _judge_ends(self, index: "Index", kept: dict[Process, int | None]) -> None:
-        """At rest nodes count as many messages to be sent again as were not acknowledged."""
+        """A node at rest keeps for replay exactly the messages that are not acknowledged."""
         for node, (position, record) in index.ends.items():
             sent = kept.get(index.process(node))
             if index.alive(node) and sent is not None and sent != record["sent"]:

@@ -1,4 +1,4 @@
-"""A capture read as conversations: fed frame by frame, asked afterwards."""
+"""The analysis of a capture: takes the frames one by one, then answers questions about sessions and messages."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -42,37 +42,39 @@ _BATCH_COLUMNS = ("stream", "sender", "receiver", "packets", "frames", "frames_p
 _NEW = frozenset({"SERVER_IDENT", "READY"})
 """The frames that grant a new session."""
 _IN_SEQ = frozenset({"SESSION_RECONNECT", "SESSION_RECONNECT_OK"})
-"""v2 frames that say with ``msg_seq`` what their sender has received (docs/protocol.md §4.9)."""
+"""v2 frames whose ``msg_seq`` is their sender's in_seq (docs/protocol.md §4.9)."""
 
 
 _PROOF = "AUTH_REQUEST_MORE"
-"""The v2 frame with random numbers of the connector: the same bytes on two connections are one link seen twice."""
+"""The v2 frame with random numbers of the connector. If two connections have the same bytes, one link was
+captured twice."""
 _PROOF_BYTES = 70
-"""From this length on it has a key's worth of them."""
+"""From this length on, it has as many random bits as a key."""
 
 
 class Analysis:
-    """What the frames of a capture amount to; it keeps no payloads.
+    """Sessions, links, messages and times of a capture. It keeps no payloads.
 
-    A frame with a wrong crc, authentication tag or signature counts as traffic and as nothing else.
+    A frame with a wrong crc, authentication tag or signature counts as traffic only.
 
     Args:
-        limits: how much it takes; frames beyond are left out, and :attr:`left_out` names the limit.
+        limits: limits of the analysis; later frames are ignored, and :attr:`left_out` names the limit.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.left_out: str | None = None
-        """Where the analysis ends ahead of the capture, and why, in one line; None if it covers everything."""
+        """Where the analysis stopped before the end of the capture, and why, in one line; None if it covers
+        everything."""
         self.links: list[LinkView] = []
-        """In the order in which they began."""
+        """The links, in the order in which they began."""
         self.began_ns: int | None = None
-        """The zero of all times: the first packet of the capture, where it was set; the first frame otherwise."""
+        """Origin of all times: the first packet of the capture if it was set, else the first frame."""
         self.ended_ns = 0
         """Time of the last frame."""
         self.capture_ended_ns: int | None = None
         """Time of the last packet of the capture; None if only frames are known."""
         self.streams: list[Stream] = []
-        """The TCP connections of the capture, links or not, if they were set."""
+        """The TCP connections of the capture, links or not; empty if they were not set."""
         self.requests = Requests()
         self._by_stream: dict[int, LinkView] = {}
         self._sessions = Sessions()
@@ -83,7 +85,7 @@ class Analysis:
 
     @classmethod
     def of(cls, frames: Iterable[DecodedFrame], limits: Limits | None = None) -> Self:
-        """The analysis of these frames, up to the limits."""
+        """Analyse these frames, up to the limits."""
         analysis = cls(limits)
         for frame in frames:
             analysis.take(frame)
@@ -95,7 +97,7 @@ class Analysis:
         return [session for session in self._sessions.all if session.joined]
 
     def take(self, frame: DecodedFrame) -> None:
-        """One more frame, in the order of the capture."""
+        """Add a frame. Frames come in the order of the capture."""
         link = self._by_stream.get(frame.stream.index)
         if self.left_out or self._is_full(frame, is_new=link is None):
             return
@@ -155,7 +157,7 @@ class Analysis:
     # ---- sessions and messages
 
     def session_of(self, stream: int) -> SessionView:
-        """The session of a link.
+        """Return the session of a link.
 
         Raises:
             LocalError: the capture has no such stream with frames.
@@ -166,10 +168,10 @@ class Analysis:
         return self._sessions.of(link)
 
     def session(self, index: int) -> SessionView:
-        """A session by its number.
+        """Return a session by its number.
 
         Raises:
-            LocalError: there is none.
+            LocalError: there is no such session.
         """
         found = next((session for session in self.sessions if session.index == index), None)
         if found is None:
@@ -179,11 +181,11 @@ class Analysis:
         return found
 
     def has_session(self, link: LinkView) -> bool:
-        """True if a link belongs to a session: it came so far, or carried a message."""
+        """True if a link belongs to a session: its handshake finished, or it carried a message."""
         return self._sessions.has(link)
 
     def volume(self, link: LinkView, direction: Direction) -> Volume:
-        """Time (ns) and bytes of every frame that passed on a link in a direction."""
+        """Return time (ns) and length (bytes) of every frame on a link in a direction."""
         return self._volumes.get((link.stream.index, direction)) or Volume()
 
     def _streams(self) -> str:
@@ -192,11 +194,11 @@ class Analysis:
         return shown if len(numbers) <= 20 else f"{shown} and {len(numbers) - 20} more"
 
     def where(self, seq: int, session: int | None = None) -> list[str]:
-        """What became of the messages with a seq: each time one was sent, and which frame acknowledged it.
+        """Return what happened to the messages with a seq, in lines: each transmission and the acknowledgement.
 
         Args:
-            seq: of the message.
-            session: look in this one only; None: in all.
+            seq: seq of the messages.
+            session: number of the session to search; None searches all.
 
         Raises:
             LocalError: there is no such session.
@@ -228,10 +230,11 @@ class Analysis:
     # ---- tables
 
     def message_table(self) -> "DataFrame":
-        """A row for each message of each session, however often it was sent.
+        """Return a table with one row per message and session, however often the message was sent.
 
-        Columns: session, sender, receiver, seq, name, tid, bytes, sent (how often), streams, first_s and last_s
-        (since the first frame), ack_s (since it was sent last; missing if nothing acknowledged it).
+        Columns: session, sender, receiver, seq, name, tid, bytes, sent (number of transmissions), streams, first_s
+        and last_s (times of the first and last transmission since the first frame), ack_s (from the last
+        transmission to the acknowledgement; missing if it was not acknowledged).
         """
         start = self.began_ns or 0
         rows = []
@@ -259,7 +262,7 @@ class Analysis:
         return data_frame(rows, columns=_MESSAGE_COLUMNS)
 
     def session_table(self) -> "DataFrame":
-        """A row for each session: its parties, links, messages each way, those sent again or missing."""
+        """Return a table with one row per session: its parties, links, and messages each way."""
         rows = []
         for session in self.sessions:
             first, second = session.parties
@@ -290,7 +293,7 @@ class Analysis:
         return data_frame(rows, columns=_SESSION_COLUMNS)
 
     def handshake_table(self) -> "DataFrame":
-        """A row for each link: when its handshake began, how long its phases took (ms), and how it ended."""
+        """Return a table with one row per link: start of the handshake, length of its phases (ms), outcome."""
         start = self.began_ns or 0
         rows = []
         for link in self.links:
@@ -312,10 +315,10 @@ class Analysis:
         return data_frame(rows, columns=_HANDSHAKE_COLUMNS).astype({"session": "Int64"})
 
     def end_table(self) -> "DataFrame":
-        """A row for each link: how its TCP connection ended, and what was wrong with it before.
+        """Return a table with one row per link: how its TCP connection ended, and its trouble before.
 
         Columns: stream, client, server, ended_s (missing while it is open), outcome, ended (in words), trouble
-        (segments sent again, zero windows), hop_of (the stream that this one is another hop of).
+        (repeated segments, zero windows), hop_of (the stream of which this one is another hop).
         """
         start, end_ns = self.began_ns or 0, self.capture_ended_ns or self.ended_ns
         rows = []
@@ -337,7 +340,7 @@ class Analysis:
         return data_frame(rows, columns=_END_COLUMNS).astype({"hop_of": "Int64"})
 
     def failed(self) -> list[FailedConnects]:
-        """The TCP connections to messengers that no frame came of, attempts of one kind together."""
+        """Return the TCP connections to messengers without any frame, similar attempts grouped."""
         servers = {link.stream.server for link in self.links}
         return failed_connects(
             self.streams, self._by_stream.keys(), servers, self.capture_ended_ns or self.ended_ns
@@ -345,11 +348,11 @@ class Analysis:
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """Requests with their replies, in the order of the replies."""
+        """The requests with their replies, in the order of the replies."""
         return self._exchanges.found
 
     def latency_table(self) -> "DataFrame":
-        """A row for each kind of request and reply: how many, and the time between them (ms)."""
+        """Return a table with one row per kind of request and reply: count, and time between them (ms)."""
         pairs = data_frame(
             [(pair.request, pair.reply, pair.latency_ns / 1e6) for pair in self.exchanges],
             columns=["request", "reply", "latency_ms"],
@@ -364,13 +367,13 @@ class Analysis:
         return table.reset_index()
 
     def traffic_table(self, bin_s: float = 1.0) -> "DataFrame":
-        """Throughput: a row for each direction of each link and each span of time in which something passed.
+        """Return the throughput: one row per direction of a link and time span with traffic.
 
         Args:
-            bin_s: length of a span.
+            bin_s: length of a span in seconds.
 
         Raises:
-            LocalError: it is not positive.
+            LocalError: ``bin_s`` is not positive.
         """
         if not bin_s > 0:
             raise LocalError(f"bin_s {bin_s}: a span of time is longer than 0 s")
@@ -398,7 +401,7 @@ class Analysis:
         return data_frame(rows, columns=_TRAFFIC_COLUMNS)
 
     def batch_table(self) -> "DataFrame":
-        """How many frames one packet completed: a row for each direction of each link."""
+        """Return the number of frames per packet: one row per direction of a link."""
         rows = []
         for (stream, direction), passed in self._volumes.items():
             link = self._by_stream[stream]

@@ -1,4 +1,4 @@
-"""A capture in sentences: what talks to whom, what broke and why, what was late or lost, what is encrypted."""
+"""Describes a capture in sentences: peers, failures and their causes, late or lost messages, encryption."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import utc
 
 _MOST = 12
-"""Sentences of one kind; then their number."""
+"""Number of sentences of one kind; further ones are only counted."""
 _SLOW_FACTOR = 5
-"""A request is late if it took so many times as long as the median of its kind, and at least so long:"""
+"""A request is slow if it took this many times the median of its kind, and at least _SLOW_NS."""
 _SLOW_NS = 50_000_000
 _NANO = 1e9
 
 
 def explain(analysis: Analysis) -> list[str]:
-    """The page, line by line. Sentences name the frames that they are about, as ``msgrlab decode`` counts them."""
+    """Return the description line by line. Frames have the numbers of ``msgrlab decode``."""
     if analysis.began_ns is None:
         return [
             "There is no link of a messenger in this capture.",
@@ -47,7 +47,7 @@ def _section(title: str, sentences: list[str]) -> list[str]:
 
 
 def _pairs(analysis: Analysis) -> dict[tuple[str, str], list[LinkView]]:
-    """Links by the names of their ends, whichever opened them; hops left out."""
+    """Links by the names of their ends, whichever end opened them; without further hops."""
     found: dict[tuple[str, str], list[LinkView]] = defaultdict(list)
     for link in analysis.links:
         if link.hop_of is None:
@@ -57,7 +57,7 @@ def _pairs(analysis: Analysis) -> dict[tuple[str, str], list[LinkView]]:
 
 
 def encryption(analysis: Analysis) -> list[str]:
-    """One line for each pair of peers: whether their links are encrypted."""
+    """Return one line per pair of peers: whether their links are encrypted."""
     return [f"{a} and {b}: {_encryption(links)}" for (a, b), links in _pairs(analysis).items()]
 
 

@@ -1,15 +1,14 @@
-"""A capture as a history, so that charts and invariants read it as they read a run (toolkit.checks.history).
+"""Converts a capture to a history (toolkit.checks.history), for charts and invariants.
 
-A capture sees the wire at one place. A frame that was complete there counts as sent by the one side and received
-by the other at that moment. A frame that is judged bad is left out: its receiver did not take it, and what its
-sender sent is not known. A capture does not show send queues, the reasons for which links ended, or events of
-applications; invariants about these have nothing to judge. A link counts as open from its first frame to its FIN
-or RST, or to its last frame; the end that closed it has a ``tcp`` field with what its packets show, and both ends
-have ``bad_frames``, their number, if some were left out. Of a link that was captured at two places only one is in
-the history.
+A capture sees the wire at one place. A frame counts as sent by one side and received by the other at the moment at
+which the capture has it complete. A bad frame is left out: its receiver rejected it, and what its sender sent is
+unknown. A capture shows no send queues, no reasons why links ended, and no events of applications; invariants
+about these judge nothing. A link is open from its first frame to its FIN or RST, or to its last frame. The end
+that closed it has a ``tcp`` field with what its packets show; both ends have ``bad_frames``, the number of frames
+left out, if there are any. Of a link that was captured at two places, only one is in the history.
 
-Its frames have more fields than those of runs: frame (its number in the capture), and as far as the bytes show it
-preamble (what is wrong with the layout of a v2 frame, empty if nothing is), compressed, and signed (of a v1
+Its frames have more fields than those of runs: frame (its number in the capture), and as far as the bytes show
+them preamble (what is wrong with the layout of a v2 frame, empty if nothing is), compressed, and signed (of a v1
 message).
 """
 
@@ -27,7 +26,7 @@ from toolkit.dissect.frames import NO_FRAMES, DecodedFrame, MessageInfo, Verdict
 
 _NANO = 1e9
 _Closing = tuple[int, int, LinkView, int | None]
-"""When a link closes, its stream, and its session."""
+"""Closing time of a link, its stream, the link, and its session."""
 _Layout = tuple[tuple[str, object], ...]
 """Fields that only frames of captures have."""
 _SOUND: _Layout = (("preamble", ""),)
@@ -35,16 +34,17 @@ TO_SERVER, TO_CLIENT = Direction.TO_SERVER, Direction.TO_CLIENT
 
 
 class HistoryMaker:
-    """Gathers the frames of a capture; parties get their names when all has been seen.
+    """Collects the frames of a capture. Nodes get their names once all frames have been added.
 
     Args:
-        analysis: is fed with the same frames, each of them first.
-        limits: those of the analysis.
+        analysis: the analysis, to which each frame is added first.
+        limits: the limits of the analysis.
     """
 
     def __init__(self, analysis: Analysis, limits: Limits | None = None) -> None:
         self.left_out: str | None = None
-        """Where the history ends ahead of the analysis, and why, in one line; None if it covers all of it."""
+        """Where the history stopped before the end of the analysis, and why, in one line; None if it covers all
+        of it."""
         self._analysis = analysis
         self._most_frames = (limits or Limits()).history_frames
         self._seen: list[
@@ -54,7 +54,7 @@ class HistoryMaker:
         self._bad: dict[int, int] = defaultdict(int)
 
     def take(self, frame: DecodedFrame) -> None:
-        """One more frame."""
+        """Add a frame."""
         if frame.tag in NO_FRAMES or self.left_out or self._analysis.left_out:
             return
         if frame.is_bad:
@@ -72,7 +72,7 @@ class HistoryMaker:
         self._seen.append((frame.time_ns, *way, frame.tag, *place, _layout(frame), fields))
 
     def history(self, streams: Iterable[int] | None = None) -> History:
-        """The history of these streams, or of all."""
+        """Return the history of these streams, or of all."""
         chosen = None if streams is None else set(streams)
         history = History()
         links = {link.stream.index: link for link in self._analysis.links}
@@ -115,7 +115,7 @@ class HistoryMaker:
         return history
 
     def _close(self, history: History, closing: list[_Closing], until_ns: int | None) -> None:
-        """Close the links that had ended by then; None: all."""
+        """Close the links that had ended by ``until_ns``; None closes all."""
         while closing and (until_ns is None or closing[0][0] <= until_ns):
             time_ns, stream, link, session = heappop(closing)
             tcp = link.stream.tcp
@@ -138,7 +138,7 @@ class HistoryMaker:
         actions: dict[str, Direction],
         told: dict[str, object] | None = None,
     ) -> None:
-        """What an end of a link did."""
+        """Append the link records of one end."""
         for action, end in actions.items():
             node, peer = _node(link, end), link.stream.source(end.other)
             name = f"{node}/{link.stream.index}"
@@ -148,13 +148,13 @@ class HistoryMaker:
 
 
 def _node(link: LinkView, end: Direction) -> str:
-    """Node name of an end of a link. An entity that dials itself, as managers do, counts as two nodes."""
+    """Return the node name of an end of a link. An entity that dials itself, as managers do, is two nodes."""
     name = link.name(end)
     return f"{name} (itself)" if end is TO_CLIENT and name == link.name(TO_SERVER) else name
 
 
 def _layout(frame: DecodedFrame) -> _Layout:
-    """What the bytes of a frame show besides its fields; frames that are alike share one value."""
+    """Return what the bytes of a frame show besides its fields; equal results share one value."""
     if frame.message is not None and frame.protocol == "v1":
         return _SIGNED.get(frame.auth, ())
     if not frame.protocol.startswith("v2") or frame.tag == "BANNER":

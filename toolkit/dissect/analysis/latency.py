@@ -11,7 +11,7 @@ _MOST_OPEN = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and the first message of another type that came back with its tid."""
+    """A request, and the first message of another type that came back with its tid."""
 
     session: int
     client: str
@@ -19,28 +19,28 @@ class Exchange:
     server: str
     tid: int
     request: str
-    """Name of its type."""
+    """Name of the request's type."""
     reply: str
     asked: Transmission
-    """The first time it was sent."""
+    """The first transmission of the request."""
     answered: Transmission
 
     @property
     def latency_ns(self) -> int:
-        """From the first time the request was complete until the reply was."""
+        """Time from the first complete request to the complete reply, in nanoseconds."""
         return self.answered.time_ns - self.asked.time_ns
 
 
 class Exchanges:
-    """Finds them as messages pass. Requests without an answer are dropped, the oldest first."""
+    """Matches requests and replies. Requests without a reply are dropped, the oldest first."""
 
     def __init__(self) -> None:
         self.found: list[Exchange] = []
         self._open: dict[tuple[int, int, int], tuple[str, Transmission]] = {}
-        """By session, party and tid."""
+        """Requests without a reply, by session, party and tid."""
 
     def take(self, session: SessionView, sender: Party, message: MessageInfo, where: Transmission) -> None:
-        """One message of a session; without a tid it asks and answers nothing."""
+        """Add a message of a session; one without a tid is neither a request nor a reply."""
         if not message.tid:
             return
         asker = session.other(sender)
@@ -61,6 +61,6 @@ class Exchanges:
                 del self._open[next(iter(self._open))]
 
     def drain(self) -> list[Exchange]:
-        """The exchanges that were completed since the last call; they are kept no longer."""
+        """Return the exchanges completed since the last call, and forget them."""
         found, self.found = self.found, []
         return found

@@ -1,4 +1,4 @@
-"""One link of a capture: its handshake step by step, and which session it ended up in."""
+"""One link of a capture: its handshake, and the session that it belongs to."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from toolkit.dissect.stream import Stream
 OPENING_TAGS = frozenset({"SERVER_IDENT", "SESSION_RECONNECT_OK"})
 """The v2 frames after which messages flow."""
 _READY = frozenset({"READY", "SEQ"})
-"""Tags of the v1 reply that does the same."""
+"""Tags of the v1 reply after which messages flow."""
 _DATA = frozenset({"MESSAGE", "MSG", "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK", "CLOSE"})
 _PHASES = {
     "BANNER": "banner",
@@ -40,45 +40,45 @@ class Step:
 
     @property
     def phase(self) -> str:
-        """``banner`` (with HELLO or the addresses), ``auth`` or ``ident`` (v1 has its authorizers in there)."""
+        """``banner`` (with HELLO or the addresses), ``auth`` or ``ident`` (on v1 including the authorizers)."""
         return _PHASES.get(self.tag, "ident")
 
 
 @dataclass(slots=True, eq=False)
 class LinkView:
-    """What one link was."""
+    """What the frames of one link show."""
 
     stream: Stream
     began_ns: int
     protocol: str = ""
     mode: str = ""
-    """That of its last frame."""
+    """Mode of its last frame."""
     ended_ns: int = 0
     ready_ns: int | None = None
-    """When messages could flow; None if it did not come so far."""
+    """Time from which messages could flow; None if the handshake did not finish."""
     outcome: str = ""
-    """The last word of the handshake: the tag of its last frame, or of v1's last reply."""
+    """Outcome of the handshake: the tag of its last frame, or of v1's last reply."""
     phases_ns: dict[str, int] = field(default_factory=dict)
-    """How long each phase of the handshake took, up to its last frame."""
+    """Length of each phase of the handshake up to the phase's last frame."""
     connect: Step | None = None
     """The last CONNECT of a v1 link."""
     addresses: dict[Direction, str] = field(default_factory=dict)
-    """Addresses that the sides of a v1 link have announced, by the sender's direction."""
+    """Addresses that the sides of a v1 link announced, by the sender's direction."""
     dialler: int = 0
-    """Which party of its session opened it."""
+    """Index of the party of its session that opened it."""
     hop_of: "LinkView | None" = None
-    """The link that this one is another hop of, through a proxy or an address translation; None if of none."""
+    """The link of which this one is another hop, through a proxy or an address translation; else None."""
     global_id: int = 0
-    """Of the connector, as the acceptor's AUTH_DONE has it; 0 if it was not seen."""
+    """Global_id of the connector, from the acceptor's AUTH_DONE; 0 if it was not seen."""
     compression: str = ""
-    """Algorithm of frames that both sides agreed to compress, empty if none."""
+    """Algorithm of compressed frames on which both sides agreed; empty if none."""
     frames: int = 0
     last_frame: int = 0
     """Number of its last frame in the capture."""
     messages: int = 0
     _names: dict[Direction, str] = field(default_factory=dict)
     _kinds: dict[Direction, object] = field(default_factory=dict)
-    """The entity type that each side's first HELLO announces."""
+    """By direction, the entity type in the first HELLO."""
     _last_step_ns: int | None = None
     _has_ident: bool = False
 
@@ -105,7 +105,7 @@ class LinkView:
         return step
 
     def _follow(self, step: Step) -> None:
-        """Update what is known of the link; a hostile handshake has any number of steps, so none is kept."""
+        """Update the link by a step of the handshake. No step is kept, since a handshake may have any number."""
         if self.ready_ns is None or step.time_ns <= self.ready_ns:
             before = self.began_ns if self._last_step_ns is None else self._last_step_ns
             self.phases_ns[step.phase] = self.phases_ns.get(step.phase, 0) + step.time_ns - before
@@ -126,7 +126,7 @@ class LinkView:
             self.addresses[step.direction] = str(step.fields.get(name, self.stream.source(step.direction)))
 
     def _learn_name(self, step: Step) -> None:
-        """HELLO says what the sender is, the ident frames which one."""
+        """Learn the sender's entity type from HELLO, and its number from the ident frames."""
         if step.tag == "HELLO":
             self._kinds.setdefault(step.direction, step.fields.get("entity_type"))
         if step.tag == "AUTH_DONE" and isinstance(known := step.fields.get("global_id"), int):
@@ -138,9 +138,9 @@ class LinkView:
             self._names.setdefault(step.direction, f"{self._kinds[step.direction]}.{gid}")
 
     def name(self, direction: Direction) -> str:
-        """Name of the sender in a direction, as in Ceph's logs; its address if the name is not known.
+        """Return the sender's name in a direction, as in Ceph's logs; its address if the name is unknown.
 
-        A client that has no number yet in its messages has that of its global_id, and else its address.
+        A client without a number in its messages yet is named by its global_id, else by its address.
         """
         name = self._names.get(direction) or self.stream.source(direction)
         if not name.endswith(".?"):
@@ -151,14 +151,14 @@ class LinkView:
 
     @property
     def cipher(self) -> str:
-        """What encrypts the link: the cipher of secure mode, or empty in crc mode."""
+        """The cipher of secure mode; empty in crc mode."""
         return SECURE_CIPHER if self.mode == "secure" else ""
 
     def told_end(self, capture_ended_ns: int) -> str:
-        """How the TCP connection ended, in words; empty if nothing is known of it."""
+        """Describe how the TCP connection ended; empty if that is unknown."""
         ends = self.name(Direction.TO_SERVER), self.name(Direction.TO_CLIENT)
         return self.stream.tcp.told(*ends, capture_ended_ns)
 
     def address(self, direction: Direction) -> str:
-        """The address that the sender in a direction has announced on v1; that of the packets if none was seen."""
+        """Return the address that the sender announced on v1; that of the packets if none was seen."""
         return self.addresses.get(direction) or self.stream.source(direction)

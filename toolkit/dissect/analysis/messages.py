@@ -1,4 +1,4 @@
-"""What became of the messages that one party of a session sent, over all links of the session."""
+"""The fate of the messages that one party of a session sent, over all links of the session."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Transmission:
-    """One time a message was put on a link, or one frame that acknowledged it."""
+    """One transmission of a message, or one frame that acknowledged it."""
 
     stream: int
     frame: int
@@ -23,43 +23,43 @@ class Sent:
     tid: int
     size_bytes: int
     transmissions: list[Transmission] = field(default_factory=list)
-    """Every time it was sent; more than one after a reconnect."""
+    """All its transmissions; more than one after a reconnect."""
 
     @property
     def resent(self) -> bool:
-        """It went over more than one link."""
+        """True if it was sent on more than one link."""
         return len(self.transmissions) > 1
 
 
 class Outbox:
-    """What one party sent in a session, and how far the other acknowledged it."""
+    """The messages that one party sent in a session, and the peer's acknowledgements."""
 
     def __init__(self) -> None:
         self.messages: dict[int, Sent] = {}
-        """By seq."""
+        """The messages by seq."""
         self._acked: list[int] = []
         self._acks: list[Transmission] = []
 
     def sent(self, seq: int, name: str, tid: int, size_bytes: int, where: Transmission) -> None:
-        """A message passed."""
+        """Add a transmission of a message."""
         message = self.messages.get(seq)
         if message is None:
             message = self.messages[seq] = Sent(seq, name, tid, size_bytes)
         message.transmissions.append(where)
 
     def acked(self, seq: int, where: Transmission) -> None:
-        """The other party has acknowledged everything up to ``seq``."""
+        """Add an acknowledgement of every message up to ``seq``."""
         if seq and (not self._acked or seq > self._acked[-1]):
             self._acked.append(seq)
             self._acks.append(where)
 
     @property
     def acked_seq(self) -> int:
-        """The highest seq that was acknowledged; 0 if none was."""
+        """The highest acknowledged seq; 0 if none was."""
         return self._acked[-1] if self._acked else 0
 
     def ack_of(self, seq: int) -> Transmission | None:
-        """The first frame that acknowledged a message."""
+        """Return the first frame that acknowledged a message; None if none did."""
         place = bisect_left(self._acked, seq)
         return self._acks[place] if place < len(self._acks) else None
 
@@ -70,7 +70,7 @@ class Outbox:
 
     @property
     def gaps(self) -> list[range]:
-        """The seqs between those seen that the capture does not have, in ascending order."""
+        """Ranges of seqs that the capture lacks between those seen, ascending."""
         return [range(low + 1, high) for low, high in pairwise(sorted(self.messages)) if high - low > 1]
 
     @property
@@ -80,8 +80,8 @@ class Outbox:
 
     @property
     def unacked(self) -> list[int]:
-        """The seqs that were sent and, as far as the capture goes, never acknowledged.
+        """The seqs that were sent and never acknowledged as far as the capture shows.
 
-        None count where nothing ever was: lossy sessions of v1 do without (docs/protocol.md §3.7).
+        Empty if nothing was ever acknowledged: lossy sessions of v1 do not acknowledge (docs/protocol.md §3.7).
         """
         return sorted(seq for seq in self.messages if seq > self.acked_seq) if self._acked else []

@@ -6,16 +6,16 @@ from toolkit.dissect.analysis.messages import Transmission
 from toolkit.dissect.frames import DecodedFrame, MessageInfo
 
 _MOST = 1 << 20
-"""Requests that are kept; those behind are counted only."""
+"""Number of requests that are kept; later ones are only counted."""
 
 
 COLUMNS = (
     *("tid", "request", "object", "pg", "op", "session", "client", "server", "sent_s", "replied_s", "latency_ms"),
     *("sent", "streams", "frames", "seq", "reply", "result"),
 )
-"""Of a row."""
+"""Columns of a row."""
 NAMES = ("name", "latency_s", "resent")
-"""What a filter knows besides: the request's type, its latency in seconds, and if it was sent more than once."""
+"""Further names in filters: the request's type, its latency in seconds, and whether it was sent more than once."""
 
 
 @dataclass(slots=True, eq=False)
@@ -23,17 +23,17 @@ class Request:
     """One request, however often it was sent, and its reply."""
 
     session: int
-    """In which it was sent first."""
+    """Number of the session in which it was sent first."""
     client: str
     server: str
     tid: int
     name: str
-    """Of the message's type."""
+    """Name of the message's type."""
     seqs: list[int] = field(default_factory=list)
     sent: list[Transmission] = field(default_factory=list)
-    """Every time it was sent; more than one after a reconnect or a retry."""
+    """All its transmissions; more than one after a reconnect or a retry."""
     obj: str = ""
-    """Name of the object, of an operation on one."""
+    """Name of the object; empty if the request is not about one."""
     pg: str = ""
     ops: list[str] = field(default_factory=list)
     reply: str = ""
@@ -43,17 +43,17 @@ class Request:
 
     @property
     def latency_ns(self) -> int | None:
-        """From the first time it was complete until its reply was; None without a reply."""
+        """Time from the first complete request to the complete reply, in nanoseconds; None without a reply."""
         return None if self.replied is None else self.replied.time_ns - self.sent[0].time_ns
 
     def asked(self, began_ns: int) -> dict[str, object]:
-        """What a filter may ask: the row, and its :data:`NAMES` besides."""
+        """Return the values that a filter may use: the row and the :data:`NAMES`."""
         row, latency_ns = self.row(began_ns), self.latency_ns
         more = (self.name, None if latency_ns is None else latency_ns / 1e9, len(self.sent) > 1)
         return row | dict(zip(NAMES, more, strict=True))
 
     def row(self, began_ns: int) -> dict[str, object]:
-        """As JSON values; times in seconds since ``began_ns``, the latency in milliseconds."""
+        """Return the row as JSON values; times in seconds since ``began_ns``, the latency in milliseconds."""
         latency_ns = self.latency_ns
         return {
             "tid": self.tid,
@@ -77,17 +77,18 @@ class Request:
 
 
 class Requests:
-    """Finds them as messages pass. A request has a tid; its reply is of another type and has the same one."""
+    """Collects the requests. A request has a tid; its reply is of another type with the same tid."""
 
     def __init__(self) -> None:
         self.all: list[Request] = []
-        """In the order in which they were sent first."""
+        """In the order of the first transmission."""
         self.left_out = 0
-        """Requests beyond those that are kept."""
+        """Number of requests beyond the limit."""
         self._asked: dict[tuple[int, int, int], Request] = {}
-        """By session, the client's side of it, and tid: names may become known between request and reply."""
+        """By session, the client's side of it, and tid; not by name, which may become known between request and
+        reply."""
         self._kinds: dict[tuple[str, str, int], Request] = {}
-        """By the client's name, the message's and tid: one that is sent again to another server keeps them."""
+        """By client name, message name and tid, which a request resent to another server keeps."""
 
     def take(
         self,
@@ -98,15 +99,15 @@ class Requests:
         message: MessageInfo,
         where: Transmission,
     ) -> None:
-        """One message.
+        """Add a message.
 
         Args:
-            session: its number.
-            side: the sender's, 0 or 1.
-            names: of sender and receiver.
-            frame: that carries it.
-            message: its header.
-            where: when and where it passed.
+            session: number of the session.
+            side: side of the sender, 0 or 1.
+            names: names of sender and receiver.
+            frame: frame of the message.
+            message: header of the message.
+            where: time and place of the transmission.
         """
         if not message.tid:
             return
@@ -140,7 +141,7 @@ class Requests:
 
 
 def _describe(request: Request, frame: DecodedFrame) -> None:
-    """Object, placement group and operations, as far as the payload decodes."""
+    """Set object, placement group and operations, as far as the payload decodes."""
     fields = frame.fields
     request.obj, request.pg = (str(fields.get(name, "") or "") for name in ("oid", "pgid"))
     poid = fields.get("poid")

@@ -1,6 +1,6 @@
-"""Which links were one session: by cookie on v2, by the parties' addresses and connect_seq on v1.
+"""Assigns links to sessions: by cookies on v2, by the parties' addresses and connect_seq on v1.
 
-Two parties share a session and either may have opened any of its links, so each link says which party dialled.
+Either of the two parties of a session may have opened any of its links, so each link records which party dialled.
 """
 
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from toolkit.dissect.analysis.messages import Outbox
 from toolkit.dissect.direction import Direction
 
 _LONGEST_DELAY_NS = 60_000_000_000
-"""How much later than on the first hop the same may be seen on the next one."""
+"""Longest delay between two hops of one link."""
 
 
 @dataclass(slots=True, eq=False)
@@ -19,11 +19,11 @@ class Party:
     """One side of a session."""
 
     address: str
-    """The address it announces, which identifies it whichever side opens the next link."""
+    """The address that it announces, which identifies it whichever side opens the next link."""
     name: str
-    """As in Ceph's logs; the address if the capture does not show the name."""
+    """Name as in Ceph's logs; the address if the capture does not show the name."""
     outbox: Outbox = field(default_factory=Outbox)
-    """What it sent."""
+    """The messages that it sent."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,13 +31,13 @@ class SessionView:
     """One session over all its links."""
 
     index: int
-    """Counted from 0 in the order in which they began."""
+    """Its number, from 0, in the order in which sessions began."""
     parties: tuple[Party, Party]
     """The connector of its first link, and the other side."""
     identity: str = ""
-    """The cookies, or the addresses, in words."""
+    """The cookies or the addresses, in words."""
     joined: dict[LinkView, None] = field(default_factory=dict)
-    """Its links, in order: a session that is resumed over and over has any number of them."""
+    """Its links, in order. A dict, because a session that is resumed again and again may have any number."""
 
     @property
     def links(self) -> list[LinkView]:
@@ -45,40 +45,40 @@ class SessionView:
         return list(self.joined)
 
     def party(self, link: LinkView, direction: Direction) -> Party:
-        """The sender in a direction of one of its links."""
+        """Return the sender in a direction of one of its links."""
         return self.parties[link.dialler if direction is Direction.TO_SERVER else 1 - link.dialler]
 
     def other(self, party: Party) -> Party:
-        """The other side."""
+        """Return the other party."""
         return self.parties[1] if party is self.parties[0] else self.parties[0]
 
     @property
     def title(self) -> str:
-        """Both names."""
+        """The names of both parties."""
         return f"{self.parties[0].name} ↔ {self.parties[1].name}"
 
 
 class Sessions:
-    """Puts links into sessions as their handshakes pass."""
+    """Assigns links to sessions while their handshakes are read."""
 
     def __init__(self) -> None:
         self.all: list[SessionView] = []
         self._begun = 0
-        """Number of sessions so far, those that were forgotten included."""
+        """Number of sessions so far, including those that were dropped."""
         self._by_key: dict[object, SessionView] = {}
-        """By both cookies on v2, by both addresses on v1."""
+        """Sessions by both cookies on v2, by both addresses on v1."""
         self._of_link: dict[LinkView, SessionView] = {}
         self._cookies: dict[LinkView, tuple[int, str]] = {}
-        """Of links whose CLIENT_IDENT was seen: the client's cookie and address."""
+        """Client cookie and address of links whose CLIENT_IDENT was seen."""
         self._attempts: dict[object, LinkView] = {}
-        """The first link of each connection attempt: what a second one repeats is another hop of it."""
+        """The first link of each connection attempt; a second link with the same attempt is another hop of it."""
 
     def has(self, link: LinkView) -> bool:
-        """True if a link belongs to a session: its handshake came so far, or it carried a message."""
+        """True if a link belongs to a session: its handshake finished, or it carried a message."""
         return (link.hop_of or link) in self._of_link
 
     def of(self, link: LinkView) -> SessionView:
-        """The session of a link; a link that never identified its session is a session by itself."""
+        """Return the session of a link; a link that never identified its session is a session by itself."""
         if link.hop_of is not None:
             link = link.hop_of
         found = self._of_link.get(link)
@@ -101,13 +101,13 @@ class Sessions:
         self._attempts = {key: link for key, link in self._attempts.items() if link not in gone}
 
     def attempt(self, link: LinkView, key: object, time_ns: int) -> None:
-        """What no two connection attempts have in common was seen on a link."""
+        """Note a key that is unique to a connection attempt; a second link with the same key is another hop."""
         first = self._attempts.setdefault(key, link)
         if first is not link and link.hop_of is None and time_ns - first.ended_ns <= _LONGEST_DELAY_NS:
             link.hop_of = first.hop_of or first
 
     def take(self, link: LinkView, step: Step) -> None:
-        """One more frame of a handshake."""
+        """Process a frame of a handshake."""
         key = _attempt(link, step)
         if key is not None:
             self.attempt(link, key, step.time_ns)
@@ -136,7 +136,7 @@ class Sessions:
             self._begin(link, link, client, server, "one link, no cookies")
 
     def _reconnect(self, link: LinkView, step: Step) -> None:
-        """Either side may reconnect, and the cookies keep the order they had when the session began.
+        """Process SESSION_RECONNECT. Either side may send it; the cookies keep their order of the first link.
 
         See docs/protocol.md §4.9.
         """
@@ -185,7 +185,7 @@ class Sessions:
 
 
 def _attempt(link: LinkView, step: Step) -> object:
-    """What identifies a connection attempt: global_seq, and the entity that counts it; None in other frames."""
+    """Return the key of a connection attempt: global_seq, and the entity that counts it; None for other frames."""
     match step.tag:
         case "CLIENT_IDENT" | "SESSION_RECONNECT":
             seqs = _number(step, "global_seq"), _number(step, "connect_seq")
@@ -213,5 +213,5 @@ def _cookies(client_cookie: int, server_cookie: int) -> str:
 
 
 def _addresses(link: LinkView) -> tuple[str, str]:
-    """What both sides of a v1 link call themselves."""
+    """Return the addresses that both sides of a v1 link announced."""
     return link.address(Direction.TO_SERVER), link.address(Direction.TO_CLIENT)

@@ -1,4 +1,4 @@
-"""The links of an analysis as lanes, those of a session together."""
+"""The links of an analysis as lanes of a chart, grouped by session."""
 
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.links import LinkView
@@ -10,11 +10,11 @@ _NANO = 1e9
 
 
 def timeline(analysis: Analysis, session: int | None = None) -> LaneChart:
-    """When each link was open, and how much passed on it each way.
+    """Chart when each link was open, and how much traffic it carried each way.
 
     Args:
-        analysis: of a capture.
-        session: the links of this session only; None: of all, and those that belong to no session.
+        analysis: analysis of a capture.
+        session: number of the session whose links are shown; None shows all links, also those without a session.
 
     Raises:
         LocalError: there is no such session.

@@ -1,4 +1,4 @@
-"""Decoded frames as columns: no object is made for a frame that is in order."""
+"""Decodes frames into Arrow columns, without an object for each well-formed frame."""
 
 from toolkit.extras import require
 

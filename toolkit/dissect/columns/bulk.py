@@ -1,6 +1,6 @@
-"""Open links in bulk: the messenger's readers cut and check each frame, NumPy makes rows of all of them together.
+"""Reads open links in bulk: the messenger's readers split and verify frames, NumPy makes the rows.
 
-Per frame only where it is and its header's bytes are kept; every field comes out of all headers at once.
+Per frame only its position and the bytes of its header are kept; each field is read from all headers at once.
 """
 
 from typing import Any
@@ -36,29 +36,29 @@ _KEY_TYPES = frozenset(kind.to_bytes(2, "little") for kind in KEY_MESSAGES)
 _MESSAGE = int(Tag.MESSAGE)
 _SMALL = {int(tag): tag.name for tag in (Tag.ACK, Tag.KEEPALIVE2, Tag.KEEPALIVE2_ACK)}
 _SMALL_SIZE = 8
-"""Of their payloads: a number, or a time."""
+"""Size of their payloads in bytes: a seq or a time."""
 _Small = tuple[int, int, str]
-"""Where such a frame begins and ends, and its tag."""
+"""Begin, end and tag of such a frame."""
 _TYPES = 1 << 16
 _LEAST_BYTES = 2048
-"""Arrays are not worth their while for less."""
+"""Arrays do not pay off for fewer bytes."""
 _UNNAMED = NULL - 1
 
 
 class BulkPhase:
-    """Takes the frames of open links: in bulk, where each direction comes as a run by itself.
+    """Reads the frames of open links in bulk, if each direction comes as a run of its own.
 
-    Whatever is not a message in order goes through the link's decoder, frame by frame.
+    Frames other than well-formed messages go through the link's decoder one by one.
     """
 
     def __init__(self, gatherer: Gatherer) -> None:
         self._gatherer = gatherer
         self._one_by_one = RecordPhase()
         self._names = np.full(_TYPES, _UNNAMED, np.int32)
-        """Number of each message type's name in its vocabulary, once it has been met."""
+        """By message type, the number of its name in the vocabulary; _UNNAMED until the type is met."""
 
     def frames(self, lane: Lane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
-        """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or wrong."""
+        """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or malformed."""
         if not lane.link.stream.batched or len(view) - at < _LEAST_BYTES:
             return self._one_by_one.frames(lane, view, at)
         if isinstance(lane, V2Lane):
@@ -121,7 +121,7 @@ class BulkPhase:
         sizes: list[int] = []
         small: list[_Small] = []
         end = len(view)
-        # Secure frames would be decrypted in place, and these bytes are not ours.
+        # Secure frames would be decrypted in place, but the bytes belong to the assembler.
         owned = lane.mode == "crc"
         next_frame = lane.reader.next_frame
         error = None
@@ -165,7 +165,7 @@ class BulkPhase:
     # ---- both
 
     def _rows(self, lane: Lane, starts: Integers, stops: Integers, **same: str | int | None) -> Rows:
-        """Rows of frames; ``same`` are columns, or words for them, that are the same for all."""
+        """Return rows for frames; ``same`` holds the columns that are the same for all, texts as words."""
         flow, stream = lane.flow, lane.link.stream
         same |= {
             "stream": stream.index,
@@ -183,7 +183,7 @@ class BulkPhase:
     def _messages(
         self, lane: Lane, starts: Integers, stops: Integers, fields: Rows, tag: str, judged: Judged
     ) -> Rows:
-        """Rows of messages, with what headers of both protocols have."""
+        """Return rows for messages, with the fields that the headers of both protocols have."""
         verdict: dict[str, str | None] = {"crc": judged.crc, "auth": judged.auth, "error": judged.error}
         rows = self._rows(lane, starts, stops, message=True, tag=tag, **verdict)
         rows["name"] = self._names_of(fields["type"])
@@ -192,7 +192,7 @@ class BulkPhase:
         return rows
 
     def _small(self, lane: Lane, small: list[_Small], crc: Verdict, auth: Verdict) -> None:
-        """Frames that have next to nothing in them, and that in order."""
+        """Add rows for well-formed ACK and keepalive frames."""
         starts, stops, tags = zip(*small, strict=True)
         rows = self._rows(lane, np.array(starts), np.array(stops), crc=crc, auth=auth, error=None)
         rows["tag"] = [self._number("tag", tag) for tag in tags]
@@ -217,7 +217,7 @@ class BulkPhase:
 
 
 def _restored(lane: V2Lane, found: Frame) -> Frame:
-    """A compressed frame as it was; as it is, which is no message, if it cannot be restored."""
+    """Return a compressed frame decompressed; unchanged, and then no message, if it cannot be decompressed."""
     try:
         stop, tag, header, *parts = lane.restored(found)
     except PeerError:

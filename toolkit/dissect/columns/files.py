@@ -1,4 +1,4 @@
-"""Batches of columns as files of Parquet and CSV, written as they come."""
+"""Writes batches of columns to Parquet and CSV files as they come."""
 
 from collections.abc import Iterable
 from typing import BinaryIO
@@ -11,7 +11,7 @@ _COMPRESSION = "zstd"
 
 
 def write_parquet(batches: Iterable[pa.RecordBatch], file: BinaryIO, schema: pa.Schema = SCHEMA) -> None:
-    """Write batches of a schema, a row group each; ``file`` is not closed."""
+    """Write batches of a schema, one row group each; ``file`` is not closed."""
     from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - a tenth of a second
 
     with ParquetWriter(file, schema, compression=_COMPRESSION) as writer:
@@ -20,7 +20,7 @@ def write_parquet(batches: Iterable[pa.RecordBatch], file: BinaryIO, schema: pa.
 
 
 def write_csv(batches: Iterable[pa.RecordBatch], file: BinaryIO, schema: pa.Schema = SCHEMA) -> None:
-    """Write a line of names, and one for each row of batches of a schema; ``file`` is not closed."""
+    """Write a line of column names, and one line per row of the batches; ``file`` is not closed."""
     from pyarrow.csv import CSVWriter  # noqa: PLC0415 - as above
 
     with CSVWriter(file, schema) as writer:

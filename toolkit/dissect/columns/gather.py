@@ -1,4 +1,4 @@
-"""Rows on their way into Arrow: from records and from whole runs of messages, put in order."""
+"""Collects rows for Arrow, from records and from whole runs of messages, and sorts them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,16 +13,16 @@ from toolkit.dissect.frames import CAPTURE_ENDS, UNKNOWN, DecodedFrame, MessageI
 
 _NO_MESSAGE = MessageInfo(0, "", 0, 0, "", 0, 0, 0, 0, 0, 0, 0)
 _BYTES = np.dtype((np.void, ROW.itemsize))
-"""A row as nothing but bytes: so it is copied twenty times as fast as field by field."""
+"""A row as plain bytes, which are copied twenty times as fast as field by field."""
 
 
 class Gatherer:
     """Collects the rows of a capture and makes batches of them.
 
-    Rows are written where they stay; what is sorted is their places.
+    Rows are not moved once they are written; only their indexes are sorted.
 
     Args:
-        batch_rows: how many rows a batch has at least; the last one may be shorter.
+        batch_rows: minimum number of rows in a batch; the last one may be shorter.
     """
 
     def __init__(self, batch_rows: int) -> None:
@@ -33,15 +33,15 @@ class Gatherer:
         self._rows = np.empty(2 * batch_rows, ROW)
         self._used = 0
         self._records: list[tuple[int, ...]] = []
-        """What is to be written behind the rows that are used."""
+        """Records to be written after the rows in use."""
         self._run = 0
         self._in_run = False
         self._orders: list[Integers] = []
-        """Of the settled rows, those between two settlings by themselves."""
+        """Sorted indexes of the settled rows, one array per call of :meth:`settle`."""
         self._settled = 0
 
     def emit(self, frame: DecodedFrame) -> None:
-        """Take a record."""
+        """Add a record."""
         number = self._number
         info = frame.message or _NO_MESSAGE
         self._run += not self._in_run
@@ -79,18 +79,18 @@ class Gatherer:
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """Gather segments of one direction, reassembled by TCP sequence number, not by arrival."""
+        """Collect rows of one direction, which are sorted by stream offset, not by arrival."""
         self._run += 1
         self._in_run = True
         yield
         self._in_run = False
 
     def rows(self, count: int, same: Mapping[str, str | int | None]) -> Rows:
-        """New rows of :data:`ROW`, to be filled in before anything else is asked of the gatherer.
+        """Return new rows of :data:`ROW`. Fill them in before any other call of the gatherer.
 
         Args:
-            count: how many.
-            same: columns that are the same in all of them; others are 0.
+            count: number of rows.
+            same: columns that are the same in all rows; the other columns are 0.
         """
         self._write_records()
         row = np.zeros((), ROW)
@@ -116,7 +116,7 @@ class Gatherer:
             self._records = []
 
     def settle(self) -> None:
-        """All that comes from now on was complete later than what has come."""
+        """Sort the rows so far: all later ones were complete later."""
         self._write_records()
         new = self._rows[self._settled : self._used]
         if len(new):
@@ -124,7 +124,7 @@ class Gatherer:
             self._settled = self._used
 
     def batch(self, *, last: bool = False) -> pa.RecordBatch | None:
-        """The next batch, if there are enough rows for one, or any and it is the last."""
+        """Return the next batch if there are enough rows for one, or any rows and it is the last; else None."""
         if not self._settled or (self._settled < self._batch_rows and not last):
             return None
         rows, order = self._rows[: self._settled], np.concatenate(self._orders)

@@ -1,7 +1,7 @@
 """The columns of decoded frames: the record of ``DecodedFrame.as_json``, flattened.
 
-While a batch is put together a frame is a row of :data:`ROW`, whose texts are numbers in a :class:`Vocabulary`;
-Arrow has the same as dictionaries. ``packet`` and ``run`` are there to sort by and are no columns.
+While a batch is built, a frame is a row of :data:`ROW`, whose texts are numbers in a :class:`Vocabulary`; Arrow
+stores them as dictionaries. ``packet`` and ``run`` are sort keys and no columns.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +15,12 @@ import pyarrow as pa
 from toolkit.capture.formats.packets import Integers, Marks
 
 Rows = npt.NDArray[Any]
-"""Structures of one dtype."""
+"""Structured arrays of one dtype."""
 NULL = -1
-"""The number of no text."""
+"""The number that stands for no text."""
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
-# Name, type in Arrow, type in rows, and whether only messages have it.
+# Name, type in Arrow, type in rows, and True if only messages have the column.
 _COLUMNS: tuple[tuple[str, pa.DataType, str, bool], ...] = (
     ("frame", pa.int64(), "", False),
     ("time", pa.timestamp("ns", "UTC"), "i8", False),
@@ -57,36 +57,36 @@ _NUMPY_CODES = {"B": "u1", "H": "<u2", "I": "<u4", "Q": "<u8", "q": "<i8"}
 
 
 def dtype_of(layout: Struct, names: Iterable[str]) -> np.dtype[Any]:
-    """A codec's structure as numpy has it; ``names`` are those of its fields, in order."""
+    """Return a codec's structure as a NumPy dtype; ``names`` are those of its fields, in order."""
     return np.dtype([(name, _NUMPY_CODES[code]) for name, code in zip(names, layout.format[1:], strict=True)])
 
 
 class Vocabulary:
-    """Texts of one or several columns, each with its number."""
+    """The texts of one or several columns, each with its number."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._array = _strings([])
 
     def number(self, text: str | None) -> int:
-        """That of a text, known or new; None has :data:`NULL`."""
+        """Return the number of a text, known or new; :data:`NULL` for None."""
         if text is None:
             return NULL
         return self._numbers.setdefault(text, len(self._numbers))
 
     def text(self, number: int) -> str:
-        """The text of a number."""
+        """Return the text with a number."""
         return self.array()[number].as_py()  # type: ignore[no-any-return]
 
     def array(self) -> pa.Array:
-        """All texts by their numbers."""
+        """Return all texts in the order of their numbers."""
         if len(self._array) < len(self._numbers):
             self._array = _strings([text.encode(errors="backslashreplace") for text in self._numbers])
         return self._array
 
 
 def new_vocabularies() -> Mapping[str, Vocabulary]:
-    """One for each column of texts; both addresses share theirs."""
+    """Return a vocabulary for each text column; both address columns share one."""
     vocabularies = {name: Vocabulary() for name, kind, _, _ in _COLUMNS if kind == _TEXT}
     vocabularies["dst"] = vocabularies["src"]
     return vocabularies
@@ -95,13 +95,13 @@ def new_vocabularies() -> Mapping[str, Vocabulary]:
 def record_batch(
     rows: Rows, order: Integers, first_frame: int, vocabularies: Mapping[str, Vocabulary]
 ) -> pa.RecordBatch:
-    """Rows of :data:`ROW` as Arrow has them.
+    """Convert rows of :data:`ROW` to an Arrow batch.
 
     Args:
-        rows: in any order.
-        order: places of the rows, in the order of the frames.
-        first_frame: number of the first.
-        vocabularies: what their texts are.
+        rows: the rows, in any order.
+        order: indexes of the rows, in the order of the frames.
+        first_frame: number of the first frame.
+        vocabularies: texts by column.
     """
     present = rows["message"][order]
     messages = None if present.all() else present
@@ -121,7 +121,7 @@ def record_batch(
 
 
 def _array(values: Rows, kind: pa.DataType, valid: Marks | None) -> pa.Array:
-    """An array on the memory of ``values``; for :func:`pyarrow.array` pandas would be imported."""
+    """An array on the memory of ``values``; :func:`pyarrow.array` would import pandas."""
     bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)])
 

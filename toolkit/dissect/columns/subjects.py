@@ -1,4 +1,4 @@
-"""Columns of what messages are about, behind those of :data:`SCHEMA`, for tables that are asked for them."""
+"""Columns with the subjects of messages, after those of :data:`SCHEMA`, for tables with ``payloads=True``."""
 
 from dataclasses import fields
 
@@ -22,11 +22,11 @@ _TYPES = {
 }
 _COLUMNS = [pa.field(item.name, _TYPES[item.name]) for item in fields(Subject)]
 SUBJECT_SCHEMA = pa.schema([*SCHEMA, *_COLUMNS])
-"""That of :data:`SCHEMA` with the columns of :class:`Subject`."""
+""":data:`SCHEMA` with the columns of :class:`Subject` added."""
 
 
 class SubjectGatherer(Gatherer):
-    """Reads the payload of each message as well; it takes records only, no runs of rows."""
+    """Collects rows and also reads the payload of each message; it accepts records only, no runs of rows."""
 
     def __init__(self, batch_rows: int) -> None:
         super().__init__(batch_rows)
@@ -49,5 +49,5 @@ class SubjectGatherer(Gatherer):
 
 
 def _plain(value: str | int | None) -> str | int | None:
-    """Names of objects are any bytes, Arrow's texts are UTF-8."""
+    """Escape names of objects, which may be any bytes, as UTF-8 for Arrow."""
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""The frames of a capture as Arrow batches or as a table."""
+"""The frames of a capture as Arrow batches or as one table."""
 
 from collections.abc import Collection, Iterator
 from types import TracebackType
@@ -22,15 +22,15 @@ BATCH_ROWS = 1 << 14
 class ColumnDecoder:
     """Decodes a capture into batches of columns, as :class:`CaptureDecoder` does into records.
 
-    A context manager; iterate over it once. What it takes of memory does not depend on the capture's length.
+    A context manager; iterate over it once. Its memory does not grow with the length of the capture.
 
     Args:
-        source: path of the capture, or a binary file object.
-        keys: keys known so far; those found in the capture are added. Key logs inside it are used in any case.
-        ports: look at connections only that have one of these at either end; None: at all.
-        batch_rows: how many rows a batch has at least, the last one excepted.
-        payloads: read those of messages, too, for the columns of :data:`SUBJECT_SCHEMA`: that takes an object for
-            each frame.
+        source: path of the capture, a file open for reading, or a list of several.
+        keys: known keys; keys found in the capture are added. Key logs inside it are always used.
+        ports: decode only connections with one of these ports at either end; None decodes all.
+        batch_rows: minimum number of rows in a batch, the last one excepted.
+        payloads: also read the payloads of messages, for the columns of :data:`SUBJECT_SCHEMA`; this creates an
+            object per frame.
 
     Raises:
         LocalError: the file cannot be read, or is no capture.
@@ -62,12 +62,12 @@ class ColumnDecoder:
 
     @property
     def totals(self) -> Totals:
-        """What became of the bytes, as far as they are in batches."""
+        """Totals over the rows that are in batches so far."""
         return self._gatherer.totals
 
     @property
     def skipped(self) -> str | None:
-        """Packets that were not read, by reason, in one line; None if there were none."""
+        """Number of packets that were not read, by reason, in one line; None if all were read."""
         return self._links.skipped
 
     @property
@@ -77,13 +77,13 @@ class ColumnDecoder:
 
     @property
     def problem(self) -> str | None:
-        """What could not be read or decoded so far, in one line; None if everything was."""
+        """What could not be read or decoded so far, in one line; None if nothing is wrong."""
         totals = self.totals.problem_of(unfinished=self.reader.unfinished is not None)
         problems = [self.file_problem, totals]
         return "; ".join(problem for problem in problems if problem) or None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The batches, with the columns of :data:`SCHEMA` or, with payloads, :data:`SUBJECT_SCHEMA`.
+        """Yield batches with the columns of :data:`SCHEMA`; of :data:`SUBJECT_SCHEMA` with payloads.
 
         Raises:
             LocalError: the file cannot be read any further.
@@ -110,7 +110,7 @@ def frame_batches(
     batch_rows: int = BATCH_ROWS,
     payloads: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The frames of a capture, batch by batch, whatever its length; arguments are those of :class:`ColumnDecoder`.
+    """Yield the frames of a capture of any length in batches. Arguments as for :class:`ColumnDecoder`.
 
     Raises:
         LocalError: the file cannot be read, or is no capture.
@@ -126,6 +126,6 @@ def frame_table(
     ports: Collection[int] | None = None,
     payloads: bool = False,
 ) -> pa.Table:
-    """All frames of a capture; raises as :func:`frame_batches`."""
+    """Return all frames of a capture as one table. Raises as :func:`frame_batches`."""
     schema = SUBJECT_SCHEMA if payloads else SCHEMA
     return pa.Table.from_batches(frame_batches(source, keys, ports=ports, payloads=payloads), schema)

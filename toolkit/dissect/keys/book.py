@@ -1,4 +1,4 @@
-"""Everything known that opens links: given by keyrings and key logs, and learnt on the way.
+"""All keys of a capture: given in keyrings and key logs, or learnt from its links.
 
 See docs/protocol.md §5.
 """
@@ -22,15 +22,15 @@ from toolkit.dissect.keys.recent import Recent
 
 _MOST_LEARNT = 1 << 16
 _LONGEST_ID = 256
-"""Names are kept up to this length; a hostile capture may have any."""
+"""Length up to which names are kept; those in a hostile capture may be of any length."""
 _DIGEST_BYTES = 16
 
 
 class KeyBook:
     """The keys for all links of a capture; it grows while the capture is read.
 
-    Give it to the decoder of every link, in the order of the capture: what a client's exchange with a monitor
-    teaches opens its links to other daemons. What was learnt is bounded, the oldest is forgotten.
+    Give it to the decoder of every link, in the order of the capture: the keys that a client gets from a monitor
+    open its links to other daemons. The number of learnt keys is bounded; the oldest are dropped.
 
     Args:
         principals: keys of entities.
@@ -44,7 +44,7 @@ class KeyBook:
     ) -> None:
         self._principals: dict[AuthName, list[CryptoKey]] = {}
         self._nameless: list[CryptoKey] = []
-        """Of keyfiles, which do not say whose key they have: it may be anybody's."""
+        """Keys of keyfiles, which do not name the owner; they may belong to any entity."""
         self._services: Recent[tuple[int, int], tuple[CryptoKey, ...]] = Recent(_MOST_LEARNT)
         self._tickets: Recent[bytes, CryptoKey] = Recent(_MOST_LEARNT)
         """Session keys by digests of the tickets that carry them."""
@@ -62,7 +62,7 @@ class KeyBook:
 
     @classmethod
     def read(cls, keyrings: Sequence[Path] = (), key_logs: Sequence[Path] = ()) -> Self:
-        """The keys in files.
+        """Read the keys in files.
 
         Raises:
             LocalError: a file cannot be read, is too long, or is not a keyring or key log; names file and line.
@@ -77,34 +77,34 @@ class KeyBook:
     # ---- given
 
     def add_keyring(self, keyring: Keyring) -> None:
-        """Know its keys; that of a keyfile may be anybody's."""
+        """Add the keys of a keyring; the key of a keyfile may belong to any entity."""
         if keyring.keyfile_key is not None:
             self.add_key(None, keyring.keyfile_key)
         for name, entry in keyring.entries.items():
             self.add_key(name, entry.key)
 
     def add_key(self, name: AuthName | None, key: CryptoKey) -> None:
-        """Add the key of an entity; None: the entity is not known."""
+        """Add the key of an entity; None if the entity is unknown."""
         keys = self._nameless if name is None else self._principals.setdefault(name, [])
         if key.type != KeyType.NONE and key not in keys:
             keys.append(key)
 
     def add_service_key(self, service: int, secret_id: int, key: CryptoKey) -> None:
-        """Know a key that a service shares with the monitors."""
+        """Add a key that a service shares with the monitors."""
         known = self._services.get((service, secret_id)) or ()
         if key not in known:
             # Captures of several clusters have several keys of one id.
             self._services.put((service, secret_id), (key, *known[:3]))
 
     def add_key_log(self, text: str, source: str = "key log") -> None:
-        """Know what a key log says.
+        """Add the keys of a key log.
 
         Args:
-            text: see :mod:`messenger.keylog`.
-            source: what errors call it.
+            text: the key log; see :mod:`messenger.keylog`.
+            source: name of the key log in errors.
 
         Raises:
-            LocalError: a line that is none; names ``source`` and line.
+            LocalError: a line is malformed; names ``source`` and line.
         """
         for entry in parse_key_log(text, source):
             if isinstance(entry, LinkSecrets):
@@ -116,7 +116,7 @@ class KeyBook:
     # ---- learnt
 
     def learn_tickets(self, global_id: int, grants: Sequence[TicketGrant]) -> None:
-        """A monitor gave out tickets."""
+        """Add the session keys of tickets that a monitor granted."""
         for grant in grants:
             if grant.service_id == EntityType.AUTH:
                 self._auth_sessions.put(global_id, grant.ticket.session_key)
@@ -124,57 +124,57 @@ class KeyBook:
                 self.learn_ticket(grant.blob, grant.ticket.session_key)
 
     def learn_ticket(self, blob: TicketBlob, session_key: CryptoKey) -> None:
-        """The session key of a ticket is known."""
+        """Add the session key of a ticket."""
         self._tickets.put(_digest(blob), session_key)
 
     def learn_rotating(self, service: EntityType, secrets: RotatingSecrets) -> None:
-        """A monitor gave a daemon the keys of its service."""
+        """Add the service keys that a monitor gave to a daemon."""
         for secret_id, expiring in secrets.secrets.items():
             self.add_service_key(service, secret_id, expiring.key)
 
     def learn_name(self, global_id: int, name: AuthName) -> None:
-        """A monitor gave an entity its global_id."""
+        """Note the entity to which a monitor assigned a global_id."""
         if global_id and len(name.id) <= _LONGEST_ID:
             self._names.put(global_id, name)
 
     def note_misfit(self, name: AuthName) -> None:
-        """An entity's key does not open what a monitor has sent to it."""
+        """Note that the key of an entity does not decrypt what a monitor sent to it."""
         if len(name.id) <= _LONGEST_ID:
             self._misfits.put(name, True)
 
     # ---- asked for
 
     def keys_of(self, name: AuthName | None) -> list[tuple[AuthName | None, CryptoKey]]:
-        """What may be an entity's key, each with its owner as far as known; all keys if the name is not known."""
+        """Return the keys that an entity may have, with their owners if known; all keys if ``name`` is None."""
         named = self._principals if name is None else {name: self._principals.get(name, [])}
         keys: list[tuple[AuthName | None, CryptoKey]] = [(owner, key) for owner in named for key in named[owner]]
         return keys + [(name, key) for key in self._nameless]
 
     def service_keys(self, service: int, secret_id: int) -> list[CryptoKey]:
-        """What may have sealed a ticket for a service; raises DecodeError if there is no such service."""
+        """Return the keys that may have sealed a ticket for a service. Raises DecodeError if it is unknown."""
         keys = list(self._services.get((service, secret_id)) or ())
         if secret_id == NAMED_KEY_SECRET_ID:
             keys += [key for _, key in self.keys_of(AuthName(EntityType.from_wire(service), ""))]
         return keys
 
     def session_key(self, blob: TicketBlob) -> CryptoKey | None:
-        """The session key of a ticket."""
+        """Return the session key of a ticket; None if it is unknown."""
         return self._tickets.get(_digest(blob))
 
     def auth_session_key(self, global_id: int) -> CryptoKey | None:
-        """The session key of the last AUTH ticket of a global_id."""
+        """Return the session key of the last AUTH ticket of a global_id; None if it is unknown."""
         return self._auth_sessions.get(global_id)
 
     def name_of(self, global_id: int) -> AuthName | None:
-        """The entity with a global_id."""
+        """Return the entity with a global_id; None if it is unknown."""
         return self._names.get(global_id)
 
     def fits(self, name: AuthName) -> bool:
-        """True if there is a key for an entity that was not found wrong."""
+        """True if there is a key of the entity that was not found to be wrong."""
         return bool(self.keys_of(name)) and name not in self._misfits
 
     def logged(self, protocol: str, auth_payload: Buffer) -> LinkSecrets | None:
-        """What the key log has for the link whose authentication ended with these bytes."""
+        """Return the key log's entry for the link whose authentication ended with these bytes; or None."""
         return self._logged.get((protocol, link_digest(auth_payload))) if self._logged else None
 
 

@@ -1,4 +1,4 @@
-"""The keys of one link, followed through its handshake and its MAuth messages.
+"""The keys of one link, learnt from its handshake and its MAuth messages.
 
 See docs/protocol.md §3.3, §4.7, §5.
 """
@@ -46,7 +46,7 @@ from toolkit.dissect.keys.recent import Recent
 from toolkit.dissect.keys.service import ServiceLogin
 
 KEY_MESSAGES = frozenset({int(MessageType.AUTH), int(MessageType.AUTH_REPLY)})
-"""Types of the messages that :meth:`LinkKeys.message` wants to see."""
+"""Types of the messages that :meth:`LinkKeys.message` needs."""
 
 _FINAL = frozenset({V1Tag.READY, V1Tag.SEQ})
 _UNANSWERED = frozenset({V1Tag.CHALLENGE_AUTHORIZER, V1Tag.BADAUTHORIZER})
@@ -56,30 +56,32 @@ _OPENING_UNSEEN = "the beginning of the link's authentication, which the capture
 
 
 def _ignore(_secrets: LinkSecrets) -> None:
-    """No key log."""
+    """Default of :attr:`LinkKeys.on_secrets`: no key log is written."""
 
 
 class LinkKeys:
-    """Listens to the authentication of one link, and knows its keys as soon as they can be known.
+    """Follows the authentication of one link and computes its keys as soon as possible.
 
-    Nothing that passes raises: what cannot be followed shows in :attr:`missing`.
+    Malformed or unknown authentication never raises; :attr:`missing` describes it.
 
     Args:
-        book: shared with all links of the capture.
+        book: the keys shared by all links of the capture.
     """
 
     def __init__(self, book: KeyBook) -> None:
         self._book = book
         self.connection_secret: bytes | None = None
-        """Key and nonces of secure mode (§4.6), from AUTH_DONE on; None in crc mode, and while unknown."""
+        """Key and nonces of secure mode (§4.6), from AUTH_DONE on; None in crc mode, or while unknown."""
         self.session_key: CryptoKey | None = None
-        """Of the AUTH_SIGNATURE frames, or of v1's message signatures; None without cephx, and while unknown."""
+        """Key of the AUTH_SIGNATURE frames, or of v1's message signatures; None without cephx, or while
+        unknown."""
         self.missing = ""
-        """The key without which the link cannot be read or checked, in one phrase; empty if none is missing."""
+        """The key without which the link cannot be decrypted or verified, in one phrase; empty if none is
+        missing."""
         self.signer: Signer | None = None
-        """Makes the signatures of a v1 link's messages; None if they are not signed, or cannot be checked."""
+        """Computes the signatures of a v1 link's messages; None if they are unsigned or cannot be verified."""
         self.on_secrets: Callable[[LinkSecrets], None] = _ignore
-        """Called when the link's keys are known, with what a key log has of them."""
+        """Called with the entry for a key log once the link's keys are known."""
         self._login: MonitorSession | ServiceLogin | None = None
         self._monitor = MonitorSession(book)
         self._connect: Connect | None = None
@@ -88,7 +90,7 @@ class LinkKeys:
     # ---- v2
 
     def control(self, direction: Direction, frame: ControlFrame) -> None:
-        """A control frame of v2 has passed; those that are not about authentication are not looked at."""
+        """Process a control frame of v2; frames not about authentication are ignored."""
         to_server = direction is Direction.TO_SERVER
         try:
             if isinstance(frame, AuthRequest) and to_server:
@@ -105,7 +107,7 @@ class LinkKeys:
             self._lost(f"authentication that can be followed ({error.detail})")
 
     def _begin(self, method: int, payload: bytes) -> None:
-        """A new attempt: whatever the one before left is void."""
+        """Begin a new attempt; the keys of the previous one are void."""
         self._forget()
         if method == AuthMethod.CEPHX:
             if payload[:1] == bytes([AuthMode.AUTHORIZER]):
@@ -199,7 +201,7 @@ class LinkKeys:
             self.missing = f"connection secret, which AUTH_DONE has with {len(secret)} bytes"
 
     def _from_log(self, protocol: str, payload: bytes) -> bytes:
-        """Keys that only the key log has; the connection secret, if there is one."""
+        """Take keys that only the key log has; returns the connection secret, empty if there is none."""
         if self.session_key is not None:
             return b""
         logged = self._book.logged(protocol, payload)
@@ -215,13 +217,14 @@ class LinkKeys:
             self.on_secrets(LinkSecrets(protocol, link_digest(payload), self.session_key, secret))
 
     def signature_verdict(self, frame: AuthSignature, received: Buffer) -> Verdict:
-        """Whether AUTH_SIGNATURE is right (§4.7).
+        """Verify AUTH_SIGNATURE (§4.7).
 
         Args:
-            frame: as it passed; with which direction, ``received`` says.
-            received: all that its sender had received until authentication was done, so the bytes of the other
-                direction: of what the client sends, its banner to its last AUTH_REQUEST or AUTH_REQUEST_MORE;
-                of what the server sends, its banner to AUTH_DONE.
+            frame: the frame; ``received`` determines its direction.
+            received: all bytes that its sender had received until authentication was done, that is those of the
+                other direction: for a frame of the server, the client's bytes from its banner to its last
+                AUTH_REQUEST or AUTH_REQUEST_MORE; for one of the client, the server's bytes from its banner to
+                AUTH_DONE.
         """
         if self.session_key is not None:
             expected = hmac_sha256(self.session_key.secret, received)
@@ -234,7 +237,7 @@ class LinkKeys:
     # ---- v1
 
     def v1_piece(self, direction: Direction, frame: Frame) -> None:
-        """A piece of a v1 link's opening has passed; those without authorizer are not looked at."""
+        """Process a part of a v1 handshake; parts without an authorizer are ignored."""
         try:
             if isinstance(frame, Connect) and direction is Direction.TO_SERVER:
                 self._connect = frame
@@ -264,7 +267,7 @@ class LinkKeys:
             self._tell("v1", reply.authorizer)
 
     def _agree(self, features: int) -> None:
-        """Both sides are ready: how messages are signed follows from what both can do (§3.7)."""
+        """Choose how messages are signed, from the features of both sides (§3.7)."""
         key = self.session_key
         if self._connect is not None:
             features &= self._connect.features
@@ -278,7 +281,7 @@ class LinkKeys:
     # ---- messages
 
     def message(self, direction: Direction, type_: int, front: Buffer) -> None:
-        """A message of one of :data:`KEY_MESSAGES` has passed: the login of v1, and renewals on both (§5.6)."""
+        """Process a message of one of :data:`KEY_MESSAGES`: the login of v1, and renewals on both (§5.6)."""
         try:
             if type_ == MessageType.AUTH and direction is Direction.TO_SERVER:
                 asked = MAuth.decode(Decoder(front), MAuth.VERSION, 0)
@@ -292,7 +295,7 @@ class LinkKeys:
             elif type_ == MessageType.AUTH_REPLY and direction is Direction.TO_CLIENT:
                 self._mauth_reply(MAuthReply.decode(Decoder(front), MAuthReply.VERSION, 0), front)
         except PeerError:
-            return  # nothing of the link itself depends on it
+            return  # the link itself does not depend on it
 
     def _mauth_reply(self, reply: MAuthReply, front: Buffer) -> None:
         if reply.result:

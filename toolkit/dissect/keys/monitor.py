@@ -1,6 +1,6 @@
-"""Listening to an entity and a monitor's ticket service (docs/protocol.md §5.5, §5.6).
+"""Follows the exchange of an entity with a monitor's ticket service (docs/protocol.md §5.5, §5.6).
 
-The same requests and replies pass in AUTH_REQUEST_MORE and AUTH_DONE and in MAuth messages.
+The same requests and replies appear in AUTH_REQUEST_MORE and AUTH_DONE, and in MAuth messages.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,28 +35,28 @@ _CHALLENGE_SIZE = 9
 
 
 class MonitorSession:
-    """Messages between one entity and one monitor about tickets.
+    """The exchange about tickets between one entity and one monitor.
 
     Args:
-        book: what is known, and where what is learnt goes.
-        name: the name that the entity claims; None if that was not seen.
+        book: the known keys; learnt keys are added.
+        name: the name that the entity claims; None if it was not seen.
     """
 
     def __init__(self, book: KeyBook, name: AuthName | None = None) -> None:
         self._book = book
         self.name = name
         self.session_key: CryptoKey | None = None
-        """Of the last AUTH ticket."""
+        """Session key of the last AUTH ticket; None if it is unknown."""
         self.missing = ""
-        """The key without which the last reply to a proof stays closed."""
+        """The key that is needed to open the last reply to a proof; empty if it is known."""
         self.account: Account = {}
-        """What the last request or reply contains."""
+        """Contents of the last request or reply, as JSON values."""
         self._asked = False
         self._old_ticket = NO_TICKET
         self._shown_ticket = NO_TICKET
 
     def request(self, payload: Buffer) -> None:
-        """The entity asks for something; raises DecodeError."""
+        """Process a request of the entity. Raises DecodeError."""
         decoder = Decoder(payload)
         kind = RequestHeader.decode(decoder).request_type
         self._asked = True
@@ -74,17 +74,17 @@ class MonitorSession:
                 self.account["wanted"] = accounts.services(ServiceTicketRequest.decode(decoder).keys)
 
     def reply(self, payload: Buffer, global_id: int) -> SessionReply | None:
-        """The monitor answers.
+        """Process a reply of the monitor.
 
         Args:
-            payload: from its header on.
-            global_id: the entity's.
+            payload: the reply, from its header on.
+            global_id: global_id of the entity.
 
         Returns:
-            What the answer to a proof carries; None if it does not open, or answers something else.
+            The content of a reply to a proof; None if it cannot be opened, or is another reply.
 
         Raises:
-            DecodeError: it is none.
+            DecodeError: the reply is malformed.
         """
         if not self._asked and len(payload) == _CHALLENGE_SIZE:  # on v1, the answer to the introduction
             self.account = accounts.challenge(payload)
@@ -119,7 +119,7 @@ class MonitorSession:
         return reply
 
     def _fitting(self, opened: Callable[[CryptoKey], T]) -> tuple[AuthName | None, CryptoKey, T] | None:
-        """The first of the entity's keys that opens something, whose it is, and what was inside."""
+        """Return the first of the entity's keys that opens something, with its owner and the content."""
         keys = self._book.keys_of(self.name)
         for owner, key in keys:
             with suppress(PeerError):
@@ -133,7 +133,7 @@ class MonitorSession:
         return None
 
     def _sessions(self, ticket: TicketBlob, global_id: int) -> Iterable[CryptoKey]:
-        """What may be the session key of an AUTH ticket that the entity has shown."""
+        """The possible session keys of an AUTH ticket that the entity presented."""
         book = self._book
         of_ticket, own, last = book.session_key(ticket), self.session_key, book.auth_session_key(global_id)
         return dict.fromkeys(key for key in (of_ticket, own, last) if key is not None)
@@ -156,7 +156,7 @@ class MonitorSession:
 
 
 def _first(keys: Iterable[CryptoKey], opened: Callable[[CryptoKey], T]) -> T | None:
-    """What the first key that fits opens."""
+    """Return the content that the first fitting key opens; None if no key fits."""
     for key in keys:
         with suppress(PeerError):
             return opened(key)

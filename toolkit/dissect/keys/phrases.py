@@ -1,4 +1,4 @@
-"""How to say, in one line, which key is missing."""
+"""Phrases that name a missing key, for one line of text."""
 
 from messenger.cephx.structures import NAMED_KEY_SECRET_ID
 from messenger.denc.entity import AuthName, EntityType
@@ -9,7 +9,7 @@ _LABELS = {int(service): service.label for service in EntityType}
 
 
 def entity(name: AuthName) -> str:
-    """An entity's name, escaped to fit one line whatever bytes the capture has."""
+    """Return an entity's name, escaped to fit one line whatever bytes it has."""
     text = str(name)
     if not text.isprintable():
         text = text.encode("unicode_escape").decode("ascii")
@@ -17,29 +17,29 @@ def entity(name: AuthName) -> str:
 
 
 def service_label(service: int) -> str:
-    """``osd`` for 4; the number itself if there is no such service."""
+    """Return the name of a service, ``osd`` for 4; the number itself if it is unknown."""
     return _LABELS.get(service, f"service 0x{service:x}")
 
 
 def key_of(name: AuthName) -> str:
-    """An entity's key is not at hand."""
+    """Name the key of an entity, which is missing."""
     return f"key of {entity(name)}"
 
 
 def does_not_fit(what: str) -> str:
-    """A key is at hand, and is not the right one."""
+    """Say that a key is known but wrong."""
     return f"{what} does not fit"
 
 
 def service_key(service: int, secret_id: int) -> str:
-    """What seals the tickets for a service."""
+    """Name the key that seals the tickets for a service."""
     if secret_id == NAMED_KEY_SECRET_ID:
         return f"key of {service_label(service)}."
     return f"service key of {service_label(service)} with secret_id {secret_id}"
 
 
 def ticket_key(book: KeyBook, service: int, secret_id: int, global_id: int) -> str:
-    """What would open an authorizer: the service's key, or its holder's exchange with a monitor."""
+    """Name the keys that would open an authorizer: the service's key, or its holder's exchange with a monitor."""
     what = service_key(service, secret_id)
     if secret_id == NAMED_KEY_SECRET_ID:
         return what

@@ -1,4 +1,4 @@
-"""A mapping that forgets: what a capture teaches must not fill the memory, however long it is."""
+"""A mapping of bounded size, for what is learnt from a capture of any length."""
 
 from collections.abc import Iterator
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """The ``most`` entries that were put last."""
+    """A mapping that keeps the ``most`` entries that were put last."""
 
     __slots__ = ("_entries", "_most")
 
@@ -26,12 +26,12 @@ class Recent(Generic[K, V]):
         return iter(self._entries)
 
     def put(self, key: K, value: V) -> None:
-        """Know ``value`` by ``key``, and forget the oldest entry if there are too many."""
+        """Store ``value`` under ``key``, and drop the oldest entry if there are too many."""
         self._entries.pop(key, None)
         self._entries[key] = value
         if len(self._entries) > self._most:
             del self._entries[next(iter(self._entries))]
 
     def get(self, key: K) -> V | None:
-        """What is known by ``key``."""
+        """Return the value stored under ``key``; None if there is none."""
         return self._entries.get(key)

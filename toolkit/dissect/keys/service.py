@@ -1,4 +1,4 @@
-"""Listening to an entity and a service: authorizers and the answer to them (docs/protocol.md §5.7)."""
+"""Follows the login of an entity to a service: authorizers and their replies (docs/protocol.md §5.7)."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,11 +21,11 @@ class ServiceLogin:
     """One authentication by a ticket.
 
     Args:
-        book: what is known, and where what is learnt goes.
+        book: the known keys; learnt keys are added.
         payload: the authorizer, the first or a later one.
 
     Raises:
-        DecodeError: it is none.
+        DecodeError: the authorizer is malformed.
     """
 
     def __init__(self, book: KeyBook, payload: Buffer) -> None:
@@ -36,9 +36,9 @@ class ServiceLogin:
         self.account = accounts.authorizer(self._authorizer)
         """What the last payload contains."""
         self.session_key: CryptoKey | None = None
-        """That of the ticket."""
+        """Session key of the ticket; None if it is unknown."""
         self.missing = ""
-        """What would open the ticket."""
+        """The key that would open the ticket; empty if it is known."""
         self._open()
 
     def _open(self) -> None:
@@ -62,7 +62,7 @@ class ServiceLogin:
         self.account["missing"] = self.missing
 
     def _candidates(self, shown: Authorizer) -> Iterator[CryptoKey]:
-        """Session keys: what the service itself finds in the ticket, and learnt when a monitor gave it out."""
+        """Yield possible session keys: from the ticket itself, by a service key, or from the monitor that granted it."""
         for key in self._book.service_keys(shown.service_id, shown.ticket.secret_id):
             with suppress(PeerError):
                 info = open_ticket(shown.ticket, {shown.ticket.secret_id: key})
@@ -80,7 +80,7 @@ class ServiceLogin:
                 self.account["server_challenge"] = f"0x{open_challenge(self.session_key, payload):016x}"
 
     def reply(self, payload: bytes) -> AuthorizeReply | None:
-        """What the service answers; None while the ticket is closed, or if the answer does not fit."""
+        """Return the service's reply; None if the ticket was not opened, or the reply does not fit its key."""
         if self.session_key is None:
             self.account = {"missing": self.missing}
             return None

@@ -1,6 +1,6 @@
 """Scapy layers for msgr v1 and v2; see docs/scapy.md.
 
-Importing this binds them: TCP payload on Ceph's ports, and banners on any port, are dissected from then on.
+Importing this package binds them: scapy then dissects TCP payload on Ceph's ports, and banners on any port.
 """
 
 from toolkit.extras import require

@@ -1,4 +1,4 @@
-"""Control frames of msgr v2 as layers, each made from the table that its codec has (docs/protocol.md §4.3)."""
+"""Control frames of msgr v2 as layers, each built from the field table of its codec (docs/protocol.md §4.3)."""
 
 import types
 from typing import ClassVar, Self
@@ -65,7 +65,7 @@ _NAMES: dict[str, Names] = {
     "COMPRESSION_REQUEST methods": _ALGORITHMS,
     "COMPRESSION_DONE method": _ALGORITHMS,
 }
-"""Names of numbers, by the field, and its frame where fields of one name differ."""
+"""Names of numbers, by field; by frame and field where fields of one name differ."""
 _HEXADECIMAL = ("features", "features_supported", "features_required", "client_cookie", "server_cookie")
 
 
@@ -96,30 +96,30 @@ _ANSWERS: dict[Tag, tuple[Tag, ...]] = {
     ),
     Tag.KEEPALIVE2: (Tag.KEEPALIVE2_ACK,),
 }
-"""What a peer sends for a frame (docs/protocol.md §4.3)."""
+"""By frame, the frames that answer it (docs/protocol.md §4.3)."""
 
 
 class ControlLayer(Layer):
-    """Base of the control frames: the payload of one; :class:`~toolkit.dissect.layers.frame.MSGR2` goes around it.
+    """Base of the payloads of control frames; :class:`~toolkit.dissect.layers.frame.MSGR2` encloses them.
 
-    Bytes behind the fields, which peers ignore, are its own payload.
+    Bytes after the fields, which peers ignore, become the payload of the layer.
     """
 
     __slots__: list[str] = []
     FRAME: ClassVar[type[ControlFrame]]
-    """What the messenger itself has for it."""
+    """The messenger's class for the frame."""
 
     @classmethod
     def of(cls, frame: ControlFrame) -> Self:
-        """The layer with the values of a frame of the messenger's."""
+        """Return the layer with the values of a messenger's frame."""
         return cls(**{name: getattr(frame, name) for name, _, _ in layout_of(cls.FRAME)})
 
     def frame(self) -> ControlFrame:
-        """What the messenger makes of the layer; raises DecodeError if it is malformed."""
+        """Return the layer as a messenger's frame. Raises DecodeError if it is malformed."""
         return self.FRAME.decode(self.self_build())
 
     def answers(self, other: Packet) -> int:
-        """1 if the peer sends this frame for ``other``: one of a handshake, an ACK, a KEEPALIVE2_ACK."""
+        """Return 1 if the frame answers ``other``: in a handshake, an ACK, or a KEEPALIVE2_ACK; else 0."""
         tag = self.FRAME.TAG
         if tag is Tag.ACK:
             seq = other.given("seq") if isinstance(other, MSGR2_Message) else None
@@ -131,12 +131,12 @@ class ControlLayer(Layer):
         return 1
 
     def line(self) -> str:
-        """Tag and fields."""
+        """Return tag and fields in one line."""
         return f"MSGR2 {self.FRAME.TAG.name} {self.shown(*(field.name for field in self.fields_desc))}".rstrip()
 
 
 def _layer(frame: type[ControlFrame]) -> type[ControlLayer]:
-    """The layer of a control frame."""
+    """Build the layer class of a control frame."""
     members = {
         "__slots__": [],
         "__module__": __name__,

@@ -1,4 +1,4 @@
-"""Frames that the project's own decoder found in a capture, as scapy packets."""
+"""Frames that the project's decoder found in a capture, as scapy packets."""
 
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
@@ -29,7 +29,7 @@ _U32_MASK = (1 << 32) - 1
 
 
 class MSGR_Link(Layer):
-    """What the decoder says of a frame. It takes no bytes on the wire."""
+    """The decoder's data on a frame. Building it emits no bytes."""
 
     __slots__: list[str] = []
     name = "MSGR link"
@@ -55,27 +55,27 @@ class MSGR_Gap(Layer):
     fields_desc = [VirtualField("length")]
 
     def line(self) -> str:
-        """How many."""
+        """Return the number of missing bytes."""
         return f"MSGR GAP {self.getfieldval('length')} bytes missing"
 
 
 class MSGR_Unknown(Layer):
-    """Bytes that are no frame, or sealed ones whose borders are unknown."""
+    """Bytes that are no frame, or sealed bytes whose frame borders are unknown."""
 
     __slots__: list[str] = []
     name = "MSGR unknown"
     fields_desc = [*Raw.fields_desc]
 
     def line(self) -> str:
-        """How many."""
+        """Return the number of bytes."""
         return f"MSGR UNKNOWN {len(self.getfieldval('load'))} bytes"
 
 
 def packet_of(frame: DecodedFrame) -> Packet:
-    """A decoded frame as a scapy packet: addresses, ports and time, what the decoder says, and the frame.
+    """Convert a decoded frame to a scapy packet: addresses, ports and time, the decoder's data, and the frame.
 
-    IP and TCP are made up around it: ``TCP.seq`` is where the frame begins in its direction. Around a frame beyond
-    64 KiB the IP header has no length, as that of a large send which a network card cuts.
+    IP and TCP headers are made up: ``TCP.seq`` is the frame's offset in its direction. A frame longer than 64 KiB
+    has an IP header without a length, like a large send that the network card splits.
     """
     packet = _addresses(frame)
     for layer in (_said_of(frame), layers_of(frame)):
@@ -87,7 +87,7 @@ def packet_of(frame: DecodedFrame) -> Packet:
 
 
 def layers_of(frame: DecodedFrame) -> Packet:
-    """The layers of a decoded frame, without what is below them."""
+    """Return the layers of a decoded frame, without those below them."""
     wire = bytes(frame.wire)
     if frame.tag == "GAP":
         return MSGR_Gap(length=frame.length)
@@ -101,7 +101,7 @@ def _addresses(frame: DecodedFrame) -> Packet:
     target, target_port = _address(frame.dst)
     ip = (IPv6 if ":" in source else IP)(src=source, dst=target)
     tcp = TCP(sport=source_port, dport=target_port, flags="PA", seq=frame.offset & _U32_MASK)
-    if frame.length > _LONGEST_SEGMENT_BYTES:  # as network cards are given segments to cut: no length, no checksum
+    if frame.length > _LONGEST_SEGMENT_BYTES:  # as segments for a network card to split: no length, no checksum
         ip.fields["plen" if isinstance(ip, IPv6) else "len"] = 0
         tcp.fields["chksum"] = 0
     ip.add_payload(tcp)
@@ -153,7 +153,7 @@ def _v2_layers(frame: DecodedFrame, wire: bytes) -> Packet:
 
 
 def _opened(frame: DecodedFrame) -> Frame | None:
-    """What is inside a sealed or compressed frame."""
+    """Return the content of a sealed or compressed frame; None if it could not be opened."""
     if not frame.segments or frame.tag not in Tag.__members__:
         return None
     s0, s1, s2, s3 = [*frame.segments, b"", b"", b""][:4]

@@ -1,8 +1,8 @@
-"""Scapy fields over the project's own codecs, so that a layout is written down once.
+"""Scapy fields on top of the project's codecs, so that each layout is defined once.
 
-A field that is on the wire encodes and decodes by a :class:`~messenger.denc.layout.Kind`; the classes here add
-what scapy wants to know: what people may write for a value, and how it is shown. A field that bytes are missing
-for, or that they make no sense for, keeps them as :class:`~scapy.fields.RawVal`, which scapy builds as they are.
+A field that is on the wire encodes and decodes by a :class:`~messenger.denc.layout.Kind`. The classes here add
+what scapy needs: which values users may assign, and how values are displayed. A field whose bytes are missing or
+malformed keeps them as :class:`~scapy.fields.RawVal`, which scapy builds unchanged.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,11 +23,11 @@ from messenger.denc.layout import I32, I64, U8, U16, U32, U64, Blob, Bool, Kind,
 _SHOWN_BYTES = 16
 
 Names = dict[int, str]
-"""What numbers are called."""
+"""Names of numbers."""
 
 
 def kind_of(annotated: object) -> Kind:
-    """The kind in an annotated type such as :data:`~messenger.denc.layout.U32`."""
+    """Return the kind of an annotated type such as :data:`~messenger.denc.layout.U32`."""
     return next(note for note in annotated.__metadata__ if isinstance(note, Kind))  # type: ignore[attr-defined]
 
 
@@ -38,12 +38,12 @@ _NUMBERS = frozenset(map(kind_of, (U8, U16, U32, I32, U64, I64, Bool)))
 
 
 def names_of(enum: Iterable[IntEnum]) -> Names:
-    """The names that an enumeration has for its numbers."""
+    """Return the names of an enumeration's numbers."""
     return {int(member): member.name for member in enum}
 
 
 def shown_bytes(value: bytes) -> str:
-    """How many, and the first of them."""
+    """Format bytes as their number and the first of them."""
     text = f"{len(value)} bytes"
     return text + f": {value[:_SHOWN_BYTES].hex(' ')}" + " ..." * (len(value) > _SHOWN_BYTES) if value else text
 
@@ -54,7 +54,7 @@ class LayerField(Field[Any, Any]):
     __slots__: list[str] = []
 
     def i2repr(self, pkt: Packet | None, x: object) -> str:
-        """The value for people."""
+        """Format the value for display; malformed and missing ones are marked."""
         if isinstance(x, RawVal):
             return f"malformed, {shown_bytes(bytes(x))}" if len(x) else "missing"
         if isinstance(x, VolatileValue):
@@ -62,16 +62,16 @@ class LayerField(Field[Any, Any]):
         return self.shown(pkt, x)
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """A value of the field for people."""
+        """Format a valid value for display."""
         return str(x)
 
     def randval(self) -> Any:
-        """Nothing: ``fuzz()`` leaves the field as it is."""
+        """Return None: ``fuzz()`` does not change the field."""
         return None
 
 
 class KindField(LayerField):
-    """A field that is encoded and decoded by a kind."""
+    """A field that a kind encodes and decodes."""
 
     __slots__ = ["kind"]
 
@@ -80,16 +80,16 @@ class KindField(LayerField):
         super().__init__(name, default, "B")
 
     def addfield(self, pkt: Packet, s: bytes, val: object) -> bytes:
-        """``s`` with the value's encoding behind it."""
+        """Return ``s`` with the encoded value appended."""
         encoder = Encoder()
         self.kind.encode(encoder, val)
         return s + encoder.getvalue()
 
     def getfield(self, pkt: Packet, s: bytes) -> tuple[bytes, object]:
-        """What follows in ``s``, and the value.
+        """Return the rest of ``s`` and the value decoded from its front.
 
         Raises:
-            DecodeError: cut short or malformed.
+            DecodeError: the value is cut short or malformed.
         """
         decoder = Decoder(s)
         value = self.kind.decode(decoder)
@@ -97,7 +97,7 @@ class KindField(LayerField):
 
 
 class NumberField(KindField):
-    """An integer, perhaps with names for some values, which may be given instead of it."""
+    """An integer. Some values may have names, which can be assigned instead."""
 
     __slots__ = ["hexadecimal", "names"]
 
@@ -115,7 +115,7 @@ class NumberField(KindField):
         super().__init__(name, kind, default)
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """A number for a number or its name, whose case does not matter.
+        """Convert a name, in upper or lower case, to its number; numbers are returned unchanged.
 
         Raises:
             ValueError: no such name.
@@ -129,7 +129,7 @@ class NumberField(KindField):
         raise ValueError(f"{self.name} cannot be {x!r}; it has the names {', '.join(self.names.values())}")
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """Its name if it has one."""
+        """Return the name of a value, or the number if it has none."""
         return self.names.get(x) or (hex(x) if self.hexadecimal and x is not None else str(x))
 
     @override
@@ -138,7 +138,7 @@ class NumberField(KindField):
         return super().addfield(pkt, s, 0 if val is None else val)
 
     def randval(self) -> RandNum:
-        """Any value that fits."""
+        """Return any value that fits."""
         if self.kind == _BOOL:
             return RandNum(0, 1)
         encoder = Encoder()
@@ -149,12 +149,12 @@ class NumberField(KindField):
 
 
 class FlagsField(NumberField):
-    """Bits with names; a sum of names may be given, as in ``COMPLETE+NOCRC``."""
+    """Bits with names; a sum of names may be assigned, such as ``COMPLETE+NOCRC``."""
 
     __slots__: list[str] = []
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """A number for a number or for names.
+        """Convert a sum of names to a number; numbers are returned unchanged.
 
         Raises:
             ValueError: no such name.
@@ -164,7 +164,7 @@ class FlagsField(NumberField):
         return sum(super(FlagsField, self).any2i(pkt, name.strip()) for name in x.split("+") if name.strip())
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """The names of its bits, and what has none as a number."""
+        """Return the names of the set bits, and bits without a name as a number."""
         if not x:
             return str(x)
         unnamed = x & ~sum(self.names)
@@ -177,12 +177,12 @@ class ErrnoField(NumberField):
     __slots__: list[str] = []
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """The number and its name."""
+        """Return the number and its name."""
         return f"{x} ({errorcode[-x]})" if -x in errorcode else str(x)
 
 
 class LengthField(NumberField):
-    """A length or a count: None is computed when the layer is built."""
+    """A length or a count; None means that it is computed when the layer is built."""
 
     __slots__: list[str] = []
 
@@ -194,21 +194,21 @@ class LengthField(NumberField):
         return super().addfield(pkt, s, pkt.computed(self.name, s) if val is None else val)
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """The number."""
+        """Return the number."""
         return "computed when built" if x is None else str(x)
 
     def randval(self) -> Any:
-        """Nothing: what is computed stays right."""
+        """Return None: ``fuzz()`` keeps computed values correct."""
         return None
 
 
 class CrcField(LengthField):
-    """A crc: None is computed when the layer is built, a wrong one is kept and shown as such."""
+    """A crc; None means that it is computed when the layer is built. A wrong one is kept and marked as wrong."""
 
     __slots__: list[str] = []
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """The number, and whether it is right."""
+        """Return the number and whether it is right."""
         if x is None:
             return "computed when built"
         if pkt is None:
@@ -228,19 +228,19 @@ class NumbersField(KindField):
         super().__init__(name, kind_of(U32List), [])
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """Numbers or names."""
+        """Convert a number, a name, or a list of them to a list of numbers."""
         if isinstance(x, RawVal):
             return x
         one = NumberField(self.name, U32_KIND, 0, self.names)
         return [one.any2i(pkt, item) for item in ([x] if isinstance(x, int | str) else x)]
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """The numbers, by name where they have one."""
+        """Return the numbers, by name if they have one."""
         return "[" + ", ".join(self.names.get(item, str(item)) for item in x) + "]"
 
 
 class BlobField(KindField):
-    """Bytes behind their length."""
+    """Bytes after their length."""
 
     __slots__: list[str] = []
 
@@ -248,11 +248,11 @@ class BlobField(KindField):
         super().__init__(name, kind, default)
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """Bytes for anything like them, or for text."""
+        """Convert text or a bytes-like value to bytes."""
         return as_bytes(x)
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """How many, and the first."""
+        """Return the number of bytes and the first of them."""
         return shown_bytes(x)
 
 
@@ -263,72 +263,72 @@ class BytesField(LayerField):
 
     def __init__(self, name: str, size_of: Callable[[Packet, bytes], int], default: bytes = b"") -> None:
         self.size_of = size_of
-        """Of the packet, and of the bytes from the field on."""
+        """Returns the size for a packet and the bytes from the field on."""
         super().__init__(name, default, "B")
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """Bytes for anything like them, or for text."""
+        """Convert text or a bytes-like value to bytes."""
         return as_bytes(x)
 
     def addfield(self, pkt: Packet, s: bytes, val: Any) -> bytes:
-        """``s`` with the bytes behind it."""
+        """Return ``s`` with the bytes appended."""
         return s + bytes(val)
 
     def getfield(self, pkt: Packet, s: bytes) -> tuple[bytes, bytes]:
-        """What follows in ``s``, and the value, which is shorter where bytes are missing."""
+        """Return the rest of ``s`` and the value, which is shorter if bytes are missing."""
         size = self.size_of(pkt, s)
         return s[size:], s[:size]
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """How many, and the first."""
+        """Return the number of bytes and the first of them."""
         return shown_bytes(x)
 
 
 def as_bytes(value: Any) -> Any:
-    """Bytes for anything like them, or for text; what scapy makes up later stays as it is."""
+    """Convert text or a bytes-like value to bytes; other values, as scapy's random ones, are kept."""
     if isinstance(value, str):
         return value.encode()
     return bytes(value) if isinstance(value, bytearray | memoryview) else value
 
 
 class AddrField(KindField):
-    """An entity_addr_t; text such as ``v2:10.1.2.3:3300/0`` may be given."""
+    """An entity_addr_t; text such as ``v2:10.1.2.3:3300/0`` may be assigned."""
 
     __slots__: list[str] = []
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """An address; raises LocalError for text that is none."""
+        """Convert text to an address. Raises LocalError if it is malformed."""
         return EntityAddr.parse(x) if isinstance(x, str) else x
 
 
 class AddrVecField(KindField):
-    """An entity_addrvec_t; text such as ``[v2:10.1.2.3:3300/0,v1:10.1.2.3:6789/0]`` may be given."""
+    """An entity_addrvec_t; text such as ``[v2:10.1.2.3:3300/0,v1:10.1.2.3:6789/0]`` may be assigned."""
 
     __slots__: list[str] = []
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """Addresses; raises LocalError for text that is none."""
+        """Convert text or one address to a vector of addresses. Raises LocalError if the text is malformed."""
         if isinstance(x, str):
             return AddrVec.parse(x)
         return AddrVec((x,)) if isinstance(x, EntityAddr) else x
 
 
 class EntityTypeField(KindField):
-    """An entity type; its name may be given."""
+    """An entity type; its name may be assigned."""
 
     __slots__: list[str] = []
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """A type; raises LocalError for a name that is none."""
+        """Convert a name to an entity type. Raises LocalError if it is unknown."""
         return EntityType.from_label(x) if isinstance(x, str) else x
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """As Ceph prints it; a number that is none is crafted on purpose."""
+        """Return the type as Ceph prints it; a number of no type was crafted and is printed as it is."""
         return x.label if isinstance(x, EntityType) else str(x)
 
 
 class VirtualField(LayerField):
-    """Something that is shown with a layer and is not on the wire."""
+    """A value that is displayed with a layer but is not on the wire."""
 
     __slots__: list[str] = []
 
@@ -336,22 +336,22 @@ class VirtualField(LayerField):
         super().__init__(name, default, "B")
 
     def addfield(self, pkt: Packet, s: bytes, val: object) -> bytes:
-        """Nothing is added."""
+        """Return ``s`` unchanged."""
         return s
 
     def getfield(self, pkt: Packet, s: bytes) -> tuple[bytes, object]:
-        """Nothing is taken."""
+        """Return ``s`` unchanged, and the default value."""
         return s, self.default
 
 
 class OpenedField(VirtualField):
-    """The content of a sealed or compressed frame as a packet of its own, once it was opened."""
+    """The content of a sealed or compressed frame as a packet of its own; None until it is opened."""
 
     __slots__: list[str] = []
     holds_packets = 1
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """Scapy shows a packet by itself."""
+        """Return the content in scapy's own form."""
         return "not opened" if x is None else repr(x)
 
 
@@ -359,10 +359,10 @@ class OpenedField(VirtualField):
 
 
 def field_of(name: str, kind: Kind, names: Names | None = None, *, hexadecimal: bool = False) -> KindField:
-    """The field for one row of a layout.
+    """Return the scapy field for one row of a layout.
 
     Raises:
-        TypeError: a kind of value that has no field here.
+        TypeError: no field class here fits the kind.
     """
     if kind in _NUMBERS:
         return NumberField(name, kind, 0, names, hexadecimal=hexadecimal)

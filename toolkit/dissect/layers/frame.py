@@ -1,4 +1,4 @@
-"""Frames of msgr v2 as layers: what is around the payload in 2.1 and 2.0, the banner.
+"""Frames of msgr v2 as layers: banner, and preamble, segments and crcs of msgr 2.1 and 2.0.
 
 See docs/protocol.md §4.2, §4.5.
 """
@@ -43,7 +43,7 @@ WireSegments = tuple[bytes, bytes, bytes, bytes]
 
 
 class MSGR2_Banner(Layer):
-    """The first bytes of either side."""
+    """The banner, the first bytes of either side."""
 
     __slots__: list[str] = []
     name = "MSGR2 banner"
@@ -56,19 +56,19 @@ class MSGR2_Banner(Layer):
     ]
 
     def computed(self, name: str, built: bytes) -> int:
-        """The length of what follows it."""
+        """Return the length of the features."""
         return 16 + len(self.getfieldval("extra"))
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """What follows is the next frame's."""
+        """Leave the bytes after the banner to the next frame."""
         return b"", s
 
     def answers(self, other: Packet) -> int:
-        """Both sides send one."""
+        """Return 1 if ``other`` is a banner: both sides send one."""
         return int(isinstance(other, MSGR2_Banner))
 
     def line(self) -> str:
-        """The masks."""
+        """Return the feature masks in one line."""
         return f"MSGR2 BANNER {self.shown('supported', 'required')}"
 
 
@@ -90,22 +90,22 @@ _COMPUTED = frozenset(field.name for field in _HEAD if isinstance(field, LengthF
 
 
 class Frame(Layer):
-    """Base of the frames of both revisions: a preamble, the segments, and crcs among and behind them.
+    """Base of the frames of both revisions: a preamble, the segments, and the crcs between and after them.
 
-    The payload is what the segments say. Lengths, counts and crcs that are None are computed when the frame is
-    built. A dissected frame has all of them, right or wrong, so it is built again as it was;
-    :meth:`recompute` makes those right that a change made wrong.
+    The segments are the payload. Lengths, counts and crcs that are None are computed when the frame is built. A
+    dissected frame has all of them, right or wrong, so that it is built again unchanged; :meth:`recompute`
+    corrects them after a change.
     """
 
     __slots__: list[str] = []
     show_summary = False
     COMPLETE: ClassVar[int]
-    """What late_status says of a whole frame."""
+    """The late_status of a complete frame."""
 
     # ---- dissecting
 
     def dissect(self, s: bytes) -> None:
-        """Take the frame apart; bytes behind it become padding."""
+        """Dissect the frame; bytes after it become padding."""
         rest = self.read_fields(_HEAD, s)
         content, rest = self.read_body(rest)
         self.explicit = 1
@@ -114,11 +114,11 @@ class Frame(Layer):
             self.add_payload(conf.padding_layer(rest))
 
     def read_body(self, rest: bytes) -> tuple[bytes, bytes]:
-        """Take segments and crcs off the front of ``rest``; returns the segments as one, and what follows."""
+        """Read segments and crcs from the front of ``rest``; returns the segments joined, and the rest."""
         raise NotImplementedError
 
     def segment_table(self) -> Lengths:
-        """The lengths of the segments that the preamble counts; 0 if it has none."""
+        """Return the lengths of the four segments by the preamble; 0 for those that it does not count."""
         used = self.given("num_segments")
         lengths = [self.given(f"length{number}") or 0 for number in range(MAX_SEGMENTS)]
         used = used_segments(tuple(lengths)) if used is None else min(max(used, 1), MAX_SEGMENTS)  # type: ignore[arg-type]
@@ -126,7 +126,7 @@ class Frame(Layer):
         return l0, l1, l2, l3
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """By tag, and by what the flags say of the segments."""
+        """Return the layer of the segments, by tag and flags."""
         flags, tag = self.given("flags"), self.given("tag")
         if flags is None or self.given("num_segments") not in range(1, MAX_SEGMENTS + 1):
             return conf.raw_layer
@@ -137,7 +137,7 @@ class Frame(Layer):
         return super().guess_payload_class(payload)
 
     def do_dissect_payload(self, s: bytes) -> None:
-        """See scapy; WAIT has a payload of no bytes."""
+        """Dissect the payload, also the empty one of WAIT."""
         super().do_dissect_payload(s)
         if not s and self.given("tag") == Tag.WAIT:
             self.add_payload(CONTROL_LAYERS[Tag.WAIT]())
@@ -145,7 +145,7 @@ class Frame(Layer):
     # ---- building
 
     def segments(self) -> WireSegments:
-        """The bytes of the segments as they are on the wire."""
+        """Return the bytes of the four segments as they are on the wire."""
         content = self.do_build_payload()
         lengths: Lengths
         if isinstance(self.payload, Segmented):
@@ -158,13 +158,13 @@ class Frame(Layer):
         for length in lengths:
             parts.append(content[at : at + length])
             at += length
-        # What is longer than the table says is so on purpose.
+        # Content that exceeds the lengths was crafted on purpose: append it to the last segment.
         parts[used_segments(lengths) - 1] += content[at:]
         s0, s1, s2, s3 = parts
         return s0, s1, s2, s3
 
     def do_build(self) -> bytes:
-        """The frame on the wire."""
+        """Build the frame as it is on the wire."""
         frame = self if self.explicit else cast("Frame", next(iter(self)))
         segments = frame.segments()
         built = b""
@@ -173,11 +173,11 @@ class Frame(Layer):
         return built + frame.build_body(segments)
 
     def build_body(self, segments: WireSegments) -> bytes:
-        """The segments with their crcs."""
+        """Return the segments with their crcs."""
         raise NotImplementedError
 
     def with_field(self, built: bytes, field: AnyField, segments: WireSegments) -> bytes:
-        """``built`` with one field behind it, computed if it has no value."""
+        """Return ``built`` with one field appended, computed if it has no value."""
         value = self.getfieldval(field.name)
         if isinstance(value, RawVal):
             return built + bytes(value)
@@ -186,7 +186,7 @@ class Frame(Layer):
         return bytes(field.addfield(self, built, value))
 
     def completed(self, name: str, segments: WireSegments, built: bytes) -> int:
-        """What a field without value is in a frame of these segments, behind ``built``."""
+        """Return the value of a field that is None, in a frame of these segments, after ``built``."""
         lengths = tuple(map(len, segments))
         count = self.given("num_segments")
         used = used_segments(lengths) if count is None else count  # type: ignore[arg-type]
@@ -206,7 +206,7 @@ class Frame(Layer):
         return self.completed(name, self.segments(), built)
 
     def answers(self, other: Packet) -> int:
-        """1 if the payload answers that of another frame."""
+        """Return 1 if the payload answers that of the other frame."""
         return int(self.payload.answers(other.payload)) if isinstance(other, Frame) else 0
 
     def recompute(self) -> "Frame":
@@ -228,7 +228,7 @@ class Frame(Layer):
 
     @property
     def crc_ok(self) -> bool:
-        """Every crc that the frame has is right, and none that it should have is missing."""
+        """True if every crc of the frame is right and none is missing."""
         return not any(
             isinstance(value, RawVal) or (value is not None and value != self.right_crc(field.name))
             for field, value in ((field, self.getfieldval(field.name)) for field in self.present())
@@ -237,28 +237,28 @@ class Frame(Layer):
 
     @property
     def whole(self) -> bool:
-        """Nothing of the frame is missing."""
+        """True if no part of the frame is missing."""
         held = [isinstance(self.getfieldval(field.name), RawVal) for field in self.present()]
         return not any(held) and sum(self.segment_table()) <= sum(map(len, self.segments()))
 
     def present(self) -> Iterator[AnyField]:
-        """The fields that this frame has."""
+        """Yield the fields that this frame has."""
         for field in self.fields_desc:
             if not isinstance(field, ConditionalField) or field.cond(self):
                 yield field
 
     @property
     def compressed(self) -> bool:
-        """The segments are compressed."""
+        """True if the segments are compressed."""
         return bool((self.given("flags") or 0) & _FLAG_COMPRESSED)
 
     def line(self) -> str:
-        """For a frame whose payload has nothing to say."""
+        """Return name and tag, for a frame whose payload has no line of its own."""
         return f"{self.name} {self.shown('tag')}"
 
 
 def _has_crc0(pkt: Packet) -> bool:
-    """Of 2.1: there is a crc behind the first segment unless that is empty."""
+    """True if a crc follows the first segment: in msgr 2.1, unless the segment is empty."""
     length0 = pkt.getfieldval("length0")
     if isinstance(length0, RawVal):
         return False
@@ -266,7 +266,7 @@ def _has_crc0(pkt: Packet) -> bool:
 
 
 def _has_epilogue(pkt: Packet) -> bool:
-    """Of 2.1: there are crcs behind the frame if it has further segments."""
+    """True if crcs follow the last segment: in msgr 2.1, if there is more than one segment."""
     used = pkt.getfieldval("num_segments")
     if isinstance(used, RawVal):
         return False
@@ -274,7 +274,7 @@ def _has_epilogue(pkt: Packet) -> bool:
 
 
 class MSGR2(Frame):
-    """A frame of msgr 2.1 in crc mode; for 2.0 see :class:`MSGR2_Rev0`."""
+    """A frame of msgr 2.1 in crc mode; :class:`MSGR2_Rev0` is one of msgr 2.0."""
 
     __slots__: list[str] = []
     name = "MSGR2"
@@ -341,7 +341,7 @@ class MSGR2_Rev0(Frame):
 
 
 class MSGR2_Compressed(Segmented):
-    """The segments of a compressed frame (§4.10). ``opened`` is the frame they come from, if it is known."""
+    """The segments of a compressed frame (§4.10). ``opened`` is the decompressed frame; None if unknown."""
 
     __slots__: list[str] = []
     name = "MSGR2 compressed"
@@ -354,7 +354,7 @@ class MSGR2_Compressed(Segmented):
     ]
 
     def line(self) -> str:
-        """What is inside, or how much."""
+        """Return the content in one line, or the number of bytes if it is not opened."""
         opened = self.getfieldval("opened")
         size = len(self.self_build())
         return (

@@ -1,4 +1,4 @@
-"""Telling what bytes of a TCP stream are, and how scapy comes to ask."""
+"""Recognises frames in TCP payload, and binds the layers to scapy's TCP."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,10 +29,10 @@ _SMALL = {V1Tag.ACK: 9, V1Tag.KEEPALIVE2: 9, V1Tag.KEEPALIVE2_ACK: 9, V1Tag.KEEP
 
 
 def guess_layer(data: bytes) -> type[Packet]:
-    """The layer of bytes that begin with a banner or a frame; scapy's raw layer for anything else.
+    """Return the layer of bytes that begin with a banner or a frame; scapy's raw layer for all others.
 
-    Banners are known by their text, frames of msgr v2 and messages of v1 by the crc of their head. Small frames of
-    v1 are recognised by their length alone.
+    Banners are recognised by their text, frames of msgr v2 and messages of v1 by the crc of their head. Small
+    frames of v1 are recognised by their length alone.
     """
     if data.startswith(BANNER_PREFIX):
         return MSGR2_Banner
@@ -52,12 +52,15 @@ def _has_crc(data: bytes, start: int, at: int) -> bool:
 
 
 def _is_preamble(data: bytes) -> bool:
-    """Zeros have the crc 0, so that alone proves nothing."""
+    """True if the crc and the number of segments are valid. The crc of zeros is 0, so it alone proves nothing."""
     return _has_crc(data, 0, _PREAMBLE_CRC_AT) and 1 <= data[1] <= MAX_SEGMENTS
 
 
 def _revision(data: bytes) -> type[Frame]:
-    """2.1 unless only the crcs of 2.0 are right; a frame of 2.1 may look whole and have one of 2.0 behind it."""
+    """Return the layer of msgr 2.1 unless only the crcs of 2.0 are right.
+
+    A frame of 2.1 may look complete with one of 2.0 after it.
+    """
     fitting = [layer for layer in (MSGR2, MSGR2_Rev0) if _fits(layer(data))]
     exact = [layer for layer in fitting if conf.padding_layer not in layer(data)]
     return (exact or fitting or [MSGR2])[0]
@@ -68,9 +71,9 @@ def _fits(frame: Frame) -> bool:
 
 
 class MSGR(Packet):
-    """Whatever begins a stream or a frame of either protocol, by its bytes.
+    """A stream or frame of either protocol, recognised by its bytes.
 
-    With scapy's ``StreamSocket(sock, MSGR)`` a connection in crc mode of msgr v2 is read frame by frame.
+    With scapy's ``StreamSocket(sock, MSGR)`` a v2 connection in crc mode is read frame by frame.
     """
 
     name = "MSGR"
@@ -82,7 +85,7 @@ class MSGR(Packet):
 
     @classmethod
     def tcp_reassemble(cls, data: bytes, _metadata: dict[str, Any], session: dict[str, Any]) -> Packet | None:
-        """The banner or frame of msgr v2 that ``data`` begins with; None while it is incomplete.
+        """Return the v2 banner or frame at the start of ``data``; None while it is incomplete.
 
         ``session`` keeps the revision that the peer's banner announced.
         """
@@ -103,7 +106,7 @@ class MSGR(Packet):
 
 
 class _PortsFrom6800:
-    """Equal to every port that daemons bind to: one binding instead of hundreds that every packet is held to."""
+    """Equal to every port that daemons bind to, so that one binding replaces hundreds."""
 
     def __eq__(self, other: object) -> bool:
         return other in DAEMON_PORTS
@@ -113,7 +116,7 @@ class _PortsFrom6800:
 
 
 def _default_with_banners(before: _Guess) -> _Guess:
-    """What TCP takes bytes for that nothing is bound to: the same as before, except for our banners."""
+    """Wrap scapy's default for TCP payload without a binding: banners are dissected as MSGR."""
 
     def default_payload_class(self: Packet, payload: bytes) -> type[Packet]:
         return MSGR if payload.startswith((BANNER_PREFIX, V1_BANNER)) else before(self, payload)
@@ -122,7 +125,7 @@ def _default_with_banners(before: _Guess) -> _Guess:
 
 
 def bind() -> None:
-    """Have scapy ask for these layers on Ceph's ports, and on any port where a banner passes."""
+    """Bind these layers to Ceph's ports, and to banners on any port."""
     for port in (MON_V2_PORT, MON_V1_PORT, _PortsFrom6800()):
         bind_bottom_up(TCP, MSGR, sport=port)
         bind_bottom_up(TCP, MSGR, dport=port)

@@ -1,4 +1,4 @@
-"""What the layers of both protocols have in common."""
+"""The base class of the layers of both protocols."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -17,14 +17,14 @@ from toolkit.dissect.fields import json_value
 class Layer(Packet):
     """Base of the layers.
 
-    Dissecting one never raises: what is cut short or malformed stays as it is, is shown as such, and is built
-    again byte by byte.
+    Dissecting one never raises: parts that are cut short or malformed are kept as they are, displayed as such, and
+    built again byte by byte.
     """
 
     __slots__: list[str] = []
 
     def read_fields(self, fields: Iterable[AnyField], s: bytes) -> bytes:
-        """Take the fields off the front of ``s``; returns what follows them."""
+        """Read the fields from the front of ``s``; returns the rest."""
         for field in fields:
             try:
                 s, self.fields[field.name] = field.getfield(self, s)
@@ -34,10 +34,10 @@ class Layer(Packet):
         return s
 
     def do_dissect(self, s: bytes) -> bytes:
-        """See scapy. What is not changed afterwards is built as it was."""
+        """Dissect the fields. A layer that is not changed afterwards is built again unchanged."""
         rest = self.read_fields(self.fields_desc, s)
         self.raw_packet_cache = s[: len(s) - len(rest)]
-        # Scapy compares what can be changed in place with these copies.
+        # Scapy compares mutable values with these copies, to detect changes in place.
         self.raw_packet_cache_fields = {
             name: list(value) for name, value in self.fields.items() if isinstance(value, list)
         }
@@ -45,7 +45,7 @@ class Layer(Packet):
         return rest
 
     def _command(self, json: bool = False) -> list[tuple[str, Any]]:  # noqa: FBT001, FBT002 - see scapy
-        """Fields with their values for :meth:`json`, or as code for :meth:`command`."""
+        """Return the fields with their values for :meth:`json`, or as code for :meth:`command`."""
         if json:
             values = ((field, self.getfieldval(field.name)) for field in self.fields_desc)
             return [(field.name, _as_json(field.i2h(self, value))) for field, value in values]
@@ -53,46 +53,46 @@ class Layer(Packet):
         return [(name, _as_code(value)) for name, value in written]
 
     def answers(self, other: Packet) -> int:
-        """1 if the layer is what a peer sends back for ``other``, as ``sr1`` asks."""
+        """Return 1 if a peer sends this layer in answer to ``other``, as ``sr1`` requires."""
         return 0
 
     def hashret(self) -> bytes:
-        """The same for all: :meth:`answers` decides."""
+        """Return the same value for all layers, so that :meth:`answers` decides."""
         return b"MSGR"
 
     def computed(self, name: str, built: bytes) -> int:
-        """What a length or crc that was left out is.
+        """Return the value of a length or crc that is None.
 
         Args:
-            name: of the field.
-            built: the fields before it.
+            name: name of the field.
+            built: bytes of the fields before it.
         """
         raise NotImplementedError
 
     def right_crc(self, name: str) -> int:
-        """What a crc would have to be."""
+        """Return the correct value of a crc field."""
         raise NotImplementedError
 
     def given(self, name: str) -> Any:
-        """A field's value; None if it is computed, or was cut off."""
+        """Return a field's value; None if it is to be computed, or was cut off."""
         value = self.getfieldval(name)
         return None if isinstance(value, RawVal) else value
 
     def mysummary(self) -> tuple[str, list[type[Packet]]]:  # type: ignore[override]  # scapy takes both
-        """One line for the layer, and the layers below that have a line too."""
+        """Return one line for the layer, and the layers below it that add a line of their own."""
         return self.line(), [TCP]
 
     def line(self) -> str:
-        """One line for the layer."""
+        """Return the layer in one line."""
         return str(self.name)
 
     def shown(self, *names: str) -> str:
-        """Some fields with their values."""
+        """Format some fields with their values."""
         return " ".join(f"{name} {self.get_field(name).i2repr(self, self.getfieldval(name))}" for name in names)
 
 
 def _as_json(value: Any) -> object:
-    """A field's value as JSON has it."""
+    """Convert a field's value to a JSON value."""
     if isinstance(value, Packet):
         return dict(value._command(json=True))  # noqa: SLF001 - scapy's own way
     if isinstance(value, RawVal):
@@ -107,7 +107,7 @@ def _as_json(value: Any) -> object:
 
 
 def _as_code(value: Any) -> str:
-    """A field's value as an expression, of names that scapy and these layers bring."""
+    """Convert a field's value to a Python expression, using names of scapy and these layers."""
     if isinstance(value, Packet):
         return str(value.command())
     if isinstance(value, RawVal):
@@ -120,7 +120,7 @@ def _as_code(value: Any) -> str:
 
 
 def _addr_as_code(addr: EntityAddr | AddrVec) -> str:
-    """Its text, where that has all of it, and else its bytes."""
+    """Return the text of an address if it is complete, else its bytes."""
     text = str(addr)
     try:
         if type(addr).parse(text) == addr:

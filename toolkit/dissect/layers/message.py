@@ -1,4 +1,4 @@
-"""Layers of messages: the MESSAGE frame of v2 (docs/protocol.md §4.8), and the parts that v1 and v2 share."""
+"""Layers of messages: MESSAGE frames of v2 (docs/protocol.md §4.8), and the parts that v1 and v2 share."""
 
 from collections.abc import Callable
 from pprint import pformat
@@ -31,16 +31,16 @@ MESSAGE_NAMES: Names = {int(number): message_name(number) for number in MessageT
 _RELEASES = [
     int(Feature[f"SERVER_{name}"]) for name in ("TENTACLE", "SQUID", "REEF", "QUINCY", "PACIFIC", "OCTOPUS")
 ]
-"""The newest first."""
+"""Feature bits of releases, the newest first."""
 _SHOWN_COLUMNS = 100
 _SHOWN_LINES = 40
 
 
 class TypedField(VirtualField):
-    """The payload in ``front``, of ``messenger.messages``, decoded at the first access.
+    """The payload in ``front``, a class of ``messenger.messages``, decoded at the first access.
 
-    Giving one sets ``front``, ``type``, ``version`` and ``compat_version``. A message of the same type keeps its
-    version, if any release encodes that one.
+    Assigning a payload sets ``front``, ``type``, ``version`` and ``compat_version``. A message of the same type
+    keeps its version, if any release encodes that version.
     """
 
     __slots__: list[str] = []
@@ -49,7 +49,7 @@ class TypedField(VirtualField):
         super().__init__("typed")
 
     def any2i(self, pkt: Packet | None, x: Payload | None) -> None:
-        """Nothing is kept here: the payload goes to the fields that are on the wire."""
+        """Encode a payload into the fields that are on the wire; nothing is stored in this field."""
         if pkt is None or x is None:
             return
         encoder = Encoder()
@@ -64,14 +64,14 @@ class TypedField(VirtualField):
         pkt.setfieldval("front", encoder.getvalue())
 
     def i2h(self, pkt: Packet | None, x: object) -> Payload | None:
-        """The payload; None if the type has no class here, or the bytes are no such payload."""
+        """Return the payload; None if its type has no class here, or it is malformed."""
         try:
             return _decoded(pkt)
         except PeerError:
             return None
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
-        """The payload's fields, or why there are none."""
+        """Return the payload's fields, or the reason why there are none."""
         try:
             payload = _decoded(pkt)
         except PeerError as error:
@@ -85,7 +85,7 @@ class TypedField(VirtualField):
 
 
 def _features_of(version_for: Callable[[int], int], version: int, known: int | None) -> int:
-    """Features of a peer for which a payload has this version: those it names; all if there are none such."""
+    """Return features for which a payload has this version: those it names, or all if none do."""
     if known is not None and version_for(known) == version:
         return known
     features = ALL_FEATURES
@@ -97,7 +97,7 @@ def _features_of(version_for: Callable[[int], int], version: int, known: int | N
 
 
 def _decoded(pkt: Packet | None) -> Payload | None:
-    """The payload of a message layer; raises DecodeError."""
+    """Decode the payload of a message layer. Raises DecodeError."""
     if pkt is None:
         return None
     values = [pkt.getfieldval(name) for name in ("type", "version", "compat_version", "front")]
@@ -108,20 +108,20 @@ def _decoded(pkt: Packet | None) -> Payload | None:
 
 
 class Segmented(Layer):
-    """Base of the payloads of frames that have several segments."""
+    """Base of the payloads of frames with several segments."""
 
     __slots__: list[str] = []
 
     def segment_lengths(self, content_bytes: int) -> tuple[int, int, int, int]:
-        """How long the segments are, of that many bytes."""
+        """Return the lengths of the four segments of a content of that many bytes."""
         front, middle, data = (len(bytes(self.getfieldval(name))) for name in ("front", "middle", "data"))
         return max(content_bytes - front - middle - data, 0), front, middle, data
 
 
 def segment_field(name: str, number: int) -> BytesField:
-    """The field of a segment whose length the enclosing frame gives.
+    """Return the field of a segment whose length the enclosing frame gives.
 
-    Without a frame around it everything is in front.
+    Without an enclosing frame, ``front`` takes all bytes.
     """
 
     def size_of(pkt: Packet, rest: bytes) -> int:
@@ -134,15 +134,15 @@ def segment_field(name: str, number: int) -> BytesField:
 
 
 def _extra_bytes(pkt: Packet, _rest: bytes) -> int:
-    """How much longer a header is than the one that is known."""
+    """Number of bytes by which the header exceeds the known one."""
     table = getattr(pkt.underlayer, "segment_table", None)
     return 0 if table is None else max(int(table()[0]) - MESSAGE_HEADER.size, 0)
 
 
 class MSGR2_Message(Segmented):
-    """A message: header, front, middle and data, each a segment of the frame around it.
+    """A message: header, front, middle and data, each a segment of the enclosing frame.
 
-    ``typed`` is the payload that ``front`` holds, where its type is known.
+    ``typed`` is the payload in ``front``, if its type is known.
     """
 
     __slots__: list[str] = []
@@ -167,22 +167,22 @@ class MSGR2_Message(Segmented):
     ]
 
     def answers(self, other: Packet) -> int:
-        """A message of another type with the same tid."""
+        """Return 1 if the message answers ``other``: another type with the same tid."""
         return int(isinstance(other, MSGR2_Message) and is_reply(self, other))
 
     def line(self) -> str:
-        """What one looks for first."""
+        """Return the main fields in one line."""
         return f"MSGR2 MESSAGE {message_line(self)}"
 
 
 def is_reply(layer: Layer, other: Layer) -> bool:
-    """True if a message is the reply to another one of its protocol."""
+    """True if a message is the reply to ``other``, a message of the same protocol."""
     tid = layer.given("tid")
     return bool(tid) and tid == other.given("tid") and layer.given("type") != other.given("type")
 
 
 def message_line(layer: Layer) -> str:
-    """Type, seq, tid and lengths of a message of either protocol."""
+    """Format type, seq, tid and lengths of a message of either protocol."""
     sizes = [(name, len(bytes(layer.getfieldval(name)))) for name in ("front", "middle", "data")]
     name = layer.get_field("type").i2repr(layer, layer.getfieldval("type"))
     return " ".join([name, layer.shown("seq", "tid"), *(f"{part} {size}" for part, size in sizes if size)])

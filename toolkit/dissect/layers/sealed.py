@@ -1,4 +1,4 @@
-"""Frames of secure mode as layers (docs/protocol.md §4.5): what was sent, and what is inside if a key is known."""
+"""Frames of secure mode as layers (docs/protocol.md §4.5): the sealed bytes, and their content if it is opened."""
 
 from typing import Self
 
@@ -12,9 +12,9 @@ from toolkit.dissect.layers.layer import Layer
 
 
 class MSGR2_Secure(Layer):
-    """A sealed frame. It is built as it was sealed; ``opened`` is a frame of its own, and may be built as one.
+    """A sealed frame. It is built from the sealed bytes; ``opened`` is its content, a frame of its own.
 
-    To send something else, change ``opened`` and :meth:`seal` it with a writer of the link.
+    To send other content, change ``opened`` and :meth:`seal` it with a writer of the link.
     """
 
     __slots__: list[str] = []
@@ -23,7 +23,7 @@ class MSGR2_Secure(Layer):
 
     @classmethod
     def seal(cls, frame: Frame, writer: FrameWriter) -> Self:
-        """A frame, sealed as the next one that the writer sends."""
+        """Seal a frame as the next one that the writer sends."""
         header, front, middle, data = frame.segments()
         pieces: list[Buffer] = []
         if frame.tag == Tag.MESSAGE:
@@ -33,14 +33,14 @@ class MSGR2_Secure(Layer):
         return cls(ciphertext=b"".join(pieces), opened=frame)
 
     def open(self, reader: FrameReader, *, revision: int = 1) -> Self:
-        """Open it as the next frame of a link, and keep what is inside; returns itself.
+        """Decrypt the frame as the next one of a link and keep its content; returns the layer itself.
 
         Args:
-            reader: of the direction it was sent in.
-            revision: of the frames of its link: 1 for msgr 2.1, 0 for 2.0.
+            reader: reader of the direction in which it was sent.
+            revision: revision of the link's frames: 1 for msgr 2.1, 0 for 2.0.
 
         Raises:
-            PeerError: the key is another, or the frame is not the next one, or not whole.
+            PeerError: the key is wrong, or the frame is not the next one or is incomplete.
         """
         sealed = bytes(self.getfieldval("ciphertext"))
         found = reader.next_frame(memoryview(sealed), 0, len(sealed), owned=False)
@@ -50,17 +50,17 @@ class MSGR2_Secure(Layer):
         return self
 
     def line(self) -> str:
-        """What is inside, or how much."""
+        """Return the content in one line, or the number of bytes if it is not opened."""
         opened, size = self.getfieldval("opened"), len(self.getfieldval("ciphertext"))
         return f"{opened.summary()} ({size} bytes sealed)" if opened else f"MSGR2 sealed {size} bytes"
 
 
 def frame_of(tag: int, segments: Segments, *, revision: int = 1) -> Frame:
-    """A frame with these segments, whose crcs are computed when it is built.
+    """Return a frame with these segments, whose crcs are computed when it is built.
 
     Args:
-        tag: of the frame.
-        segments: all four.
+        tag: tag of the frame.
+        segments: all four segments.
         revision: 1 for msgr 2.1, 0 for 2.0.
     """
     layer = MSGR2 if revision else MSGR2_Rev0

@@ -1,7 +1,7 @@
-"""Frames of captures and from the wire as scapy packets: ``sniff(session=MsgrSession(...))``, ``read_frames``.
+"""Frames of captures and of live traffic as scapy packets: ``read_frames``, ``sniff(session=MsgrSession(...))``.
 
-Streams are put together and decoded by the project's own assembler and decoder, so packets out of order, sent
-again or lost do not matter, and sealed frames are opened where the keys are known.
+The project's own assembler and decoder read the streams: packets may be out of order, retransmitted or lost, and
+sealed frames are opened if the keys are known.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,17 +20,17 @@ from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.layers.decoded import packet_of
 
 Keys = KeyBook | str | Path | Iterable[str | Path] | None
-"""A book of keys, or the paths of one or more keyrings."""
+"""A key book, or the paths of one or more keyrings."""
 
 _NANO = 1_000_000_000
 
 
 def read_frames(path: str | Path, keys: Keys = None) -> Iterator[Packet]:
-    """The frames of a capture file as scapy packets; see :func:`~toolkit.dissect.layers.decoded.packet_of`.
+    """Yield the frames of a capture file as scapy packets; see :func:`~toolkit.dissect.layers.decoded.packet_of`.
 
     Args:
-        path: of a pcap or pcapng file, perhaps gzipped.
-        keys: for sealed frames and signatures.
+        path: path of a pcap or pcapng file, perhaps gzipped.
+        keys: keys for sealed frames and signatures.
 
     Raises:
         LocalError: the file or a keyring cannot be read.
@@ -46,12 +46,12 @@ def _book(keys: Keys) -> KeyBook:
 
 
 class MsgrSession(DefaultSession):
-    """For ``sniff(session=...)``: instead of packets, the frames of either protocol in them.
+    """A session for ``sniff(session=...)`` that yields frames of either protocol instead of packets.
 
     Every interface or file that is sniffed is a capture of its own.
 
     Args:
-        keys: for sealed frames and signatures.
+        keys: keys for sealed frames and signatures.
     """
 
     def __init__(self, keys: Keys = None) -> None:
@@ -61,10 +61,10 @@ class MsgrSession(DefaultSession):
         self._packets: WeakKeyDictionary[SuperSocket, int] = WeakKeyDictionary()
 
     def recv(self, sock: SuperSocket) -> Iterator[Packet]:
-        """The frames that the next packet completes.
+        """Yield the frames that the next packet completes.
 
         Raises:
-            EOFError: the file has ended; the frames that were left come before.
+            EOFError: the file has ended; raised after the remaining frames.
         """
         decoder = self._decoders.get(sock)
         if decoder is None:
@@ -84,7 +84,7 @@ class MsgrSession(DefaultSession):
 
 
 def _batch_of(packet: Packet, number: int) -> PacketBatch | None:
-    """One packet as assembly takes it; None for what begins with a layer that is no link's."""
+    """Return one packet as a batch; None if its first layer is no link layer."""
     link_type = conf.l2types.get(type(packet))
     if link_type is None:
         return None

@@ -1,7 +1,7 @@
-"""What passes on a v1 stream, as layers (docs/protocol.md §3.1, §3.2, §3.7).
+"""The parts of a v1 stream as layers (docs/protocol.md §3.1, §3.2, §3.7).
 
-The opening has no frames: banner, addresses, CONNECT, its reply and SEQ are layers of their own. The stream behind
-it is :class:`MSGR1`, a tag, with what the tag says as its payload.
+The handshake has no frames: banner, addresses, CONNECT, its reply and SEQ are layers of their own. The stream
+after it consists of :class:`MSGR1`, a tag, with the content of the tag as its payload.
 """
 
 from scapy.config import conf
@@ -45,7 +45,7 @@ _OLD_FLAGS_SIZE = 1
 
 
 def _decode_form_a(decoder: Decoder) -> EntityAddr:
-    """Form A whatever its first bytes say: nothing else is spoken here (§1.3)."""
+    """Decode form A whatever the first bytes are: v1 uses no other form here (§1.3)."""
     image = decoder.raw(ADDR_SIZE)
     return EntityAddr.decode(Decoder(bytes(4) + image[4:]))
 
@@ -58,23 +58,23 @@ _FORM_A = Kind(_encode_form_a, _decode_form_a, str)
 
 
 class _Piece(Layer):
-    """Base of the pieces that have the length they have: what follows belongs to the next."""
+    """Base of the parts of fixed length: bytes after one belong to the next."""
 
     __slots__: list[str] = []
     PIECE = ""
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """What follows is the next piece's."""
+        """Leave the bytes after it to the next part."""
         return b"", s
 
     def line(self) -> str:
-        """The piece and its fields."""
+        """Return the part and its fields in one line."""
         names = [field.name for field in self.fields_desc if not isinstance(field, LengthField)]
         return f"MSGR1 {self.PIECE} {self.shown(*names)}".rstrip()
 
 
 class MSGR1_Banner(_Piece):
-    """The first bytes of either side."""
+    """The banner, the first bytes of either side."""
 
     __slots__: list[str] = []
     PIECE = "BANNER"
@@ -82,20 +82,23 @@ class MSGR1_Banner(_Piece):
     fields_desc = [BytesField("magic", lambda _pkt, _rest: len(V1_BANNER), V1_BANNER)]
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """The acceptor's addresses usually follow at once, the connector's when it has those."""
+        """Keep the bytes after the banner if they hold addresses.
+
+        The acceptor sends its addresses with the banner, the connector its own once it has received those.
+        """
         return (s, None) if len(s) >= ADDR_SIZE else (b"", s)
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """By how many addresses there are."""
+        """Return the layer for one address or for two."""
         return MSGR1_ServerIdentify if len(payload) >= 2 * ADDR_SIZE else MSGR1_ClientIdentify
 
     def line(self) -> str:
-        """Nothing varies."""
+        """Return the name: nothing in it varies."""
         return "MSGR1 BANNER"
 
 
 class MSGR1_ServerIdentify(_Piece):
-    """The acceptor's own address, and the connector's as the acceptor sees it."""
+    """The acceptor's own address, and the connector's address as the acceptor sees it."""
 
     __slots__: list[str] = []
     PIECE = "IDENTIFY"
@@ -116,7 +119,7 @@ class MSGR1_ClientIdentify(_Piece):
 
 
 def _authorizer_bytes(pkt: Packet, _rest: bytes) -> int:
-    """How long the authorizer is that follows."""
+    """Length of the authorizer that follows."""
     return int(pkt.given("authorizer_len") or 0)
 
 
@@ -124,12 +127,12 @@ class _WithAuthorizer(_Piece):
     __slots__: list[str] = []
 
     def computed(self, name: str, built: bytes) -> int:
-        """The length of the authorizer."""
+        """Return the length of the authorizer."""
         return len(self.getfieldval("authorizer"))
 
 
 class MSGR1_Connect(_WithAuthorizer):
-    """The connector asks for a session."""
+    """The connector's request for a session."""
 
     __slots__: list[str] = []
     PIECE = "CONNECT"
@@ -148,7 +151,7 @@ class MSGR1_Connect(_WithAuthorizer):
 
 
 class MSGR1_ConnectReply(_WithAuthorizer):
-    """What the acceptor says to it."""
+    """The acceptor's reply to CONNECT."""
 
     __slots__: list[str] = []
     PIECE = "CONNECT_REPLY"
@@ -165,12 +168,12 @@ class MSGR1_ConnectReply(_WithAuthorizer):
     ]
 
     def answers(self, other: Packet) -> int:
-        """Any CONNECT."""
+        """Return 1 if ``other`` is a CONNECT."""
         return int(isinstance(other, MSGR1_Connect))
 
 
 class MSGR1_Seq(_Piece):
-    """The in_seq of its sender, exchanged before a session goes on."""
+    """The sender's in_seq, exchanged before a session is resumed."""
 
     __slots__: list[str] = []
     PIECE = "SEQ"
@@ -182,7 +185,7 @@ class MSGR1_Seq(_Piece):
 
 
 class MSGR1(Layer):
-    """The tag in front of everything in the stream of an open link."""
+    """The tag before every part of the stream of an open link."""
 
     __slots__: list[str] = []
     name = "MSGR1"
@@ -190,7 +193,7 @@ class MSGR1(Layer):
     fields_desc = [NumberField("tag", U8_KIND, int(Tag.MSG), names_of(Tag))]
 
     def do_dissect_payload(self, s: bytes) -> None:
-        """See scapy; some tags have nothing behind them, and what follows is the next frame's."""
+        """Dissect the payload; for tags without one, the bytes after it belong to the next part."""
         layer = _WITHOUT_BYTES.get(self.getfieldval("tag"))
         if layer is None:
             super().do_dissect_payload(s)
@@ -200,35 +203,35 @@ class MSGR1(Layer):
             self.add_payload(conf.padding_layer(s))
 
     def recompute(self) -> "MSGR1":
-        """Clear lengths and crcs of the message behind the tag, so that they are recomputed; returns the layer."""
+        """Clear lengths and crcs of the message after the tag, so that they are recomputed; returns the layer."""
         if isinstance(self.payload, MSGR1_Message):
             self.payload.recompute()
         return self
 
     def answers(self, other: Packet) -> int:
-        """1 if what is behind the tag answers that of another one."""
+        """Return 1 if the payload answers that of the other layer."""
         return int(self.payload.answers(other.payload)) if isinstance(other, MSGR1) else 0
 
     def line(self) -> str:
-        """For a tag whose payload has nothing to say."""
+        """Return the tag, for a payload without a line of its own."""
         return f"MSGR1 {self.shown('tag')}"
 
 
 class _Signature(NumberField):
-    """Of a message; None where the footer has none, since MSG_AUTH was not negotiated."""
+    """The signature of a message; None if the footer has none, since MSG_AUTH was not negotiated."""
 
     __slots__: list[str] = []
 
     def getfield(self, pkt: Packet, s: bytes) -> tuple[bytes, object]:
-        """Nothing is taken where only the flags are left."""
+        """Read nothing if only the flags are left."""
         return (s, None) if len(s) == _OLD_FLAGS_SIZE else super().getfield(pkt, s)
 
     def addfield(self, pkt: Packet, s: bytes, val: object) -> bytes:
-        """Nothing is added for None."""
+        """Append nothing for None."""
         return s if val is None else super().addfield(pkt, s, val)
 
     def shown(self, pkt: Packet | None, x: int | None) -> str:
-        """The number."""
+        """Return the number."""
         return "none in the footer" if x is None else super().shown(pkt, x)
 
 
@@ -239,8 +242,8 @@ def _part(name: str) -> BytesField:
 class MSGR1_Message(_Piece):
     """A message: header, front, middle, data, footer.
 
-    Lengths and crcs that are None are computed. ``sig`` is None for the footer without signature (no MSG_AUTH).
-    ``typed`` is the payload that ``front`` holds, where its type is known.
+    Lengths and crcs that are None are computed. ``sig`` is None in a footer without signature (no MSG_AUTH).
+    ``typed`` is the payload in ``front``, if its type is known.
     """
 
     __slots__: list[str] = []
@@ -275,7 +278,7 @@ class MSGR1_Message(_Piece):
 
     @override
     def computed(self, name: str, built: bytes) -> int:
-        """The computed crcs: 0 for an absent part, and for data if the footer has NOCRC."""
+        """Return the length, or the crc: 0 for an absent part, and for data if the footer has NOCRC."""
         if name == "header_crc":
             return crc32c(built, 0)
         part, _, what = name.partition("_")
@@ -298,7 +301,7 @@ class MSGR1_Message(_Piece):
 
     @property
     def crc_ok(self) -> bool:
-        """Every crc is right, and none is missing."""
+        """True if every crc is right and none is missing."""
         return not any(
             isinstance(value, RawVal) or (value is not None and value != self.right_crc(field.name))
             for field, value in ((field, self.getfieldval(field.name)) for field in self.fields_desc)
@@ -312,16 +315,16 @@ class MSGR1_Message(_Piece):
         return self
 
     def answers(self, other: Packet) -> int:
-        """A message of another type with the same tid."""
+        """Return 1 if the message answers ``other``: another type with the same tid."""
         return int(isinstance(other, MSGR1_Message) and is_reply(self, other))
 
     def line(self) -> str:
-        """What one looks for first."""
+        """Return the main fields in one line."""
         return f"MSGR1 MSG {message_line(self)}"
 
 
 class MSGR1_Ack(_Piece):
-    """Every message up to ``seq`` has arrived."""
+    """Acknowledges every message up to ``seq``."""
 
     __slots__: list[str] = []
     PIECE = "ACK"
@@ -329,12 +332,12 @@ class MSGR1_Ack(_Piece):
     fields_desc = [NumberField("seq", U64_KIND)]
 
     def answers(self, other: Packet) -> int:
-        """A message up to its seq."""
+        """Return 1 if ``other`` is a message up to this seq."""
         return int(isinstance(other, MSGR1_Message) and (self.given("seq") or 0) >= (other.given("seq") or 0))
 
 
 class MSGR1_KeepAlive(_Piece):
-    """A sign of life that wants no answer."""
+    """A keepalive that requires no answer."""
 
     __slots__: list[str] = []
     PIECE = "KEEPALIVE"
@@ -342,7 +345,7 @@ class MSGR1_KeepAlive(_Piece):
 
 
 class MSGR1_KeepAlive2(_Piece):
-    """Ping with the sender's unix time."""
+    """A keepalive with the sender's Unix time."""
 
     __slots__: list[str] = []
     PIECE = "KEEPALIVE2"
@@ -351,7 +354,7 @@ class MSGR1_KeepAlive2(_Piece):
 
 
 class MSGR1_KeepAlive2Ack(_Piece):
-    """The ping's stamp, echoed."""
+    """The answer to KEEPALIVE2, with the same time."""
 
     __slots__: list[str] = []
     PIECE = "KEEPALIVE2_ACK"
@@ -359,7 +362,7 @@ class MSGR1_KeepAlive2Ack(_Piece):
     fields_desc = [NumberField("seconds", U32_KIND), NumberField("nanoseconds", U32_KIND)]
 
     def answers(self, other: Packet) -> int:
-        """The ping with its stamp."""
+        """Return 1 if ``other`` is the KEEPALIVE2 with the same time."""
         if not isinstance(other, MSGR1_KeepAlive2):
             return 0
         return int(all(self.given(name) == other.given(name) for name in ("seconds", "nanoseconds")))

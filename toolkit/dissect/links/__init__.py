@@ -1,4 +1,4 @@
-"""From the bytes of links to their frames: v1, v2.0 and v2.1, with every check made (docs/protocol.md §3, §4)."""
+"""Decodes the bytes of links into frames: v1, v2.0 and v2.1, with all verifications (docs/protocol.md §3, §4)."""
 
 from toolkit.dissect.links.decoder import LinkDecoder
 from toolkit.dissect.links.lane import Lane, OpenPhase, RecordPhase

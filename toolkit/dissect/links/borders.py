@@ -1,4 +1,4 @@
-"""Frames of crc mode whose crcs do not fit: which one, and what the frame says all the same.
+"""Frames in crc mode with wrong crcs: which crc is wrong, and the frame's content in spite of it.
 
 See docs/protocol.md §4.5.
 """
@@ -26,7 +26,7 @@ _STATUS_MASK = 0x0F
 
 @dataclass(slots=True)
 class Broken:
-    """A frame in which something is wrong, but whose borders are known."""
+    """A malformed frame whose borders are known."""
 
     frame: Frame
     crc: Verdict
@@ -35,13 +35,13 @@ class Broken:
 
 
 def read_crc_frame(view: memoryview, at: int, reader: RawReader, *, rev1: bool) -> Broken | None:
-    """The frame at ``at``, its crcs checked one by one; None if its length is in doubt.
+    """Read the frame at ``at`` and verify each of its crcs; None if its length is in doubt.
 
     Args:
-        view: with the whole frame.
-        at: where it begins.
-        reader: of its flow.
-        rev1: of msgr 2.1.
+        view: bytes with the whole frame.
+        at: offset of the frame.
+        reader: reader of its flow.
+        rev1: True for msgr 2.1.
     """
     try:
         layout = reader.layout(view[at : at + PREAMBLE_SIZE].tobytes())
@@ -53,13 +53,13 @@ def read_crc_frame(view: memoryview, at: int, reader: RawReader, *, rev1: bool) 
 
 
 def with_right_crc(view: memoryview, length: int, reader: RawReader, *, rev1: bool) -> Broken | None:
-    """The frame at the beginning of ``view``, whose preamble is wrong, if it has this length all the same.
+    """Read the frame at the beginning of ``view`` in spite of its wrong preamble crc, if the length fits.
 
     Args:
-        view: the frame, and possibly more.
-        length: what is known to be that of the frame.
-        reader: of its flow.
-        rev1: of msgr 2.1.
+        view: the frame, perhaps followed by more bytes.
+        length: the known length of the frame.
+        reader: reader of its flow.
+        rev1: True for msgr 2.1.
     """
     preamble = view[:PREAMBLE_SIZE].tobytes()
     (stored,) = _U32.unpack_from(preamble, PREAMBLE_SIZE - 4)
@@ -99,7 +99,7 @@ def _judge(view: memoryview, at: int, layout: Layout, complaints: list[str], *, 
         status, *rest = _REV1_EPILOGUE.unpack_from(view, stop - _REV1_EPILOGUE.size)
         stored += rest
     found = _wrong_crcs(segments[:used], stored)
-    # A sender with ms_crc_data off puts 0 everywhere but into the preamble.
+    # A sender with ms_crc_data off writes 0 for all crcs except that of the preamble.
     unsummed = bool(found) and not any(stored[: len(segments)]) and not complaints
     if not unsummed:
         complaints = complaints + found
@@ -120,7 +120,7 @@ def _wrong_crcs(segments: Sequence[Buffer], stored: Sequence[int]) -> list[str]:
 
 
 def _late(status: int, tag: int, *, rev1: bool) -> tuple[int, list[str]]:
-    """What the epilogue's status makes of the tag, and what there is to say of it."""
+    """Return the tag as changed by the late status, and complaints about the status."""
     if not rev1:
         return (ABORTED if status & _ABORTED else tag), []
     low = status & _STATUS_MASK

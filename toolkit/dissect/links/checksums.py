@@ -1,7 +1,7 @@
-"""Crcs of many places at once, for looking through bytes that may be anything.
+"""Computes crcs at many offsets at once, to search bytes of any content.
 
-With seed 0 Ceph's crc is linear: that of a string is the xor of those of its bytes, each in its place with zeros
-around it. So a table per place makes it a matter of whole columns (docs/protocol.md §1.4).
+With seed 0 Ceph's crc is linear: the crc of a string is the xor of the crcs of its bytes, each at its place among
+zeros. So a table per place reduces the search to operations on whole columns (docs/protocol.md §1.4).
 """
 
 from functools import cache
@@ -26,7 +26,7 @@ def _tables(size: int) -> _Tables:
 
 
 def that_fit(data: Bytes, places: Places, size: int) -> Places:
-    """Those of the places at which ``size`` bytes are followed by their crc with seed 0."""
+    """Return the offsets at which ``size`` bytes are followed by their crc with seed 0."""
     if not len(places):
         return places
     found = np.zeros(len(places), np.uint32)

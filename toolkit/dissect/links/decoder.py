@@ -21,19 +21,19 @@ from toolkit.dissect.links.v2 import V2Talk
 from toolkit.dissect.stream import End, Ending, Gap, Run, Stream, StreamEvent
 
 _LONGEST_WAIT_BYTES = 1 << 20
-"""Bytes of one direction that wait for a word of the other."""
+"""Limit of the bytes of one direction that wait for a frame of the other."""
 
 
 class LinkDecoder:
-    """Makes records of one stream's bytes. Nothing that they are raises.
+    """Decodes one stream's bytes into records. Malformed bytes never raise.
 
     Args:
         stream: the connection.
-        keys: shared by the links of a capture.
-        emit: takes each record; their numbers are for the caller to give.
-        names: shared by the links of a capture.
-        open_phase: takes the frames of the link once it is open; by default each becomes a record.
-        caches: shared by the links of a capture.
+        keys: keys, shared by the links of a capture.
+        emit: called with each record; the caller numbers the records.
+        names: entity names, shared by the links of a capture.
+        open_phase: reads the frames of the link once it is open; by default each frame becomes a record.
+        caches: frame caches, shared by the links of a capture.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class LinkDecoder:
 
     @property
     def is_messenger(self) -> bool:
-        """A banner or a frame has proved that this is a messenger's link."""
+        """True if a banner or a frame proved that this is a messenger's link."""
         return self._link.proven
 
     @property
     def introduces(self) -> bool:
-        """True for a TCP connection over which a link over RDMA was made."""
+        """True for a TCP connection that introduced a link over RDMA."""
         return self._link.stream.introduces
 
     @property
     def pending_bytes(self) -> int:
-        """How much memory the frames take that are not complete."""
+        """Memory in bytes that incomplete frames take."""
         return sum(flow.pending_bytes for flow in self._link.flows.values())
 
     @property
@@ -75,11 +75,11 @@ class LinkDecoder:
         return self._finished
 
     def take(self, event: StreamEvent) -> None:
-        """What happens next on the stream."""
+        """Process the next event on the stream."""
         flow = self._link.flows[event.direction]
         if self._finished:
             return
-        if self.introduces:  # records of queue pairs, and no frames
+        if self.introduces:  # its bytes are records of queue pairs, not frames
             self._finished = isinstance(event, End)
             return
         if isinstance(event, Run):
@@ -106,7 +106,7 @@ class LinkDecoder:
         self._finished = True
 
     def give_up(self) -> None:
-        """Wait no longer for the frames that are not complete: they take too much memory."""
+        """Drop the incomplete frames, because they take too much memory."""
         for direction, flow in self._link.flows.items():
             if flow.view:
                 reading = self._link.readings[direction]
@@ -115,7 +115,7 @@ class LinkDecoder:
                 flow.needed = 0
                 flow.keep()
 
-    # ---- going on
+    # ---- reading
 
     def _advance(self) -> None:
         """Read both directions as far as possible: a frame of one may determine how to read the other."""
@@ -130,7 +130,7 @@ class LinkDecoder:
             self._settle(final=False)
 
     def _settle(self, *, final: bool) -> None:
-        """End the waiting of a flow for bytes of the other that will not come."""
+        """Stop a flow from waiting for bytes of the other flow that will not come."""
         link = self._link
         again = True
         while again:
@@ -169,20 +169,20 @@ class LinkDecoder:
         if all(flow.ended for flow in flows.values()):
             self._finish("the connection was reset" if event.how is Ending.RESET else "the connection was closed")
 
-    # ---- what a flow is
+    # ---- protocols
 
     def enter_v2(self, flow: Flow) -> bool | None:
-        """A flow seems to begin with the banner of v2; see :meth:`V2Talk.banner`."""
+        """Process the likely banner of v2 at the beginning of a flow; see :meth:`V2Talk.banner`."""
         self._v2 = self._v2 or V2Talk(self._link)
         return self._v2.banner(flow)
 
     def enter_v1(self, flow: Flow) -> None:
-        """A flow begins with the banner of v1."""
+        """Process the banner of v1 at the beginning of a flow."""
         self._v1 = self._v1 or V1Talk(self._link)
         self._v1.enter(flow)
 
     def join(self, flow: Flow, proof: Proof, view: memoryview) -> None:
-        """A frame was found in a flow whose beginning the capture does not have."""
+        """Read a flow from a frame in its middle on, because the capture lacks its beginning."""
         if proof.protocol == "v1":
             lane_behind(self._link, flow, view, proof.at)
         else:
@@ -191,7 +191,7 @@ class LinkDecoder:
 
 
 class _Opening:
-    """Nothing is known of a flow yet."""
+    """Reads a flow whose protocol is unknown yet."""
 
     def __init__(self, decoder: LinkDecoder, link: Link, flow: Flow) -> None:
         self._decoder = decoder
@@ -218,7 +218,7 @@ class _Opening:
         return True
 
     def _elsewhere(self) -> None:
-        """It does not begin with a banner: something else, or the middle of a link."""
+        """Handle a flow without a banner: other traffic, or the middle of a link."""
         link, flow = self._link, self._flow
         searching = not link.stream.opening_seen
         link.readings[flow.direction] = _Unproven(self._decoder, link, flow, searching=searching)
@@ -248,13 +248,13 @@ class _Opening:
 
 
 class _Unproven(Resync):
-    """A flow of which nothing has proved to be a messenger's.
+    """Reads a flow that is not known to be a messenger's.
 
     Args:
-        decoder: of its link.
-        link: its link.
-        flow: which direction.
-        searching: it may be the middle of a messenger's flow; otherwise its first bytes show that it is none.
+        decoder: decoder of its link.
+        link: the link.
+        flow: the flow.
+        searching: True if it may be the middle of a messenger's flow; else its first bytes show that it is none.
     """
 
     CONTEXT = "no banner, and no frame that proves itself"
@@ -263,7 +263,7 @@ class _Unproven(Resync):
         super().__init__(link, flow, MidstreamSearch(link, flow) if searching else NoSearch(), self._joined)
         self._decoder = decoder
         self._link = link
-        # Nothing here is read in the order of cause and effect.
+        # Such a flow is not read in the order of cause and effect.
         link.stream.batched = True
 
     def _joined(self, proof: Proof, view: memoryview, _at: int) -> bool:

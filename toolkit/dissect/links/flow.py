@@ -1,4 +1,4 @@
-"""The bytes of one direction that no frame has taken yet, and the packets that brought them."""
+"""The bytes of one direction that no frame has consumed yet, and the packets that brought them."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -12,17 +12,16 @@ from toolkit.dissect.stream import Ending, Run
 
 _EMPTY = memoryview(b"")
 _PACKET_COST_BYTES = 120
-"""Of a packet: three numbers in three lists."""
+"""Memory per packet: three numbers in three lists."""
 _HEAD_BYTES = 256
-"""How much is looked at, at least, behind a frame whose beginning came earlier."""
+"""Minimum number of bytes read at once after a frame that began in an earlier run."""
 
 
 class Flow:
     """One direction of a stream.
 
-    A run is looked at where it is; what is left of it is copied by :meth:`keep`, before its memory is used again.
-    A frame that came in several runs is put together first, and only that frame: the rest of the last run is again
-    looked at where it is.
+    A run is read in place; :meth:`keep` copies the rest of it before its memory is reused. A frame that came in
+    several runs is assembled first, but only that frame: the rest of the last run is again read in place.
     """
 
     __slots__ = (
@@ -45,30 +44,30 @@ class Flow:
     def __init__(self, direction: Direction) -> None:
         self.direction = direction
         self.view = _EMPTY
-        """What may be read now."""
+        """The bytes that can be read now."""
         self.offset = 0
-        """Of its first byte in the direction, missing ones included."""
+        """Offset of its first byte in the direction, counting missing bytes."""
         self.needed = 0
-        """How many bytes there must be before it is worth looking again; 0: any."""
+        """Number of bytes that must be there before the next attempt to read; 0 if any will do."""
         self.ended: Ending | None = None
         self.owned = True
-        """True if the view's memory is not written to any more: views of it stay valid."""
+        """True if the view's memory is not written to any more, so that slices of it stay valid."""
         self._own = bytearray()
         self._run = _EMPTY
-        self._taken = 0  # how many bytes of the run are in the view
+        self._taken = 0  # bytes of the run that are in the view
         self._ends: list[int] = []
         self._times_ns: list[int] = []
         self._packets: list[int] = []
         self._past_end = 0
-        self._past = 0, 0  # when what ends there came
+        self._past = 0, 0  # time and number of the packet that ends there
 
     @property
     def pending_bytes(self) -> int:
-        """How much memory is taken by bytes that no frame has taken yet, and by what is known of their packets."""
+        """Memory in bytes of unconsumed bytes and of their packets' times and numbers."""
         return len(self.view) + _PACKET_COST_BYTES * len(self._ends)
 
     def take(self, run: Run) -> None:
-        """Read what comes next. :meth:`more` and :meth:`keep` are to follow."""
+        """Add the next run. Call :meth:`more` and :meth:`keep` afterwards."""
         base = self.offset + len(self.view)
         self._ends += [base + int(end) for end in run.ends]
         self._note_packets(run)
@@ -83,7 +82,7 @@ class Flow:
             self._taken = len(run.data)
 
     def _note_packets(self, run: Run) -> None:
-        """Which packets bring the run. Bytes that came early count as brought by the one that filled the hole."""
+        """Note the packets of the run. Early bytes count as brought by the packet that filled the hole."""
         latest = (self._packets[-1], self._times_ns[-1]) if self._packets else (self._past[1], self._past[0])
         packets, times_ns = [*map(int, run.packets)], [*map(int, run.times_ns)]
         if packets and (packets[0] < latest[0] or packets != sorted(packets)):
@@ -93,12 +92,12 @@ class Flow:
         self._times_ns += times_ns
 
     def more(self) -> bool:
-        """Put more of the run into view; False if all of it is."""
+        """Put more of the run into the view; returns False if all of it is there."""
         if self._taken == len(self._run):
             return False
         left = len(self.view)
         if left <= self._taken:
-            # All that is left lies in the run itself.
+            # All bytes that are left are in the run itself.
             self.view = self._run[self._taken - left :]
             self._taken = len(self._run)
             self._own = bytearray()
@@ -117,18 +116,18 @@ class Flow:
         self.view = _EMPTY
         try:
             self._own += piece
-        except BufferError:  # a record holds on to parts of it
+        except BufferError:  # a record refers to parts of it
             self._own = self._own + piece
         self.view = memoryview(self._own)
         self.owned = True
 
     def consume(self, size_bytes: int) -> None:
-        """Bytes at the beginning of the view have been dealt with."""
+        """Remove bytes from the beginning of the view."""
         self.view = self.view[size_bytes:]
         self.offset += size_bytes
 
     def keep(self) -> None:
-        """The run's memory is about to be used for something else."""
+        """Copy the rest of the run, because its memory is about to be reused."""
         if len(self.view) != len(self._own) or not self.view:
             self._own = bytearray(self.view)
             self.view = memoryview(self._own)
@@ -150,18 +149,18 @@ class Flow:
                 yield end - self.offset
 
     def skip(self, size_bytes: int) -> None:
-        """So many bytes are missing behind those that came, all of which have been dealt with."""
+        """Skip missing bytes; all bytes before them must have been consumed."""
         self.offset += size_bytes
 
     def moment(self, end: int) -> tuple[int, int]:
-        """Time and number of the packet with the last byte before ``end``, an offset in the direction."""
-        if end <= self._past_end or not self._ends:  # none behind a gap
+        """Return time and number of the packet with the last byte before ``end``, an offset in the direction."""
+        if end <= self._past_end or not self._ends:  # no packet after a gap yet
             return self._past
         at = min(bisect_left(self._ends, end), len(self._ends) - 1)
         return self._times_ns[at], self._packets[at]
 
     def moments(self, ends: Integers) -> tuple[Integers, Integers]:
-        """Times and numbers of the packets with the last bytes before ``ends``, as :meth:`moment` has each."""
+        """Return times and numbers of the packets with the last bytes before ``ends``; see :meth:`moment`."""
         known = [self._past_end, *self._ends]
         at = np.minimum(np.searchsorted(known, ends), len(known) - 1)
         past_time_ns, past_packet = self._past

@@ -11,28 +11,28 @@ from toolkit.dissect.links.link import Link
 
 
 class OpenPhase(Protocol):
-    """Takes the frames of links that are open: the part of decoding whose speed counts."""
+    """Reads the frames of open links, the part of decoding that needs speed."""
 
     def frames(self, lane: "Lane", view: memoryview, at: int) -> tuple[int, PeerError | None]:
-        """Take whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or wrong.
+        """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or malformed.
 
-        Messages whose type is in ``KEY_MESSAGES`` it must pass to ``lane.key_message``; compressed ones it may
-        restore by :meth:`V2Lane.restored`.
+        Messages whose type is in ``KEY_MESSAGES`` must be passed to ``lane.key_message``; compressed frames may be
+        decompressed by :meth:`V2Lane.restored`.
 
         Args:
-            lane: of a v1 link a :class:`V1Lane`, of v2 a :class:`V2Lane`.
-            view: good until this returns, like whatever a reader has left a view of it.
-            at: where the first frame begins; ``lane.flow.offset + at`` is its offset in the direction, and
-                ``lane.flow.moment(lane.flow.offset + stop)`` when and in which packet it was complete.
+            lane: a :class:`V1Lane` on a v1 link, a :class:`V2Lane` on v2.
+            view: valid until this returns, as are slices of it that a reader returned.
+            at: offset of the first frame in the view; ``lane.flow.offset + at`` is its offset in the direction,
+                and ``lane.flow.moment(lane.flow.offset + stop)`` gives time and packet of its completion.
 
         Returns:
-            Where the frame begins that was not taken, and what is wrong with it; None if it is just incomplete.
-            The lane then finds out all that is wrong and emits the record, or looks for the next frame.
+            The offset of the first frame not read, and what is wrong with it; None if it is only incomplete. The
+            lane then finds everything that is wrong and emits the record, or searches for the next frame.
         """
 
 
 _LARGE_BYTES = 1 << 20
-"""Frames from this size on are not copied out of memory that is theirs alone."""
+"""Frames of this size or more are not copied out of memory that belongs to them alone."""
 
 
 class RecordPhase:
@@ -42,7 +42,7 @@ class RecordPhase:
         """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or wrong."""
         end = len(view)
         next_frame = lane.reader.next_frame
-        # Decryption of what is owned would write over the frame's bytes.
+        # Decryption in owned memory would overwrite the frame's bytes.
         owned = lane.flow.owned and lane.mode == "crc" and end - at >= _LARGE_BYTES
         try:
             while at < end:
@@ -57,12 +57,12 @@ class RecordPhase:
 
 
 def copied(error: PeerError) -> PeerError:
-    """The same without traceback, which holds on to slices of the view."""
+    """Copy the error without its traceback, which refers to slices of the view."""
     return PeerError(error.reason, error.detail)
 
 
 def wire_of(flow: Flow, view: memoryview, at: int, stop: int) -> Buffer:
-    """The bytes of a frame for its record."""
+    """Return the bytes of a frame for its record."""
     part = view[at:stop]
     return part if flow.owned and stop - at >= _LARGE_BYTES else part.tobytes()
 
@@ -71,12 +71,12 @@ class Lane(ABC):
     """One direction of a link of either protocol.
 
     Args:
-        link: whose.
-        flow: which direction.
-        protocol: as records have it.
-        mode: as records have it.
-        reader: cuts its frames out.
-        phase: takes them.
+        link: the link.
+        flow: the direction.
+        protocol: protocol in the records.
+        mode: mode in the records.
+        reader: splits the flow into frames.
+        phase: reads the frames.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Lane(ABC):
         self.reader = reader
         self.phase = phase
         self.features = 0
-        """Negotiated: what payloads are decoded with."""
+        """Negotiated features, by which payloads are decoded."""
         self.waiting = False
-        """The phase stopped because the other flow comes first."""
+        """True if the phase stopped because the other flow comes first."""
 
     def step(self) -> bool:
         """Read all complete pieces; returns True if there was one, so that the other flow may go on."""
@@ -146,22 +146,22 @@ class Lane(ABC):
             flow.consume(left)
 
     def snapped(self) -> DecodedFrame | None:
-        """The record of the incomplete message at the beginning of the view, without its contents.
+        """Return the record of the incomplete message at the beginning of the view, without its contents.
 
-        The next frame is read behind its end then. None if the header is not there, or says nothing certain.
+        The next frame is then read after its end. None if the header is incomplete or proves nothing.
         """
         return None
 
     @abstractmethod
     def put(self, view: memoryview, at: int, found: Any) -> object:  # noqa: ANN401 - of either protocol
-        """Emit the record of a frame that the reader has cut out."""
+        """Emit the record of a frame that the reader returned."""
 
     @abstractmethod
     def mend(self, view: memoryview, at: int, error: PeerError) -> int | None:
-        """Emit a record of a frame that is wrong.
+        """Emit a record of a malformed frame.
 
         Returns:
-            Where the next one begins; None if it waits for more bytes, or now another reading looks for frames.
+            The offset of the next frame; None if more bytes are needed, or if another reading searches for it.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What the parts of one link's decoder share: its flows, how each is read at the moment, and where records go."""
+"""State shared by the parts of one link's decoder: flows, their current readings, consumer of records."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from toolkit.dissect.links.lane import OpenPhase
 
 LIMIT_BYTES = 128 << 20
-"""Longer frames are taken for noise. Ceph's own largest are writes, of no more than 90 MB unless configured."""
+"""Longer frames count as invalid. Ceph's largest frames are writes, of at most 90 MB unless configured."""
 _MOST_HELD = 4
-"""Messages about keys that wait for one of the other direction."""
+"""Number of messages about keys that wait for one of the other direction."""
 _MOST_HELD_RECORDS = 256
 _CEPH_PORTS = frozenset({3300, 6789, *range(6800, 7569)})
 
 
 class Reading(Protocol):
-    """How the bytes of one flow are read at the moment."""
+    """How the bytes of one flow are currently read."""
 
     def step(self) -> bool:
         """Read all complete pieces; returns True if there was one, so that the other flow may go on."""
@@ -49,12 +49,12 @@ class Link:
     """One link of a capture.
 
     Args:
-        stream: its connection.
+        stream: the connection.
         book: the keys.
-        emit: takes each record.
-        names: shared by the links of a capture.
-        phase: takes the frames of open links.
-        caches: shared by the links of a capture.
+        emit: called with each record.
+        names: entity names, shared by the links of a capture.
+        phase: reads the frames of open links.
+        caches: frame caches, shared by the links of a capture.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class Link:
         self.flows = {direction: Flow(direction) for direction in Direction}
         self.readings: dict[Direction, Reading] = {}
         self.proven = False
-        """Something of it was a banner or a frame, so it is a messenger's."""
+        """True if a banner or a frame was found, so that it is a messenger's link."""
         self._held: list[DecodedFrame] = []
-        """Records without contents for what may be other traffic."""
+        """Records without contents of what may be other traffic."""
         self._shown = self._on_ceph_port()
         self._key_messages: dict[Direction, list[tuple[int, bytes]]] = {way: [] for way in Direction}
         self._asked = False
 
     def prove(self) -> None:
-        """A banner or a frame was found."""
+        """Note that a banner or a frame was found, and emit the held records."""
         self.proven = True
         held, self._held = self._held, []
         for record in held:
@@ -95,17 +95,17 @@ class Link:
         return any(port.isdecimal() and int(port) in _CEPH_PORTS for port in ports)
 
     def unreadable(self, flow: Flow, why: str, auth: Verdict = Verdict.NONE) -> None:
-        """Nothing of a flow can be read any more."""
+        """Stop reading a flow, for the reason ``why``."""
         flow.needed = 0
         self.stream.batched = True
         skipped = self.readings[flow.direction].untold_bytes()
         self.readings[flow.direction] = Unreadable(self, flow, why, auth, skipped)
 
     def key_message(self, direction: Direction, kind: int, front: Buffer) -> None:
-        """A message that is about keys has passed.
+        """Process a message about keys.
 
         Both directions may come batch by batch, but a reply is understood only after its request: each waits for
-        the other, within reason.
+        the other, within limits.
         """
         self._key_messages[direction].append((kind, bytes(front)))
         requests, replies = self._key_messages[Direction.TO_SERVER], self._key_messages[Direction.TO_CLIENT]
@@ -128,12 +128,12 @@ class Link:
         auth: Verdict = Verdict.NONE,
         crc: Verdict = Verdict.NONE,
     ) -> None:
-        """Bytes that are no frame, from the offset ``start`` on."""
+        """Emit a record of bytes that are no frame, from the offset ``start`` on."""
         if length:
             self._stretch(flow, UNKNOWN, start, length, flow.moment(start + length), error, crc, auth)
 
     def gap(self, flow: Flow, event: Gap) -> None:
-        """Bytes that the capture does not have."""
+        """Emit a record of bytes that the capture lacks."""
         moment = event.time_ns, event.packet
         error = "the capture does not have these bytes"
         if not event.exact:
@@ -187,11 +187,11 @@ class Unreadable:
     """Counts the bytes of a flow without known frame borders.
 
     Args:
-        link: whose.
-        flow: which direction.
-        why: in words.
-        auth: the verdict on all of it.
-        skipped: how many bytes, consumed already, were the first.
+        link: the link.
+        flow: the direction.
+        why: reason, in words.
+        auth: verdict on all of the bytes.
+        skipped: number of bytes consumed before, which count as well.
     """
 
     def __init__(self, link: Link, flow: Flow, why: str, auth: Verdict, skipped: int) -> None:

@@ -10,7 +10,7 @@ _LABELS = {int(kind): kind.label for kind in EntityType}
 
 
 class Names:
-    """Names by address and features by session, shared by all links of a capture. The oldest are forgotten."""
+    """Names by address and features by session, shared by all links of a capture. The oldest are dropped."""
 
     def __init__(self) -> None:
         self._names: Recent[tuple[bytes, int, int], EntityName] = Recent(_MOST)
@@ -22,16 +22,16 @@ class Names:
             self._names.put(_key(addr), name)
 
     def name_at(self, addr: EntityAddr, kind: EntityType) -> EntityName:
-        """The entity at an address; without a number if no link has announced it."""
+        """Return the entity at an address; without a number if no link has announced it."""
         name = self._names.get(_key(addr))
         return name if name is not None and name.type is kind else EntityName(kind)
 
     def learn_session(self, client_cookie: int, server_cookie: int, features: int) -> None:
-        """A session began with these features."""
+        """Store the features of a new session."""
         self._features.put((client_cookie, server_cookie), features)
 
     def session_features(self, client_cookie: int, server_cookie: int) -> int:
-        """The features of a session that is resumed."""
+        """Return the features of a session that is resumed."""
         known = self._features.get((client_cookie, server_cookie))
         return ALL_FEATURES if known is None else known
 
@@ -41,6 +41,6 @@ def _key(addr: EntityAddr) -> tuple[bytes, int, int]:
 
 
 def source_name(kind: int, num: int) -> str:
-    """A name as Ceph's logs print it, from a header that may say anything."""
+    """Format a name as Ceph's logs do, from a header of any content."""
     label = _LABELS.get(kind, "unknown")
     return f"{label}.{num if num >= 0 else '?'}"

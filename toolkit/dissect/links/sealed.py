@@ -1,6 +1,7 @@
-"""Frames of secure mode out of their order, by whichever nonce, and wrong ones (docs/protocol.md §4.6).
+"""Opens frames of secure mode out of order, by any nonce, and malformed ones (docs/protocol.md §4.6).
 
-GCM is counter mode underneath, so what does not authenticate can still be read; it is shown, never called good.
+GCM is built on counter mode, so a frame that does not authenticate can still be read. It is shown, but never
+counts as good.
 """
 
 from struct import Struct
@@ -30,7 +31,7 @@ _COMPLETE = 0x0E
 _STATUS_MASK = 0x0F
 _ABORTED = 0x01
 MOST_NONCES = 3
-"""Of one frame of msgr 2.1."""
+"""Maximum number of nonces in one frame of msgr 2.1."""
 
 
 class SealedFrames:
@@ -38,10 +39,10 @@ class SealedFrames:
 
     Args:
         secret: the connection secret.
-        direction: which one.
-        rev1: of msgr 2.1.
-        caches: for readers.
-        start: offset of the first sealed frame in the direction; None: not known.
+        direction: the direction.
+        rev1: True for msgr 2.1.
+        caches: frame caches for readers.
+        start: offset of the first sealed frame in the direction; None if it is unknown.
     """
 
     def __init__(
@@ -56,16 +57,16 @@ class SealedFrames:
         self.rev1 = rev1
         self.start = start
         self.started = 0
-        """How many nonces had been used when the reader now in use was made."""
+        """Number of nonces used before the current reader was made."""
 
     def nonce(self, number: int) -> bytes:
-        """The one that is used as the ``number``-th, from 0."""
+        """Return the nonce used as the ``number``-th, from 0."""
         if self.rev1:
             return _NONCE.pack(self._fixed, (self._counter + number) & _COUNTER_MASK)
         return _NONCE.pack((self._fixed + number) & _FIXED_MASK, self._counter)
 
     def reader(self, number: int, limit_bytes: int) -> RawReader:
-        """A reader whose first frame begins with that nonce."""
+        """Return a reader whose first frame begins with that nonce."""
         reader: RawReader
         if self.rev1:
             reader = SecureReader(StreamCipher(self._key, self.nonce(number)), limit_bytes, self._caches)
@@ -75,7 +76,7 @@ class SealedFrames:
         return reader
 
     def key_streams(self, first: int, count: int) -> bytes:
-        """For each of ``count`` nonces the 32 bytes that hide a preamble."""
+        """Return, for each of ``count`` nonces, the 32 bytes of key stream that encrypt a preamble."""
         blocks = b"".join(
             self.nonce(number) + block
             for number in range(first, first + count)
@@ -84,18 +85,18 @@ class SealedFrames:
         return Cipher(AES(self._key), ECB()).encryptor().update(blocks)  # noqa: S305 - what counter mode is made of
 
     def peek(self, sealed: Buffer, number: int) -> bytes:
-        """What a ciphertext without its tag says, unauthenticated."""
+        """Decrypt a ciphertext without its tag, unauthenticated."""
         return Cipher(AES(self._key), CTR(self.nonce(number) + _FIRST_BLOCK)).decryptor().update(sealed)
 
     def opened(self, sealed: memoryview, number: int) -> bytes | None:
-        """What a ciphertext with its tag says; None if it does not authenticate."""
+        """Decrypt a ciphertext with its tag; None if it does not authenticate."""
         try:
             return self._gcm.decrypt(self.nonce(number), sealed, None)
         except InvalidTag:
             return None
 
     def first_nonce(self, view: memoryview, at: int, used: int) -> int:
-        """Which nonce the frame at ``at`` begins with, in which a reader failed after so many nonces."""
+        """Return the first nonce of the frame at ``at``, in which a reader failed after ``used`` nonces."""
         if self.rev1:
             head = view[at : at + SECURE_HEAD_SIZE]
             for number in range(used - 1, max(used - 1 - MOST_NONCES, -1), -1):
@@ -104,15 +105,15 @@ class SealedFrames:
         return max(used - 1, 0)
 
     def length(self, view: memoryview, at: int, first: int, reader: RawReader) -> int:
-        """Of the frame at ``at``, if its preamble still fits its own crc.
+        """Return the length of the frame at ``at``, if its preamble still fits its own crc.
 
         Raises:
-            PeerError: it does not.
+            PeerError: the preamble does not fit its crc.
         """
         return reader.layout(self.peek(view[at : at + PREAMBLE_SIZE], first))[-1]
 
     def read(self, view: memoryview, at: int, first: int, reader: RawReader) -> tuple[Broken, int]:
-        """The frame at ``at``, each of its tags checked, and how many nonces it has used."""
+        """Read the frame at ``at`` and verify each of its tags; returns also the number of nonces it used."""
         tag, used, *lengths, total = reader.layout(self.peek(view[at : at + PREAMBLE_SIZE], first))
         whole = view[at : at + total]
         wrong: list[str] = []
@@ -159,7 +160,7 @@ class SealedFrames:
 
 
 def _cut(plain: bytes, lengths: list[int]) -> list[bytes]:
-    """Segments out of their padding."""
+    """Return the segments without their padding."""
     parts, at = [], 0
     for length in lengths:
         parts.append(plain[at : at + length])

@@ -1,6 +1,6 @@
-"""Finding the next frame where the last one's end is not known: behind a gap, or in the middle of a link.
+"""Finds the next frame after a gap, or in the middle of a link.
 
-A place counts as the beginning of a frame if a crc proves it; in secure mode, if it opens.
+An offset counts as the beginning of a frame if a crc proves it; in secure mode, if it decrypts.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,59 +28,59 @@ _TAGS = 22
 _SEGMENTS = 4
 _CHUNK_BYTES = 4 << 20
 _LONGEST_PROOF_BYTES = 1 << 16
-"""What would need more bytes than this to prove itself is believed by its preamble alone."""
+"""A frame that would need more bytes than this as a proof is accepted by its preamble alone."""
 _SUSPECT_BYTES = 1 << 20
-"""How long a frame with a wrong preamble may be to be shown as one."""
+"""Maximum length of a frame with a wrong preamble that is shown as a frame."""
 _MOST_TRIALS = 1 << 27
-"""Pairs of place and nonce that are tried for one gap in secure mode: a fraction of a second."""
+"""Limit of the pairs of offset and nonce that are tried for one gap in secure mode: a fraction of a second."""
 _LOOP_TRIALS = 4096
-"""What beginning to look through an array costs, in trials."""
+"""Cost of starting to search an array, in trials."""
 _MOST_IN_DOUBT = 1 << 18
 _BLOCK = 16
 _FLAGS = 26
 _RESERVED = 27
-"""Where a preamble has its flags and the reserved byte, which is 0 (docs/protocol.md §4.4)."""
+"""Offsets in a preamble of the flags and of the reserved byte, which is 0 (docs/protocol.md §4.4)."""
 _SHORTEST_PER_NONCE = 48
-"""Bytes on the wire of the shortest operation behind a preamble."""
+"""Bytes on the wire of the shortest operation after a preamble."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Where a frame begins."""
+    """The beginning of a frame."""
 
     at: int
     nonce: int = 0
-    """Secure mode: the number of the nonce that it begins with."""
+    """Secure mode: number of its first nonce."""
     protocol: str = ""
-    """Where several were looked for: ``v1``, ``v2.0`` or ``v2.1``."""
+    """``v1``, ``v2.0`` or ``v2.1`` if several were searched for; else empty."""
     secret: bytes = field(default=b"", repr=False)
     """The connection secret that opens it, if the frame was found by one."""
     sender: Direction = Direction.TO_SERVER
-    """With ``secret``: whose nonces it has. Without a handshake, the direction itself is a guess."""
+    """With ``secret``: the direction whose nonces it uses. The roles of the ends may be a wrong guess."""
 
 
 class Search(Protocol):
-    """Looks for the beginning of a frame."""
+    """Searches for the beginning of a frame."""
 
     exhausted: bool
-    """It has cost too much."""
+    """True if the search has cost too much and is given up."""
 
     def find(self, view: memoryview, start: int) -> tuple[Proof | None, int]:
-        """Look through ``view[start:]``.
+        """Search ``view[start:]``.
 
         Returns:
-            The first place, and where to go on when there is more: no frame begins before.
+            The first frame, or None; and the offset from which to continue: no frame begins before it.
         """
 
 
 def preamble_places(view: memoryview, start: int) -> Iterator[int]:
-    """Where a preamble may begin that fits its own crc."""
+    """Yield the offsets where a preamble with a right crc may begin."""
     last = len(view) - PREAMBLE_SIZE + 1
     for at in range(start, last, _CHUNK_BYTES):
         stop = min(at + _CHUNK_BYTES, last)
         chunk = np.frombuffer(view[at : stop + PREAMBLE_SIZE - 1], np.uint8)
         size = stop - at
-        # Unsigned: what is 0 wraps around and is too large.
+        # Unsigned: 0 wraps around and is too large.
         likely = (chunk[:size] - 1 < _TAGS) & (chunk[1 : size + 1] - 1 < _SEGMENTS)
         likely &= (chunk[_FLAGS : size + _FLAGS] < 2) & (chunk[_RESERVED : size + _RESERVED] == 0)
         for place in that_fit(chunk, np.flatnonzero(likely), PREAMBLE_SIZE - 4).tolist():
@@ -88,14 +88,14 @@ def preamble_places(view: memoryview, start: int) -> Iterator[int]:
 
 
 def frame_fits(view: memoryview, at: int, reader: RawReader, *, rev1: bool, strict: bool = False) -> bool | None:
-    """True if the frame whose preamble fits has another crc that does; None while too little of it is there.
+    """True if the frame with a right preamble has another right crc; None while too little of it is there.
 
     Args:
-        view: with the frame.
-        at: where its preamble is.
-        reader: of its flow, or any of that revision.
-        rev1: of msgr 2.1.
-        strict: the revision is not known: the preamble alone proves nothing.
+        view: bytes with the frame.
+        at: offset of its preamble.
+        reader: reader of its flow, or any of that revision.
+        rev1: True for msgr 2.1.
+        strict: True if the revision is unknown, so that the preamble alone proves nothing.
     """
     try:
         layout = reader.layout(view[at : at + PREAMBLE_SIZE].tobytes())
@@ -123,7 +123,7 @@ def frame_fits(view: memoryview, at: int, reader: RawReader, *, rev1: bool, stri
 
 
 class CrcSearch:
-    """For frames of crc mode, of a revision that is known."""
+    """Searches for frames of crc mode of a known revision."""
 
     exhausted = False
 
@@ -143,13 +143,13 @@ class CrcSearch:
 
 
 class SealedSearch:
-    """For frames of secure mode, whose place and nonce are both not known.
+    """Searches for frames of secure mode, whose offset and nonce are both unknown.
 
     Args:
-        sealed: what opens them.
-        flow: whose bytes are searched.
-        first: the first nonce that may be next.
-        missing_bytes: how much is missing, or in doubt: so many nonces more may have been used.
+        sealed: opens the frames.
+        flow: the flow to search.
+        first: the lowest possible nonce of the next frame.
+        missing_bytes: number of missing or doubtful bytes, which limits the nonces used meanwhile.
     """
 
     def __init__(self, sealed: SealedFrames, flow: Flow, first: int, missing_bytes: int) -> None:
@@ -168,7 +168,7 @@ class SealedSearch:
         last = len(view) - PREAMBLE_SIZE
         step = 1 if self._sealed.start is None else _BLOCK
         if self._sealed.start is not None:
-            # Every operation is whole blocks and a tag of one, so are all distances.
+            # Every operation takes whole blocks and a tag of one block, so all distances are whole blocks.
             start += (self._sealed.start - self._flow.offset - start) % _BLOCK
         if start > last or self.exhausted:
             return None, start
@@ -184,7 +184,7 @@ class SealedSearch:
         return found, places[-1] + step if found is None else found.at
 
     def _try(self, view: memoryview, places: range) -> Proof | None:
-        """The first of these places at which one of the nonces opens a preamble."""
+        """Return the first of these offsets at which one of the nonces decrypts a preamble."""
         whole = np.frombuffer(view, np.uint8)
         assert self._streams is not None
         best: Proof | None = None
@@ -200,7 +200,7 @@ class SealedSearch:
 
     @staticmethod
     def _likely(whole: Bytes, places: range, streams: Bytes) -> Iterator[tuple[int, int]]:
-        """Places with the nonces that make the reserved byte of a preamble there 0."""
+        """Yield offsets with the nonces that make the reserved byte of a preamble there 0."""
         hidden = whole[places.start + _RESERVED : places[-1] + _RESERVED + 1 : places.step]
         if len(places) < len(streams):
             for at, byte in zip(places, hidden.tolist(), strict=True):
@@ -211,22 +211,22 @@ class SealedSearch:
 
 
 class Resync:
-    """Reads a flow up to the next frame that proves itself.
+    """Skips a flow up to the next proven frame.
 
     Args:
-        link: whose.
-        flow: which direction.
-        search: what to look for.
-        found: takes the reading over, given the proof, the bytes before it that may be a frame whose borders
-            were in doubt, and their length (0: they are none); whether it has recorded them.
-        whole: the same when nothing follows: whether all that is left is that frame, and has been recorded.
-        wrong: what is wrong with the frame at the beginning; None: there is a gap.
-        crc: the verdict on it.
-        auth: the other one.
+        link: the link.
+        flow: the direction.
+        search: the search.
+        found: continues the reading; called with the proof, the bytes before it that may be a frame of doubtful
+            length, and their length (0: they are no frame); returns True if it has recorded these.
+        whole: called if nothing follows; returns True if all bytes left are such a frame and it has recorded them.
+        wrong: what is wrong with the frame at the beginning; None after a gap.
+        crc: verdict on its crcs.
+        auth: verdict on its authentication.
     """
 
     CONTEXT = "behind a gap"
-    """Where its bytes are, if nothing is known to be wrong with them."""
+    """Reason for skipping the bytes, if nothing is known to be wrong with them."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Finding messages on a v1 stream by the crcs of their headers (docs/protocol.md §3.7)."""
+"""Finds messages in a v1 stream by the crcs of their headers (docs/protocol.md §3.7)."""
 
 from collections.abc import Iterator
 
@@ -28,11 +28,12 @@ _LONGEST_PROOF_BYTES = 1 << 20
 
 
 class V1Search:
-    """For messages of an open v1 link, by the crcs of their headers.
+    """Searches for messages of an open v1 link by the crcs of their headers.
 
     Args:
-        old_header: of a sender without NOSRCADDR.
-        footer_known: it is known whether footers have signatures; otherwise the first message has to show it.
+        old_header: True if the sender has no NOSRCADDR.
+        footer_known: True if it is known whether footers have signatures; otherwise the first message must show
+            it.
     """
 
     exhausted = False
@@ -52,7 +53,7 @@ class V1Search:
 
 
 def header_places(view: memoryview, start: int, *, old_header: bool = False) -> Iterator[int]:
-    """Where a message may begin whose header fits its crc."""
+    """Yield the offsets where a message with a right header crc may begin."""
     size = 1 + (OLD_HEADER_SIZE if old_header else HEADER.size)
     reserved = size - 8 if old_header else size - 6
     last = len(view) - size + 1
@@ -68,7 +69,7 @@ def header_places(view: memoryview, start: int, *, old_header: bool = False) -> 
 
 
 def has_msg_auth(view: memoryview, at: int) -> bool | None:
-    """True if the footer of the message at ``at`` has a signature; None while that cannot be seen."""
+    """True if the footer of the message at ``at`` has a signature; None while it is incomplete."""
     header = Header._make(HEADER.unpack_from(view, at + 1))
     body = at + 1 + HEADER.size + header.front_len + header.middle_len + header.data_len
     if body - at > _LONGEST_PROOF_BYTES:
@@ -79,6 +80,6 @@ def has_msg_auth(view: memoryview, at: int) -> bool | None:
 
 
 def _ends_well(view: memoryview, stop: int) -> bool:
-    """True if a footer may end here: with its flags, and a frame behind them."""
+    """True if a footer may end here: its flags are valid, and a frame follows."""
     flags = view[stop - 1]
     return bool(flags & COMPLETE) and not flags & ~_FLAGS and (stop == len(view) or view[stop] in _STREAM_TAGS)

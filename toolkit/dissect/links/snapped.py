@@ -1,6 +1,6 @@
-"""A frame of which the capture has the header, but not all that follows: it is passed over in one piece.
+"""A frame of which the capture has the header, but not all of the rest: it is skipped as a whole.
 
-Captures with a snap length have such frames only; a gap inside of a frame makes one.
+Captures with a snap length consist of such frames; a gap inside a frame makes one.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from toolkit.dissect.stream import Gap
 
 
 class Snapped:
-    """Skips the rest of a frame whose length is known; its lane reads on behind it.
+    """Skips the rest of a frame of known length; its lane continues after it.
 
     Args:
-        lane: that the frame is on.
-        record: of the frame, but for the time and packet of its end.
+        lane: lane of the frame.
+        record: record of the frame, without time and packet of its end.
     """
 
     def __init__(self, lane: Lane, record: DecodedFrame) -> None:
@@ -28,7 +28,7 @@ class Snapped:
         lane.flow.needed = 0
 
     def step(self) -> bool:
-        """Skip what is there; returns True if the frame is over."""
+        """Skip the available bytes; returns True if the frame has ended."""
         flow = self._flow
         flow.consume(min(len(flow.view), self._stop - flow.offset))
         if flow.offset < self._stop:
@@ -37,7 +37,7 @@ class Snapped:
         return True
 
     def skip(self, gap: Gap) -> Gap | None:
-        """Skip missing bytes; returns the rest of the gap, that is behind the frame."""
+        """Skip missing bytes; returns the part of the gap after the frame, None if there is none."""
         self.step()
         size_bytes = min(self._stop - self._flow.offset, gap.size_bytes)
         self._flow.skip(size_bytes)
@@ -63,7 +63,7 @@ class Snapped:
         return 0
 
     def close(self, why: str) -> None:  # noqa: ARG002 - that the frame is not whole is known
-        """Record the frame: the flow has ended inside of it."""
+        """Record the frame, because the flow ends inside it."""
         flow = self._flow
         flow.consume(min(len(flow.view), self._stop - flow.offset))
         self._record.length = flow.offset - self._record.offset
@@ -75,12 +75,12 @@ class Snapped:
 
 
 def passed_over(reading: object, gap: Gap, read_by: Callable[[Snapped], None]) -> Gap | None:
-    """What is left of a gap behind the frame that it is in.
+    """Return the part of a gap after the frame that it is in; None if there is none.
 
     Args:
-        reading: of the flow that the gap is in.
-        gap: as it is.
-        read_by: is given the reading that skips the frame, if the lane had begun one.
+        reading: reading of the flow with the gap.
+        gap: the gap.
+        read_by: called with the reading that skips the frame, if the lane had begun a frame.
     """
     if isinstance(reading, Lane) and (record := reading.snapped()) is not None:
         reading = Snapped(reading, record)

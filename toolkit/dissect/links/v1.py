@@ -1,4 +1,4 @@
-"""A v1 link from its banners on: the opening, and the messages behind it (docs/protocol.md §3.2, §3.7)."""
+"""A v1 link from its banners on: the handshake, and the messages after it (docs/protocol.md §3.2, §3.7)."""
 
 from functools import partial
 from struct import Struct
@@ -47,11 +47,11 @@ class V1Lane(Lane):
     """One direction of an open v1 link.
 
     Args:
-        link: whose.
-        flow: which direction.
-        phase: takes its frames.
-        features: in force.
-        signer: checks signatures.
+        link: the link.
+        flow: the direction.
+        phase: reads the frames.
+        features: features in force.
+        signer: verifies signatures; None if they are not verified.
     """
 
     def __init__(self, link: Link, flow: Flow, phase: OpenPhase, features: int, signer: Signer | None) -> None:
@@ -73,17 +73,17 @@ class V1Lane(Lane):
 
     @property
     def head_bytes(self) -> int:
-        """Tag and header."""
+        """Length of tag and header."""
         return 1 + (OLD_HEADER_SIZE if self._old_header else HEADER.size)
 
     @property
     def _footer(self) -> Struct:
         return FOOTER if self._msg_auth else FOOTER_OLD
 
-    # ---- frames that are right
+    # ---- well-formed frames
 
     def judged(self, flags: int) -> Judged:
-        """The verdict on a message that the reader gave, by the flags of its footer."""
+        """Return the verdict on a message that the reader returned, by the flags of its footer."""
         judged = Judged() if self._summed or not flags & NOCRC else Judged(crc=Verdict.NONE)
         if self._signer is not None:
             judged.auth = Verdict.OK
@@ -93,7 +93,7 @@ class V1Lane(Lane):
         return judged
 
     def put(self, view: memoryview, at: int, found: StreamFrame) -> None:
-        """Emit the record of a frame that the reader has cut out."""
+        """Emit the record of a frame that the reader returned."""
         if len(found) == 2:
             stop, small = found
             record = self._made(view, at, stop, small.PIECE.value, Judged(crc=Verdict.NONE))
@@ -144,7 +144,7 @@ class V1Lane(Lane):
         record.message = _info(header, (header.front_len, header.middle_len, header.data_len))
         return record
 
-    # ---- frames that are wrong
+    # ---- malformed frames
 
     @override
     def mend(self, view: memoryview, at: int, error: PeerError) -> int | None:
@@ -171,7 +171,7 @@ class V1Lane(Lane):
         return at + self.head_bytes + parts + self._footer.size
 
     def _put_wrong(self, view: memoryview, at: int, header: Header) -> int:
-        """Record a message, all of which is there, after a closer look."""
+        """Emit the record of a complete but malformed message, after verifying each part."""
         stop = self._stop(at, header)
         body = at + self.head_bytes
         parts: list[bytes] = []
@@ -205,7 +205,7 @@ class V1Lane(Lane):
         self._message(view, at, stop, header, tuple(parts), flags, judged)
         return stop
 
-    # ---- looking for the next frame
+    # ---- search for the next frame
 
     @override
     def lost(self, size_bytes: int) -> None:
@@ -222,12 +222,12 @@ class V1Lane(Lane):
         self.link.readings[self.flow.direction] = reading
 
     def _found(self, _proof: Proof, view: memoryview, at: int) -> bool:
-        """A message was found; before it may be one whose header is wrong, and small frames."""
+        """Continue at the message found; the bytes before it may be a malformed message and small frames."""
         self.link.readings[self.flow.direction] = self
         return self._is_whole(view[:at])
 
     def _is_whole(self, view: memoryview) -> bool:
-        """Record a message with a wrong header and the small frames behind it, if that is what all of it is."""
+        """Record a message with a wrong header and the small frames after it, if the view consists of these."""
         if len(view) < self.head_bytes or view[0] != _MSG:
             return False
         header = self._header(view, 0)
@@ -257,7 +257,7 @@ def _info(header: HeaderFields, sizes: tuple[int, int, int]) -> MessageInfo:
 
 
 def made(link: Link, flow: Flow, view: memoryview, at: int, stop: int, tag: str, judged: Judged) -> DecodedFrame:
-    """The record of a v1 frame."""
+    """Return the record of a v1 frame."""
     time_ns, packet = flow.moment(flow.offset + stop)
     return DecodedFrame(
         frame=-1,
@@ -281,11 +281,11 @@ def _complaint(what: str, stored: int, right: int) -> str:
     return f"crc of {what}: 0x{stored:08x} should be 0x{right:08x}"
 
 
-# ---- the opening
+# ---- the handshake
 
 
 class V1Talk:
-    """The opening of one link."""
+    """The handshake of one link."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -293,12 +293,12 @@ class V1Talk:
         self._to_monitor = True
 
     def enter(self, flow: Flow) -> None:
-        """A flow begins with the banner of v1."""
+        """Process the banner of v1 at the beginning of a flow."""
         self._link.prove()
         self._link.readings[flow.direction] = _OpeningReading(self._link, flow, self, self._opening)
 
     def passed(self, flow: Flow, piece: Frame) -> None:
-        """A piece of the opening has passed."""
+        """Process a part of the handshake."""
         self._link.keys.v1_piece(flow.direction, piece)
         if isinstance(piece, Connect) and piece.authorizer:
             self._to_monitor = False
@@ -306,17 +306,17 @@ class V1Talk:
             self.open(flow)
 
     def open(self, flow: Flow) -> None:
-        """Only messages and small frames follow in a flow."""
+        """Read a flow as messages and small frames from now on."""
         features = self._opening.features or 0
         lane = V1Lane(self._link, flow, self._link.phase, features, self._link.keys.signer)
         self._link.readings[flow.direction] = lane
-        # What passes between a monitor and others teaches keys to links that are opened in the next moment.
+        # Messages of monitors contain keys for links that are opened directly afterwards.
         if not self._to_monitor:
             self._link.stream.batched = True
 
 
 def lane_behind(link: Link, flow: Flow, view: memoryview, at: int) -> None:
-    """Read a flow from a message on, of which the beginning was not seen."""
+    """Read a flow from a message on, because its beginning was not captured."""
     msg_auth = has_msg_auth(view, at)
     features = ALL_FEATURES if msg_auth else ALL_FEATURES & ~int(Feature.MSG_AUTH)
     link.prove()
@@ -324,7 +324,7 @@ def lane_behind(link: Link, flow: Flow, view: memoryview, at: int) -> None:
 
 
 class _OpeningReading:
-    """Reads one direction of an opening."""
+    """Reads one direction of a handshake."""
 
     def __init__(self, link: Link, flow: Flow, talk: V1Talk, opening: V1Opening) -> None:
         self._link = link

@@ -1,10 +1,10 @@
-"""A v2 link from its banners on: what each frame of the handshake means for those that follow.
+"""A v2 link from its banners on: how each frame of the handshake affects those that follow.
 
 See docs/protocol.md §4.1.
 
-The two directions are read in the order of cause and effect, in whatever order the capture has them: a client that
-has asked waits for the answer, and an answer is read after what it answers. Only where the other direction will
-never say is a flow read without it.
+The two directions are read in the order of cause and effect, whatever their order in the capture: a client's flow
+waits after a request, and an answer is read after its request. A flow is read without the other one only if the
+other one will not continue.
 """
 
 from functools import reduce
@@ -72,13 +72,13 @@ _NEVER_SAYS = {
     **dict.fromkeys(map(int, _REQUESTS), Direction.TO_CLIENT),
     **dict.fromkeys(map(int, _ANSWERS), Direction.TO_SERVER),
 }
-"""In which direction a frame means nothing."""
+"""Direction in which a frame has no meaning."""
 _DATA = frozenset({Tag.MESSAGE, Tag.ACK, Tag.KEEPALIVE2, Tag.KEEPALIVE2_ACK, ABORTED})
-"""Frames that only an open link has."""
+"""Frames that only an open link carries."""
 
 
 class V2Talk:
-    """The handshake of one link; takes the frames of both lanes until it is over."""
+    """The handshake of one link; processes the frames of both lanes until it is over."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -99,7 +99,7 @@ class V2Talk:
     # ---- beginnings
 
     def banner(self, flow: Flow) -> bool | None:
-        """Take a banner; None while it is incomplete.
+        """Process a banner; None while it is incomplete.
 
         Returns:
             False: it is malformed.
@@ -139,11 +139,11 @@ class V2Talk:
         return True
 
     def both_banners(self) -> bool:
-        """True if it is known of what revision the frames are."""
+        """True if the banners of both sides were read, so that the revision of the frames is known."""
         return len(self._banners) == len(Direction)
 
     def enter(self, flow: Flow) -> V2Lane:
-        """The frames of a flow follow."""
+        """Read the frames of a flow from now on."""
         return self._lane(flow, rev1=bool(self._features & Msgr2Feature.REVISION_1))
 
     def close(self, flow: Flow, why: str) -> None:
@@ -157,7 +157,7 @@ class V2Talk:
         return reduce(and_, self._banners.values())
 
     def join(self, flow: Flow, proof: Proof) -> None:
-        """A frame of a flow was found whose beginning the capture does not have."""
+        """Read a flow from a frame in its middle on, because the capture lacks its beginning."""
         self._ordered = self._whole = False
         self._link.prove()
         lane = self._lane(flow, rev1=proof.protocol == "v2.1")
@@ -214,7 +214,7 @@ class V2Talk:
         self._ordered = False
 
     def incomplete(self) -> None:
-        """Bytes of the handshake are missing."""
+        """Note that bytes of the handshake are missing."""
         self._whole = False
 
     def _take(self, lane: V2Lane, view: memoryview, at: int, found: Frame) -> None:
@@ -226,10 +226,9 @@ class V2Talk:
         self.passed(lane, tag, control, view[at : found[0]], lane.flow.offset + found[0])
 
     def passed(self, lane: V2Lane, tag: int, control: ControlFrame | None, wire: memoryview, stop: int) -> None:
-        """A frame of the handshake has passed; ``stop`` is the offset behind it.
+        """Process a frame of the handshake; ``stop`` is the offset after it.
 
-        One that is judged bad has its place in the order and in the transcript, but no ``control``: what it says
-        moves nothing.
+        A malformed frame keeps its place in the order and in the transcript, but has no ``control`` and no effect.
         """
         direction = lane.flow.direction
         if tag in _DATA:
@@ -257,7 +256,7 @@ class V2Talk:
             transcript += wire
 
     def _judge_signature(self, lane: V2Lane, found: Frame, judged: Judged) -> None:
-        """AUTH_SIGNATURE covers all that its sender received until authentication was done (§4.7)."""
+        """Verify AUTH_SIGNATURE: it covers all that its sender received until authentication was done (§4.7)."""
         if not self._whole:
             judged.error = "the signature covers bytes that the capture does not have"
             return
@@ -273,7 +272,7 @@ class V2Talk:
             judged.error = f"missing: {self._link.keys.missing}"
         judged.auth = verdict
 
-    # ---- what frames mean
+    # ---- effects of frames
 
     def _follow(self, lane: V2Lane, control: ControlFrame, stop: int) -> None:
         link, direction = self._link, lane.flow.direction
@@ -325,12 +324,12 @@ class V2Talk:
         self._open(names.session_features(asked.client_cookie, asked.server_cookie) if asked else None)
 
     def _open(self, features: int | None = None) -> None:
-        """The link is open: from here on the order of one direction against the other does not matter."""
+        """Open the link: the order between the directions does not matter any more."""
         self._session_features = features = self._session_features if features is None else features
         for lane in self._lanes.values():
             lane.features = ALL_FEATURES if features is None else features
             lane.phase = self._link.phase
-        # What passes between a monitor and others teaches keys to links that are opened in the next moment.
+        # Messages of monitors contain keys for links that are opened directly afterwards.
         if EntityType.MON not in self._kinds.values():
             self._link.stream.batched = True
 
@@ -359,7 +358,7 @@ class V2Talk:
 
 
 class _HandshakeLane(V2Lane):
-    """A lane whose first frames are those of the handshake."""
+    """A lane that begins with the frames of the handshake."""
 
     def __init__(self, link: Link, flow: Flow, reader: object, talk: V2Talk, *, rev1: bool) -> None:
         super().__init__(link, flow, reader, talk, rev1=rev1)  # type: ignore[arg-type]
@@ -376,7 +375,7 @@ class _HandshakeLane(V2Lane):
 
     @override
     def search(self, search: CrcSearch | SealedSearch, error: PeerError | None) -> None:
-        """Search for the next frame; bytes skipped may be those that the other direction waits for."""
+        """Search for the next frame; the skipped bytes may be those for which the other direction waits."""
         if self.phase is self._talk:
             self._talk.incomplete()
             self._talk.disorder()
@@ -384,7 +383,7 @@ class _HandshakeLane(V2Lane):
 
 
 class _BetweenBanners:
-    """Waits for the other side's banner, which decides what frames look like (§4.2)."""
+    """Waits for the other side's banner, which determines the layout of frames (§4.2)."""
 
     def __init__(self, talk: V2Talk, flow: Flow) -> None:
         self._talk = talk

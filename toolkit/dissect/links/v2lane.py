@@ -1,4 +1,4 @@
-"""One direction of a v2 link: its frames as records, and the verdict on wrong ones (docs/protocol.md §4.5)."""
+"""One direction of a v2 link: records its frames, and judges malformed ones (docs/protocol.md §4.5)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,16 +42,16 @@ _MESSAGE_NAME = Tag.MESSAGE.name
 _HEADER_SIZE = MESSAGE_HEADER.size
 _HEAD_SIZE = PREAMBLE_SIZE + _HEADER_SIZE
 _PROVEN_SIZE = _HEAD_SIZE + 4
-"""With the crc of the header, which msgr 2.1 has right behind it."""
+"""Including the crc of the header, which follows directly in msgr 2.1."""
 _CRC_SEED = 0xFFFFFFFF
 _SEGMENTS = 4
 _LARGE_BYTES = 1 << 20
-"""Of the segments of a compressed frame; from this size on they are not kept."""
+"""Segments of compressed frames of this size or more are not kept."""
 
 
 @dataclass(slots=True)
 class Judged:
-    """What was found out about a frame beside its contents."""
+    """The verdicts on a frame."""
 
     crc: Verdict = Verdict.OK
     auth: Verdict = Verdict.NONE
@@ -59,40 +59,40 @@ class Judged:
 
     @property
     def is_bad(self) -> bool:
-        """True if a crc, an authentication tag or a signature is wrong: its contents are not to be believed."""
+        """True if a crc, an authentication tag or a signature is wrong, so that its contents cannot be trusted."""
         return self.crc is Verdict.BAD or self.auth is Verdict.BAD
 
 
 class V2Lane(Lane):
-    """One direction of a v2 link. ``reader`` gives compressed frames as they are on the wire (§4.10)."""
+    """One direction of a v2 link. ``reader`` returns compressed frames as they are on the wire (§4.10)."""
 
     def __init__(self, link: Link, flow: Flow, reader: RawReader, phase: OpenPhase, *, rev1: bool) -> None:
         super().__init__(link, flow, "v2.1" if rev1 else "v2.0", "crc", reader, phase)
         reader.allow_compressed()
         self.rev1 = rev1
         self.source = ""
-        """Name of the sender, as in Ceph's logs; empty while it is not known."""
+        """Name of the sender, as in Ceph's logs; empty while it is unknown."""
         self.compressor: Compressor | None = None
-        """Of the algorithm agreed on; None: compressed frames cannot be restored."""
+        """Decompresses by the negotiated algorithm; None if compressed frames cannot be decompressed."""
         self.good = Verdict.NONE
-        """The verdict on the authentication of a frame that the reader gave: OK in secure mode."""
+        """Verdict on the authentication of a frame that the reader returned: OK in secure mode."""
         self._sealed: SealedFrames | None = None
         self._broken: tuple[int, int] | None = (
             None  # first nonce and length of a broken frame that is not complete
         )
 
     def become_secure(self, sealed: SealedFrames, nonce: int = 0) -> None:
-        """From the next frame on, which begins with the ``nonce``-th nonce, everything is encrypted (§4.6)."""
+        """Decrypt everything from the next frame on, whose first nonce is number ``nonce`` (§4.6)."""
         self.mode = "secure"
         self.good = Verdict.OK
         self._sealed = sealed
         self._read_from(nonce)
 
     def restored(self, found: Frame) -> Frame:
-        """A frame as its sender had it, before it was compressed.
+        """Return a frame decompressed; unchanged if it is not compressed.
 
         Raises:
-            PeerError: COMPRESSION.
+            PeerError: the frame cannot be decompressed (COMPRESSION).
         """
         if found[1] < COMPRESSED:
             return found
@@ -100,10 +100,10 @@ class V2Lane(Lane):
             raise PeerError(FaultReason.COMPRESSION, "the algorithm is not known")
         return restored(found, self.compressor, LIMIT_BYTES)
 
-    # ---- frames that are right
+    # ---- well-formed frames
 
     def put(self, view: memoryview, at: int, found: Frame) -> ControlFrame | None:
-        """Emit the record of a frame that the reader has cut out; returns it if it is a control frame."""
+        """Emit the record of a frame that the reader returned; returns the frame if it is a control frame."""
         return self.record(view, at, found, Judged(auth=self.good))
 
     def record(self, view: memoryview, at: int, found: Frame, judged: Judged) -> ControlFrame | None:
@@ -159,7 +159,7 @@ class V2Lane(Lane):
         self.link.emit(record)
 
     def _info(self, header: Buffer, sizes: tuple[int, int, int]) -> MessageInfo:
-        """The header of a message, with the lengths of its parts."""
+        """Return the header of a message, with the lengths of its parts."""
         seq, tid, kind, priority, version, _, _, ack_seq, _, compat, _ = MESSAGE_HEADER.unpack_from(header)
         return MessageInfo(
             kind, message_name(kind), seq, tid, self.source, version, compat, priority, *sizes, ack_seq
@@ -227,7 +227,7 @@ class V2Lane(Lane):
             wire=wire_of(flow, view, at, stop),
         )
 
-    # ---- frames that are not there as a whole
+    # ---- frames captured in part
 
     @override
     def snapped(self) -> DecodedFrame | None:
@@ -248,7 +248,7 @@ class V2Lane(Lane):
         return record
 
     def _head(self) -> bytes | None:
-        """Preamble and message header of the incomplete frame; None if they are not there, or do not prove it."""
+        """Return preamble and message header of the incomplete frame; None if they are incomplete or unproven."""
         if self._broken is not None:
             return None
         if self._sealed is not None:
@@ -259,7 +259,7 @@ class V2Lane(Lane):
             return head if head[_HEAD_SIZE:] in {crc.to_bytes(4, "little"), bytes(4)} else None
         return head if len(head) == _HEAD_SIZE else None
 
-    # ---- frames that are wrong
+    # ---- malformed frames
 
     @override
     def step(self) -> bool:
@@ -298,10 +298,10 @@ class V2Lane(Lane):
         return stop
 
     def mended(self, tag: int, control: ControlFrame | None, wire: memoryview, stop: int, judged: Judged) -> None:
-        """A frame that was wrong has been dealt with, up to the offset ``stop``; a handshake has to know."""
+        """Hook of a handshake: a malformed frame was recorded, up to the offset ``stop``."""
 
     def _mend_sealed(self, view: memoryview, at: int, error: PeerError) -> int | None:
-        """A frame with a wrong authentication tag; others behind it can be opened if its length is known."""
+        """Record a frame with a wrong tag; frames after it can be decrypted if its length is known."""
         sealed = self._sealed
         assert sealed is not None
         first = sealed.first_nonce(view, at, self._nonces_used())
@@ -325,7 +325,7 @@ class V2Lane(Lane):
         return self._put_broken(view, at, broken)
 
     def _read_from(self, nonce: int) -> None:
-        """Go on in secure mode with a frame that begins with that nonce."""
+        """Continue in secure mode with a frame that begins with that nonce."""
         assert self._sealed is not None
         self._sealed.started = nonce
         self.reader = self._sealed.reader(nonce, LIMIT_BYTES)
@@ -335,7 +335,7 @@ class V2Lane(Lane):
         assert isinstance(self.reader, SecureReader | Rev0SecureReader)
         return self._sealed.started + self.reader.cipher.used_nonces
 
-    # ---- looking for the next frame
+    # ---- search for the next frame
 
     @override
     def lost(self, size_bytes: int) -> None:
@@ -353,7 +353,7 @@ class V2Lane(Lane):
         self.search(SealedSearch(self._sealed, self.flow, nonce, missing_bytes), error)
 
     def search(self, search: CrcSearch | SealedSearch, error: PeerError | None) -> None:
-        """Read on where the next frame is found; ``error`` is what is wrong with this one."""
+        """Continue at the next frame found; ``error`` is what is wrong with the current one."""
         self.flow.needed = 0
         if error is None:
             reading = Resync(self.link, self.flow, search, self._found)
@@ -373,7 +373,7 @@ class V2Lane(Lane):
         self.link.readings[self.flow.direction] = reading
 
     def _found(self, proof: Proof, view: memoryview, at: int) -> bool:
-        """A search has found a frame; what is before it may be one whose preamble is wrong."""
+        """Continue at the frame found; the bytes before it may be a frame with a wrong preamble."""
         self.link.readings[self.flow.direction] = self
         if self._sealed is not None:
             self._read_from(proof.nonce)
@@ -381,7 +381,7 @@ class V2Lane(Lane):
         return self._is_whole(view[:at])
 
     def _is_whole(self, view: memoryview) -> bool:
-        """Record a frame with a wrong preamble, if that is what all of ``view`` is."""
+        """Record a frame with a wrong preamble, if the view consists of it."""
         if len(view) < PREAMBLE_SIZE:
             return False
         broken = with_right_crc(view, len(view), self.reader, rev1=self.rev1)
@@ -392,12 +392,12 @@ class V2Lane(Lane):
 
 
 class _Restored(Sequence[Buffer]):
-    """The segments of a large compressed frame, decompressed each time they are asked for.
+    """The segments of a large compressed frame, decompressed at each access.
 
-    A capture of a few KiB may hold any number of frames of 128 MiB.
+    A capture of a few KiB may contain any number of frames that decompress to 128 MiB.
 
     Args:
-        found: the frame as it was cut out.
+        found: the frame that the reader returned.
         restore: decompresses it.
     """
 
@@ -444,7 +444,7 @@ def _control_fields(tag: int, segments: Sequence[Buffer]) -> dict[str, object]:
 
 
 def in_words(error: PeerError) -> str:
-    """One line for a record."""
+    """Describe an error in one line for a record."""
     if isinstance(error, DecodeError):
         return error.detail
     return f"{error.reason.value}: {error.detail}" if error.detail else error.reason.value

@@ -1,1 +1,1 @@
-"""Reliable queue pairs of RDMA in a capture of RoCEv2: packets in, the byte stream of each link out."""
+"""Reliable RDMA queue pairs in a capture of RoCEv2: packets in, byte streams of each link out."""

@@ -1,4 +1,4 @@
-"""How a link over a queue pair went: packets sent again, receivers that were not ready, and how it ended."""
+"""How a link over queue pairs ended, and its trouble: repeated packets, receivers that were not ready."""
 
 from dataclasses import dataclass, field
 
@@ -9,17 +9,17 @@ _REASONS = {1: "invalid request", 2: "remote access error", 3: "remote operation
 
 @dataclass(slots=True, eq=False)
 class QueuePairConduct(Conduct):
-    """What the headers of a link over RDMA show. Pairs are by side."""
+    """What the headers of a link over RDMA show. Pairs have one value per side."""
 
     not_ready: list[int] = field(default_factory=lambda: [0, 0])
-    """RNR NAKs: so often the side had no buffer for a packet."""
+    """Number of RNR NAKs: the side had no buffer for a packet."""
     asked_again: list[int] = field(default_factory=lambda: [0, 0])
-    """NAKs for want of a packet before the one that came."""
+    """Number of NAKs because a packet before the received one was missing."""
     refused: list[int | None] = field(default_factory=lambda: [None, None])
-    """Reason of the first NAK that ends the queue pair."""
+    """Reason of the first NAK that ends the queue pair; None if there is none."""
 
     def told(self, client: str, server: str, end_ns: int) -> str:
-        """How it ended, in words; see :meth:`Conduct.told`."""
+        """Describe how it ended; see :meth:`Conduct.told`."""
         names = (client, server) if self.client_side == 0 else (server, client)
         match self.outcome(end_ns):
             case Outcome.RESET:
@@ -31,7 +31,7 @@ class QueuePairConduct(Conduct):
                 return super(QueuePairConduct, self).told(client, server, end_ns)
 
     def trouble(self, client: str, server: str) -> str:
-        """Packets sent again and NAKs, in words; empty if there were none."""
+        """Describe repeated packets and NAKs; empty if there were none."""
         names = (client, server) if self.client_side == 0 else (server, client)
         parts = [
             f"{names[side]} sent {count} packet{'s' * (count > 1)} again"

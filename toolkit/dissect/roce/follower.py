@@ -1,4 +1,4 @@
-"""Which packets of RoCE belong to which link: by the records over TCP, or by what packets acknowledge."""
+"""Assigns RoCE packets to links: by the records over TCP, or by what packets acknowledge."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from toolkit.dissect.tcp.internet import ROCE_PORT
 from toolkit.dissect.tcp.outlet import EventCollector
 
 MOST_HELD_PACKETS = 256
-"""Packets of a direction that wait until it is known which direction answers it."""
+"""Number of packets of a direction that wait until the direction that answers it is known."""
 _MOST_UNPAIRED = 1024
 _HALF = (PSN_MASK + 1) >> 1
 _packet_of = attrgetter("packet")
@@ -37,38 +37,38 @@ class _Bootstrap:
 
 @dataclass(slots=True)
 class _Unpaired:
-    """Packets from one address to a queue pair at another, of an unknown link."""
+    """Packets from one address to a queue pair at another, whose link is unknown."""
 
     packets: list[RocePacket] = field(default_factory=list)
     sent: set[int] = field(default_factory=set)
-    """Sequence numbers of what was sent."""
+    """Sequence numbers of its requests."""
     answered: set[int] = field(default_factory=set)
-    """Sequence numbers of the other direction that were answered."""
+    """Sequence numbers of the other direction that it answers."""
 
     def answers(self, other: "_Unpaired") -> bool:
-        """True if one of the two directions has answered packets of the other."""
+        """True if one of the two directions answers packets of the other."""
         return bool(self.answered & other.sent) or bool(other.answered & self.sent)
 
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """Something that a TCP connection shows of the link that it introduces."""
+    """What a TCP connection shows of the link that it introduces."""
 
     packet: int
     time_ns: int
     bootstrap: _Bootstrap
     stream: Stream
     end: Direction | None = None
-    """Which direction has ended; None if both records are there."""
+    """The direction that has ended; None if both records have come."""
 
 
 class QueuePairFollower:
-    """Puts the byte streams of reliable queue pairs together.
+    """Assembles the byte streams of reliable queue pairs.
 
     Args:
         add: numbers and lists the stream of a new link.
-        most_links: how many links and TCP connections are remembered at a time.
-        follows_unknown: also follow queue pairs whose introduction the capture does not have.
+        most_links: limit of the links and TCP connections that are tracked at a time.
+        follows_unknown: True to follow also queue pairs whose introduction the capture lacks.
     """
 
     def __init__(self, add: Callable[[Stream], None], most_links: int, *, follows_unknown: bool) -> None:
@@ -77,21 +77,21 @@ class QueuePairFollower:
         self._follows_unknown = follows_unknown
         self._outlet = EventCollector()
         self._bootstraps: Recent[int, _Bootstrap | None] = Recent(most_links)
-        """By TCP stream; None for those whose first bytes are no record."""
+        """By TCP stream; None for streams whose first bytes are no record."""
         self._notes: list[_Note] = []
         self._ways: dict[tuple[Address, int], tuple[QueuePairLink, int]] = {}
-        """By the address and number of the receiving queue pair: its link, and the side that sends to it."""
+        """By address and number of the receiving queue pair: its link, and the side that sends to it."""
         self._unpaired: dict[tuple[Address, Address, int], _Unpaired] = {}
         """By source, target and number of the receiving queue pair."""
         self._ending: dict[QueuePairLink, None] = {}
-        """Links whose TCP connection has ended before they did."""
+        """Links that are still open although their TCP connection has ended."""
         self._time_ns = 0
         self._packet = 0
 
     # ---- the TCP connections
 
     def watch(self, events: Iterable[StreamEvent]) -> None:
-        """Look for records in what happens on TCP connections, before :meth:`feed` is given the same packets."""
+        """Look for records in the events of TCP connections. Call it before :meth:`feed` with the same packets."""
         for event in events:
             index = event.stream.index
             if index not in self._bootstraps:
@@ -127,7 +127,7 @@ class QueuePairFollower:
             self._notes.append(_Note(run.packets[0], run.times_ns[0], bootstrap, run.stream))
 
     def _heed_notes(self, packet: int | None) -> None:
-        """Act upon what TCP connections have shown before a packet; None: upon all of it."""
+        """Apply the notes of TCP connections before a packet; None: all notes."""
         while self._notes and (packet is None or self._notes[0].packet < packet):
             note = self._notes.pop(0)
             self._outlet.row = note.packet
@@ -161,7 +161,7 @@ class QueuePairFollower:
         return QueuePairLink(stream, conduct, self._outlet, psns)
 
     def _lead(self, target: Address, qpn: int, link: QueuePairLink, side: int) -> None:
-        """Packets to a queue pair belong to a link from now on."""
+        """Assign packets to a queue pair to a link from now on."""
         before = self._ways.pop((target, qpn), None)
         if before is not None:
             before[0].finish(self._time_ns, self._packet)
@@ -173,11 +173,11 @@ class QueuePairFollower:
     # ---- packets
 
     def feed(self, packets: Iterable[RocePacket], now_ns: int) -> list[StreamEvent]:
-        """What happens on the links in a batch, in the order of its packets.
+        """Return the events on the links in a batch, in the order of its packets.
 
         Args:
-            packets: of RoCE in the batch.
-            now_ns: time of the latest packet of the capture, of whatever kind.
+            packets: RoCE packets of the batch.
+            now_ns: time of the latest packet of the capture, of whatever protocol.
         """
         for one in packets:
             self._heed_notes(one.packet)
@@ -194,7 +194,7 @@ class QueuePairFollower:
         return self._outlet.drain()
 
     def finish(self) -> list[StreamEvent]:
-        """What is left at the end of the capture."""
+        """Return the events left at the end of the capture."""
         self._heed_notes(None)
         for key in list(self._unpaired):
             self._follow_alone(key)
@@ -225,14 +225,14 @@ class QueuePairFollower:
             self._follow_alone(key)
 
     def _pair(self, one: tuple[Address, Address, int], other: tuple[Address, Address, int]) -> None:
-        """Two directions are a link; the first sender in the capture is taken for the client."""
+        """Make a link of two directions; the first sender in the capture counts as the client."""
         client, server = sorted((one, other), key=lambda key: _first_request(self._unpaired[key].packets))
         both = self._unpaired.pop(client), self._unpaired.pop(server)
         link = self._new_link((_endpoint(client[0]), _endpoint(server[0])), (server[2], client[2]), None)
         self._replay(link, [client, server], [held.packets for held in both])
 
     def _follow_alone(self, key: tuple[Address, Address, int]) -> None:
-        """Follow a direction of which nothing shows what answers it."""
+        """Follow a direction whose answering direction is unknown."""
         held = self._unpaired.pop(key)
         if held.sent:
             link = self._new_link((_endpoint(key[0]), _endpoint(key[1])), (-1, key[2]), None)
@@ -260,7 +260,7 @@ def _first_request(packets: list[RocePacket]) -> int:
 
 
 def _lowest(psns: Iterator[int]) -> int | None:
-    """The sequence number that comes first, of some that are near each other; None if there are none."""
+    """Return the first of some sequence numbers that are near each other; None if there are none."""
     first = lowest = next(psns, None)
     if first is None or lowest is None:
         return None
@@ -272,7 +272,7 @@ def _lowest(psns: Iterator[int]) -> int | None:
 
 
 def _address_of(gid: bytes) -> Address:
-    """The address that a global identifier stands for, as in the packets."""
+    """Return the address of a global identifier, as in the packets."""
     address = IPv6Address(gid)
     if address.ipv4_mapped is not None:
         return (int(address.ipv4_mapped),)

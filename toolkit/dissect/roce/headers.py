@@ -1,4 +1,4 @@
-"""Headers of RoCEv2, behind that of UDP (InfiniBand Architecture, volume 1, chapter 9)."""
+"""Headers of RoCEv2, after the UDP header (InfiniBand Architecture, volume 1, chapter 9)."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -9,7 +9,7 @@ from messenger.errors import DecodeError
 _BASE = Struct(">BBHII")
 BASE_BYTES = _BASE.size
 ICRC_BYTES = 4
-"""Invariant crc behind the payload."""
+"""Length of the invariant crc after the payload."""
 PSN_MASK = QPN_MASK = (1 << 24) - 1
 _ACK_REQUEST = 1 << 31
 _PAD_SHIFT, _PAD_MASK = 4, 3
@@ -47,23 +47,23 @@ class Opcode(IntEnum):
 
 
 class Answer(IntEnum):
-    """What an acknowledgement says."""
+    """Kind of an acknowledgement."""
 
     ACK = 0
     RNR_NAK = 1
-    """The receiver has no buffer posted: send again later."""
+    """The receiver has no buffer posted; the sender must retry later."""
     RESERVED = 2
     NAK = 3
     """Refused; with value 0, a packet before this one is missing."""
 
 
 PSN_SEQUENCE_ERROR = 0
-"""Value of a NAK that asks for lost packets again."""
+"""Value of a NAK that requests lost packets again."""
 
 STARTS = frozenset({Opcode.SEND_FIRST, Opcode.SEND_ONLY, Opcode.SEND_ONLY_IMMEDIATE, Opcode.SEND_ONLY_INVALIDATE})
 """Packets that begin a SEND."""
 FULL = frozenset({Opcode.SEND_FIRST, Opcode.SEND_MIDDLE})
-"""Packets of a SEND that are as long as the path allows, since others follow."""
+"""Packets of a SEND that have the full path MTU, since others follow."""
 SENDS = STARTS | FULL | {Opcode.SEND_LAST, Opcode.SEND_LAST_IMMEDIATE, Opcode.SEND_LAST_INVALIDATE}
 ENDS = SENDS - FULL
 """Packets that end a SEND."""
@@ -77,7 +77,7 @@ RESPONSES = frozenset(
         Opcode.ATOMIC_ACKNOWLEDGE,
     }
 )
-"""Packets whose sequence number is one of the other direction."""
+"""Packets whose sequence number belongs to the other direction."""
 _ANSWERING = RESPONSES - {Opcode.READ_RESPONSE_MIDDLE}
 _ANSWER_BYTES, _IMMEDIATE_BYTES, _ADDRESS_BYTES, _ATOMIC_BYTES = 4, 4, 16, 28
 _EXTRA_BYTES = {
@@ -109,17 +109,17 @@ class RoceHeader:
     qpn: int
     """Number of the receiver's queue pair, 24 bits."""
     psn: int
-    """Packet sequence number, 24 bits; of an acknowledgement, that of the packet acknowledged."""
+    """Packet sequence number, 24 bits; in an acknowledgement, that of the acknowledged packet."""
     padding_bytes: int = 0
-    """Behind the payload, 0 to 3."""
+    """Padding after the payload, 0 to 3 bytes."""
     asks_ack: bool = False
-    """The sender asks for an acknowledgement."""
+    """True if the sender requests an acknowledgement."""
     answer: Answer | None = None
-    """Of acknowledgements and responses; None for others."""
+    """Kind of an acknowledgement or response; None for other packets."""
     value: int = 0
     """Credits of an ACK, timer of a RNR NAK, reason of a NAK; 5 bits."""
     message_number: int = 0
-    """Of an acknowledgement: messages that its sender has completed, 24 bits."""
+    """Number of messages that the sender of an acknowledgement has completed, 24 bits."""
 
     @property
     def size_bytes(self) -> int:
@@ -127,7 +127,7 @@ class RoceHeader:
         return BASE_BYTES + _EXTRA_BYTES.get(self.opcode, 0)
 
     def encode(self) -> bytes:
-        """The header as it is sent; addresses, immediate data and keys are zero."""
+        """Encode the header; addresses, immediate data and keys are zero."""
         flags = self.padding_bytes << _PAD_SHIFT
         psn = self.psn | (_ACK_REQUEST if self.asks_ack else 0)
         raw = _BASE.pack(self.opcode, flags, _DEFAULT_PARTITION, self.qpn, psn)
@@ -138,7 +138,7 @@ class RoceHeader:
 
     @classmethod
     def decode(cls, raw: memoryview | bytes) -> "RoceHeader":
-        """The header at the beginning of ``raw``.
+        """Decode the header at the beginning of ``raw``.
 
         Raises:
             DecodeError: ``raw`` is too short, or its header is not of a reliable connection.

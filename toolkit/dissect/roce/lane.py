@@ -1,6 +1,6 @@
-"""One direction of a queue pair: SENDs in the order of their packet sequence numbers.
+"""One direction of a queue pair: puts SENDs in the order of their packet sequence numbers.
 
-Positions are sequence numbers, counted on without wrapping around.
+Positions are sequence numbers that do not wrap around.
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from toolkit.dissect.roce.headers import ENDS, FULL, PSN_MASK, STARTS, Opcode
 _SPACE = PSN_MASK + 1
 _HALF = _SPACE >> 1
 FARTHEST_PACKETS = 1 << 16
-"""A packet farther from the next one is of another queue pair with the same number."""
+"""A packet farther from the next one belongs to another queue pair with the same number."""
 MOST_WAITING_BYTES = 1 << 22
-"""In one direction, behind a hole; then the hole is given up."""
+"""Limit of the bytes of one direction that wait after a hole; then the hole is skipped."""
 _PACKET_COST_BYTES = 256
 _USUAL_MTU_BYTES = 1024
 """Path MTU of Ceph's queue pairs (docs/protocol.md §8)."""
@@ -24,68 +24,69 @@ class Sent:
 
     opcode: Opcode
     data: memoryview
-    """As much of the payload as was captured."""
+    """The captured part of the payload."""
     size_bytes: int
-    """Of the payload on the wire."""
+    """Size of the payload on the wire."""
     time_ns: int
     packet: int
     after: int = -1
     """Position of the last packet in the other direction that its sender had acknowledged."""
     held: bool = False
-    """It waited for that packet: it counts as brought by the one that ended the waiting."""
+    """True if it waited for that packet: it counts as brought by the one that ended the wait."""
 
 
 @dataclass(slots=True)
 class Hole:
-    """Packets that the capture does not have."""
+    """Packets that the capture lacks."""
 
     count: int
     size_bytes: int
-    """Of their payloads: what they held at most, unless ``exact``."""
+    """Size of their payloads; an upper bound unless ``exact``."""
     exact: bool
 
 
 class PsnLane:
-    """One direction."""
+    """One direction of a queue pair."""
 
     def __init__(self) -> None:
         self.next: int | None = None
         """Position of the next packet; None before the first."""
         self.acknowledged = -1
-        """Last position that the receiver has acknowledged."""
+        """Last position that the receiver acknowledged."""
         self.proof: tuple[int, int] | None = None
-        """Packets of the link, and time, when the receiver acknowledged what the capture does not have (yet)."""
+        """Number of packets of the link, and time, when the receiver acknowledged packets that the capture
+        lacks, at least so far."""
         self.waiting: dict[int, Sent] = {}
         self.waiting_bytes = 0
         self.ended = False
         self.inside = False
-        """The last packet began or went on with a SEND that others end."""
+        """True if more packets of the current SEND follow the last one."""
         self.mtu_bytes = 0
-        """Length of full packets; 0 before the first."""
+        """Payload size of full packets; 0 before the first."""
 
     def position(self, psn: int) -> int:
-        """The position meant by a sequence number: the one nearest to the next packet."""
+        """Return the position of a sequence number: the one nearest to the next packet."""
         if self.next is None:
             return psn
         return self.next + ((psn - self.next + _HALF) & PSN_MASK) - _HALF
 
     def begin(self, psn: int) -> None:
-        """The first packet has this number."""
+        """Set the sequence number of the first packet."""
         self.next = psn
         self.acknowledged = psn - 1
 
     def has(self, position: int) -> bool:
-        """True if the packet at a position is known already."""
+        """True if the packet at a position has come already."""
         assert self.next is not None
         return position < self.next or position in self.waiting
 
     def keep(self, position: int, sent: Sent) -> None:
-        """Take a packet in, wherever it is."""
+        """Add a packet at any position."""
         self.waiting[position] = sent
         self.waiting_bytes += _PACKET_COST_BYTES + len(sent.data)
 
     def take(self) -> Sent:
-        """The packet at the next position, which is there."""
+        """Remove and return the packet at the next position, which must be there."""
         assert self.next is not None
         sent = self.waiting.pop(self.next)
         self.waiting_bytes -= _PACKET_COST_BYTES + len(sent.data)
@@ -96,12 +97,12 @@ class PsnLane:
         return sent
 
     def acknowledge(self, position: int, count: int, time_ns: int) -> None:
-        """The receiver has every packet up to a position.
+        """Process an acknowledgement of every packet up to a position.
 
         Args:
-            position: the last one.
-            count: packets of the link so far.
-            time_ns: of the packet that says so.
+            position: last acknowledged position.
+            count: number of packets of the link so far.
+            time_ns: time of the acknowledging packet.
         """
         assert self.next is not None
         if self.acknowledged < position < self.next + FARTHEST_PACKETS:
@@ -110,13 +111,13 @@ class PsnLane:
                 self.proof = count, time_ns
 
     def skip(self, *, final: bool) -> Hole | None:
-        """Go on without the packets that are missing next.
+        """Skip the packets that are missing next.
 
         Args:
-            final: nothing more comes that could fill the hole.
+            final: True if no packet comes any more that could fill the hole.
 
         Returns:
-            What is missing; None if nothing is.
+            The missing packets; None if none is missing.
         """
         assert self.next is not None
         first = min(self.waiting, default=None)
@@ -133,7 +134,7 @@ class PsnLane:
         return hole
 
     def _hole(self, count: int, behind: Sent | None) -> Hole:
-        """How much a hole held: known where it is one packet inside a SEND that goes on behind it."""
+        """Estimate the size of a hole. It is exact for one packet inside a SEND that continues after it."""
         inside = behind is not None and behind.opcode not in STARTS
         mtu_bytes = self.mtu_bytes
         if not mtu_bytes and behind is not None and behind.opcode in FULL:
@@ -143,5 +144,5 @@ class PsnLane:
 
 
 def is_end(sent: Sent) -> bool:
-    """True for an empty SEND, which is the end of a stream."""
+    """True for an empty SEND, which ends a stream."""
     return not sent.size_bytes and sent.opcode in STARTS & ENDS

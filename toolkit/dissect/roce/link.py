@@ -14,11 +14,11 @@ from toolkit.dissect.tcp.outlet import EventCollector
 
 @dataclass(frozen=True, slots=True)
 class _LateEnd:
-    """The end of the TCP connection, which the capture may have before packets that were sent before it."""
+    """The end of the TCP connection, which may be captured before packets that were sent before it."""
 
     side: int
     count: int
-    """Packets of the link so far."""
+    """Number of packets of the link so far."""
     time_ns: int
     packet: int
 
@@ -32,9 +32,9 @@ class RocePacket:
     """Address, as one number for IPv4 and as two for IPv6."""
     target: tuple[int, ...]
     data: memoryview
-    """As much of the payload as was captured."""
+    """The captured part of the payload."""
     size_bytes: int
-    """Of the payload on the wire."""
+    """Size of the payload on the wire."""
     ttl: int
     identification: int
     """IP id; 0 on IPv6."""
@@ -46,10 +46,10 @@ class QueuePairLink:
     """Two queue pairs that send to each other. Side 0 is the client.
 
     Args:
-        stream: the link as others see it.
-        conduct: that of the stream.
-        outlet: where bytes, gaps and ends go.
-        psns: first packet sequence number of each side; None: as in the first packet.
+        stream: the link as decoders see it.
+        conduct: conduct of the stream.
+        outlet: receives bytes, gaps and ends.
+        psns: first packet sequence number of each side; None: that of its first packet.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class QueuePairLink:
         self.stream = stream
         self.lanes = PsnLane(), PsnLane()
         self.closed = False
-        """It was reset, or both sides have ended."""
+        """True if it was reset, or both sides have ended."""
         self._conduct = conduct
         self._outlet = outlet
         self._count = 0
@@ -72,17 +72,17 @@ class QueuePairLink:
 
     @property
     def batched(self) -> bool:
-        """Directions need not be in order against each other."""
+        """True if the order between the two directions does not matter."""
         return self.stream.batched
 
     def direction(self, side: int) -> Direction:
-        """Which way a side sends."""
+        """Return the direction in which a side sends."""
         return Direction.TO_CLIENT if side else Direction.TO_SERVER
 
     # ---- packets
 
     def take(self, side: int, one: RocePacket) -> None:
-        """The next packet of the capture on this link, sent by ``side``."""
+        """Process the next packet on this link, sent by ``side``."""
         self._count += 1
         header = one.header
         number = header.psn, header.opcode, header.answer or 0, header.value, one.size_bytes
@@ -146,12 +146,12 @@ class QueuePairLink:
     # ---- going on
 
     def _advance(self, time_ns: int, packet: int, *, forced: bool = False) -> None:
-        """Hand on what does not have to wait any more.
+        """Emit everything that no longer has to wait.
 
         Args:
-            time_ns: of the packet that is looked at.
-            packet: its number.
-            forced: do not wait for the other direction.
+            time_ns: time of the packet that is being read.
+            packet: number of that packet.
+            forced: True to ignore the order between the directions.
         """
         moved = True
         while moved:
@@ -191,7 +191,7 @@ class QueuePairLink:
         return hole is not None
 
     def _give_up_what_is_proven(self, time_ns: int, packet: int) -> None:
-        """Go on without packets that were missing for too long after they were acknowledged."""
+        """Skip packets that were missing for too long after they were acknowledged."""
         for side, lane in enumerate(self.lanes):
             if lane.proof is None or lane.next is None:
                 continue
@@ -216,15 +216,16 @@ class QueuePairLink:
         self._outlet.event(self, side, End(self.stream, self.direction(side), how, time_ns, packet))
 
     def end_of_tcp(self, side: int, time_ns: int, packet: int) -> None:
-        """``side`` has ended the TCP connection that introduced the queue pairs.
+        """Note that ``side`` ended the TCP connection that introduced the queue pairs.
 
-        Behind an empty SEND that closes the link, otherwise it breaks it, once no packets sent before can follow.
+        If an empty SEND came before, the link is closed; otherwise it is reset, once no packets sent before can
+        follow.
         """
         if self._late_end is None:
             self._late_end = _LateEnd(side, self._count, time_ns, packet)
 
     def end_if_due(self, now_ns: int) -> bool:
-        """End with the TCP connection if packets have been awaited long enough; returns True if it has ended."""
+        """End with the TCP connection after a wait for late packets; returns True if the link has ended."""
         late = self._late_end
         if late is None or self.closed:
             return self.closed
@@ -246,7 +247,7 @@ class QueuePairLink:
         self._end(late.side, Ending.RESET, late.time_ns, late.packet)
 
     def finish(self, time_ns: int, packet: int) -> None:
-        """No more packets come: what is missing is given up."""
+        """Process the end of the capture: missing packets are skipped."""
         if self.closed:
             return
         if self._late_end is not None:

@@ -1,4 +1,4 @@
-"""Packets of RoCEv2 among the datagrams of a batch."""
+"""Finds the RoCEv2 packets among the datagrams of a batch."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,12 +10,12 @@ from toolkit.dissect.tcp.internet import UDP_HEADER_BYTES, Datagrams
 
 
 def read_packets(data: memoryview, batch: PacketBatch, carried: Mapping[int, Datagrams]) -> list[RocePacket]:
-    """The packets of reliable connections, in the order of the capture; others are passed over.
+    """Return the packets of reliable connections, in the order of the capture; others are ignored.
 
     Args:
-        data: that the datagrams are in.
-        batch: that they came in.
-        carried: by version of IP, those to the port of RoCE.
+        data: bytes with the datagrams.
+        batch: batch of the datagrams.
+        carried: datagrams to the port of RoCE, by version of IP.
     """
     found = [one for datagrams in carried.values() if len(datagrams.rows) for one in _of(data, batch, datagrams)]
     return sorted(found, key=lambda one: one.packet)

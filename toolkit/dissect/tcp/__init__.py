@@ -1,4 +1,4 @@
-"""TCP assembly: packets of a capture in, the bytes of each connection out."""
+"""TCP assembly: packets of a capture in, byte streams of each connection out."""
 
 from toolkit.dissect.tcp.assembler import MOST_FLOWS, MOST_STREAMS, Assembler
 

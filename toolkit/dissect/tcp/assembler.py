@@ -1,4 +1,4 @@
-"""Assembly of TCP streams: whole columns of segments where all is in order, packet by packet where it is not."""
+"""Assembles TCP streams: in whole columns of segments if all are in order, packet by packet if not."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -16,23 +16,23 @@ from toolkit.dissect.tcp.outlet import EventCollector, joined
 from toolkit.dissect.tcp.segments import Segments, read_segments
 
 MOST_FLOWS = 1 << 15
-"""Connections that are remembered at a time; then those go that have ended, and those that are silent longest."""
+"""Limit of tracked connections; beyond it, ended ones and then the longest silent ones are dropped."""
 MOST_STREAMS = 1 << 17
-"""Streams that are listed, from the first on."""
+"""Limit of listed streams; the first ones are listed."""
 _MARKS = SYN | FIN | RST
 _MASK = (1 << 32) - 1
 _HALF = 1 << 31
 _LANE_SHIFT = 34
 _SYN_PATIENCE_PACKETS = 32
 _SYN_PATIENCE_NS = 10_000_000
-"""So many packets of a connection, or so long, wait for a SYN that the capture may have behind them."""
+"""Packets of a connection wait for a SYN captured after them: for that many packets, and that long."""
 
 
 class Assembler:
-    """Puts the byte streams of a capture's TCP connections together.
+    """Assembles the byte streams of a capture's TCP connections.
 
-    Feed it the batches of a capture in order. What it gives does not depend on where batches begin and end, but
-    for the cutting into runs.
+    Feed it the batches of a capture in order. Its results do not depend on the borders of batches, except for the
+    division into runs.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class Assembler:
         """Begin without any connection.
 
         Args:
-            ports: look at connections only that have one of these at either end; streams are counted among those.
-                UDP to one of them is read if it is VXLAN.
-            most_flows: how many connections are remembered at a time.
-            most_streams: how many are listed in :attr:`known`.
+            ports: assemble only connections with one of these ports at either end, and number only these. UDP
+                packets to one of them are read if they are VXLAN.
+            most_flows: limit of the connections that are tracked at a time.
+            most_streams: limit of the streams in :attr:`known`.
         """
         self._ports = np.array(sorted(ports), np.int64) if ports is not None else None
         self._most_flows = most_flows
@@ -56,26 +56,26 @@ class Assembler:
         self._collector = EventCollector()
         self._waiting_bytes = 0
         self._holding: dict[Flow, int] = {}
-        """Connections with packets that wait for a SYN, and the clock when the first of those came."""
+        """Connections with packets that wait for a SYN, and the time when the first of these came."""
         self._batches = 0
         self._time_ns = 0
         self._clock_ns = 0
-        """The latest time so far: times may go back where several queues were captured."""
+        """The latest time so far. Times may decrease if several queues were captured."""
         self._packet = 0
         self.known: list[Stream] = []
-        """The streams that have begun, as far as memory is spent on them."""
+        """The streams so far, up to ``most_streams``."""
         self.streams = 0
-        """How many there have been so far."""
+        """Number of streams so far."""
         self.skipped: Counter[str] = Counter()
-        """Packets that could not be read, by reason."""
+        """Number of packets that could not be read, by reason."""
         self._internet = Internet(self.skipped, ports or ())
         self.data = memoryview(b"")
-        """What the places in :attr:`roce` are in."""
+        """The bytes to which the offsets in :attr:`roce` refer."""
         self.roce: dict[int, Datagrams] = {}
-        """Datagrams of the last batch that carry RoCE, by version of IP."""
+        """Datagrams of RoCE in the last batch, by version of IP."""
 
     def feed(self, batch: PacketBatch) -> list[StreamEvent]:
-        """What happens on all connections in a batch, in the order of its packets."""
+        """Return the events on all connections in a batch, in the order of its packets."""
         if not len(batch):
             return []
         self._batches += 1
@@ -92,7 +92,7 @@ class Assembler:
         return self._collector.drain()
 
     def finish(self) -> list[StreamEvent]:
-        """What is left at the end of the capture: bytes that waited for others, and the holes before them."""
+        """Return the events left at the end of the capture: bytes after holes, and the holes."""
         self._internet.finish()
         for flow in sorted(self._flows.values(), key=lambda flow: flow.number):
             self._close(flow)
@@ -100,7 +100,7 @@ class Assembler:
         return self._collector.drain()
 
     def add(self, stream: Stream) -> None:
-        """Number and list a stream that goes over something else than TCP."""
+        """Number and list a stream that does not use TCP."""
         stream.index, self.streams = self.streams, self.streams + 1
         if len(self.known) < self._most_streams:
             self.known.append(stream)
@@ -135,12 +135,12 @@ class Assembler:
         if len(rows):
             self._all_at_once(data, batch, segments, flows, rows)
 
-    # ---- connections on which all is in order
+    # ---- connections with all segments in order
 
     def _all_at_once(
         self, data: memoryview, batch: PacketBatch, segments: Segments, flows: list[Flow], rows: Integers
     ) -> None:
-        """Runs of consecutive segments; ``rows`` are sorted by direction."""
+        """Emit runs of consecutive segments; ``rows`` are sorted by direction."""
         lanes = 2 * segments.pairs + segments.sides
         mixed = np.fromiter((not flow.batched for flow in flows), np.bool_, len(flows))
         if mixed.any():
@@ -171,7 +171,7 @@ class Assembler:
             lane.guessed = False
             self._collector.run(numbers[begin], run)
 
-    # ---- connections on which it is not
+    # ---- other connections
 
     def _one_by_one(
         self, data: memoryview, batch: PacketBatch, segments: Segments, flows: list[Flow], rows: Integers
@@ -218,7 +218,7 @@ class Assembler:
             self._limit_waiting(flow, one.time_ns, one.packet)
 
     def _hold(self, flow: Flow, one: Packet, clock_ns: int) -> None:
-        """Let a packet wait for a SYN that may come yet."""
+        """Keep a packet until a SYN comes."""
         if flow.number < 0:
             flow.number, self.streams = self.streams, self.streams + 1
         one.data = memoryview(bytes(one.data))
@@ -228,13 +228,13 @@ class Assembler:
             self._release(flow)
 
     def _release_if_due(self, flow: Flow, clock_ns: int) -> None:
-        """Go on without a SYN if it has been awaited long enough."""
+        """Continue without a SYN if it did not come in time."""
         since_ns = self._holding.get(flow)
         if since_ns is not None and clock_ns - since_ns >= _SYN_PATIENCE_NS:
             self._release(flow)
 
     def _release(self, flow: Flow) -> None:
-        """Go on with packets that waited for a SYN, whether it came or not."""
+        """Process the packets that waited for a SYN, whether it came or not."""
         self._holding.pop(flow, None)
         flow.settled = True
         waited, flow.held = flow.in_order_of_tcp(), []
@@ -247,7 +247,7 @@ class Assembler:
         self._collector.row = row
 
     def _open(self, flow: Flow, one: Packet) -> Flow:
-        """The connection that a SYN belongs to."""
+        """Return the connection of a SYN, perhaps a new one."""
         if flow.index >= 0:
             if flow.takes_syn(one.side, one.sequence, one.acknowledged if one.flags & ACK else None):
                 return flow
@@ -261,7 +261,7 @@ class Assembler:
         return flow
 
     def _begin(self, flow: Flow, one: Packet) -> None:
-        """The first packet of a connection."""
+        """Begin a connection with its first packet."""
         syn, acknowledges = bool(one.flags & SYN), one.acknowledged if one.flags & ACK else None
         if flow.number < 0:
             flow.number, self.streams = self.streams, self.streams + 1
@@ -283,7 +283,7 @@ class Assembler:
 
 
 def _note(flow: Flow, one: Packet) -> None:
-    """Note what a packet's header shows."""
+    """Count what a packet's header shows."""
     flow.conduct.packet(one.side, one.flags, one.window, one.ttl, one.identity, one.time_ns)
     if one.flags & _MARKS and not one.twice and not flow.closed:
         acknowledged = one.acknowledged if one.flags & ACK else None
@@ -295,11 +295,11 @@ def _observe(batch: PacketBatch, segments: Segments, flows: list[Flow], steady: 
     """Note what the headers on steady connections show.
 
     Args:
-        batch: of the segments.
-        segments: of the batch.
-        flows: by pair.
-        steady: the connections, by pair.
-        repeated: segments whose bytes were there before.
+        batch: batch of the segments.
+        segments: segments of the batch.
+        flows: connections by pair.
+        steady: marks of the steady connections, by pair.
+        repeated: segments whose bytes were captured before.
     """
     lasts = np.zeros(len(flows), np.int64)
     lasts[segments.pairs] = np.arange(len(segments))
@@ -319,18 +319,18 @@ def _observe(batch: PacketBatch, segments: Segments, flows: list[Flow], steady: 
 
 
 def _sort_out(segments: Segments, flows: list[Flow], lanes: Integers) -> tuple[Marks, Integers, Integers]:
-    """Which connections have to be looked at packet by packet, and on the others, which segments carry new bytes.
+    """Find the connections to be read packet by packet, and on all others the segments with new bytes.
 
-    On a connection that is steady, segments are the next bytes in order, or repeat what was there.
+    On a steady connection each segment carries the next bytes in order, or repeats former ones.
 
     Args:
-        segments: of the batch.
-        flows: by pair.
-        lanes: of each segment: two for each pair, one for each side.
+        segments: segments of the batch.
+        flows: connections by pair.
+        lanes: lane of each segment: two per pair, one for each side.
 
     Returns:
-        A mark for each pair; segments sorted by lane (of the marked pairs too); segments that repeat what was
-        there, but for packets that were captured twice.
+        A mark for each pair; segments sorted by lane (of the marked pairs too); segments that repeat former bytes,
+        except packets that were captured twice.
     """
     odd = np.fromiter((not flow.steady for flow in flows), np.bool_, len(flows))
     special = (segments.flags & (SYN | RST | FIN) != 0) | (segments.present < segments.sizes)
@@ -362,13 +362,13 @@ def _sort_out(segments: Segments, flows: list[Flow], lanes: Integers) -> tuple[M
 
 
 def _sent_again(segments: Segments, rows: Integers, first: Marks, old: Marks) -> Integers:
-    """Those of the segments that are marked as old, but for packets that were captured twice.
+    """Return the segments that are marked as old, except packets that were captured twice.
 
     Args:
-        segments: of the batch.
+        segments: segments of the batch.
         rows: segments with bytes, by lane.
-        first: marks the first of each lane.
-        old: marks those whose bytes were there before.
+        first: marks of the first segment of each lane.
+        old: marks of segments whose bytes were captured before.
     """
     if not old.any():
         return rows[:0]
@@ -379,14 +379,14 @@ def _sent_again(segments: Segments, rows: Integers, first: Marks, old: Marks) ->
 
 
 def _before_their_cause(segments: Segments, flows: list[Flow], nexts: Integers) -> Marks:
-    """Which connections have bytes whose sender had received bytes that come later in the batch.
+    """Return the connections with bytes whose sender had received bytes that come later in the batch.
 
-    Only of connections on which the order of the directions matters; on those, the bytes of each direction are in
-    order.
+    Only connections on which the order between the directions matters are examined; the bytes of each direction
+    are in order there.
 
     Args:
-        segments: of the batch.
-        flows: by pair.
+        segments: segments of the batch.
+        flows: connections by pair.
         nexts: by lane, the sequence number of the next byte at the beginning of the batch.
     """
     odd = np.zeros(len(flows), np.bool_)

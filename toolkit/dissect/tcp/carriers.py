@@ -1,4 +1,4 @@
-"""Packets of IP that carry other packets: IP in IP, GRE, and tunnels over UDP."""
+"""IP packets that carry other packets: IP in IP, GRE, and tunnels over UDP."""
 
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -15,13 +15,13 @@ from toolkit.dissect.tcp.places import Layer, Places
 UDP = 17
 _GRE = 47
 _CONTENTS = {4: IPV4, 41: IPV6, 137: MPLS}
-"""Protocols of IP that stand for an ethertype."""
+"""IP protocols with the ethertype of their content."""
 _NOT_READ = {50: "IPsec (ESP)"}
 REASSEMBLED = frozenset({6, UDP, _GRE, *_CONTENTS})
-"""Protocols whose fragments are put together."""
+"""Protocols whose fragments are reassembled."""
 
 VXLAN_PORTS = (4789, 8472, 4790)
-"""The assigned port, that of Linux before it was assigned, and that of VXLAN-GPE."""
+"""The assigned port, the one that Linux used before, and that of VXLAN-GPE."""
 _GENEVE_PORT = 6081
 _MPLS_PORT = 6635
 _ESP_PORT = 4500
@@ -40,10 +40,10 @@ Reader = Callable[[memoryview, Places, Counter[str]], Layer]
 
 
 class Carriers:
-    """Finds what packets of IP carry.
+    """Finds the packets that IP packets carry.
 
     Args:
-        vxlan_ports: UDP ports that may be of VXLAN, besides the known ones.
+        vxlan_ports: further UDP ports that may be VXLAN.
     """
 
     def __init__(self, vxlan_ports: Collection[int] = ()) -> None:
@@ -52,12 +52,12 @@ class Carriers:
         self._by_port |= {_GENEVE_PORT: _geneve, _MPLS_PORT: partial(_plain, MPLS)}
 
     def contents(self, data: memoryview, payloads: Layer, skipped: Counter[str]) -> list[Layer]:
-        """What packets carry, as far as it can be read.
+        """Return the contents of packets, as far as they can be read.
 
         Args:
-            data: that they are in.
-            payloads: of packets; their types are protocols of IP.
-            skipped: carriers that cannot be read are counted there, by reason.
+            data: bytes with the packets.
+            payloads: the packets' payloads; types are IP protocols.
+            skipped: counts carriers that cannot be read, by reason.
         """
         found = []
         for protocol in np.unique(payloads.types).tolist():
@@ -99,7 +99,7 @@ def _vxlan(data: memoryview, places: Places, skipped: Counter[str]) -> Layer:
 
 
 def _maybe_vxlan(data: memoryview, places: Places, _skipped: Counter[str]) -> Layer:
-    """Of a port that may be of something else, too: what is no VXLAN is passed over."""
+    """As _vxlan, for a port with other uses, too: packets other than VXLAN are ignored, not counted."""
     return _vxlan(data, places, Counter())
 
 
@@ -113,7 +113,7 @@ def _geneve(data: memoryview, places: Places, skipped: Counter[str]) -> Layer:
 
 
 def _gre(data: memoryview, places: Places, skipped: Counter[str]) -> Layer:
-    """RFC 2784 and RFC 2890; the key may be a virtual network of NVGRE, the contents a mirrored port's."""
+    """RFC 2784 and RFC 2890; the key may be an NVGRE network, the content that of a mirrored port."""
     places = places.holding(_GRE_HEADER.itemsize, skipped)
     heads = records_at(data, places.at, _GRE_HEADER)
     flags = heads["flags"].astype(np.int64)

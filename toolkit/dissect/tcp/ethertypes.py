@@ -1,4 +1,4 @@
-"""From an ethertype to IP: VLAN tags, MPLS, PPPoE, and Ethernet frames inside of others, in any order."""
+"""Finds IP after an ethertype: VLAN tags, MPLS, PPPoE, and nested Ethernet frames, in any order."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from toolkit.dissect.tcp.places import Layer, Places, in_line, joined
 
 IPV4, IPV6 = 0x0800, 0x86DD
 ETHERNET = 0x6558
-"""Transparent Ethernet bridging: what follows is a frame."""
+"""Transparent Ethernet bridging: an Ethernet frame follows."""
 MPLS, _MPLS_MULTICAST = 0x8847, 0x8848
 ERSPAN = 0x88BE
 _ERSPAN_3 = 0x22EB
@@ -20,7 +20,7 @@ _NOTHING = 0
 """No ethertype: the contents cannot be read."""
 
 _MOST_HEADERS = 16
-"""Between two layers of IP; tags, labels of one stack in one."""
+"""Limit of headers between two layers of IP; the labels of one stack count as one."""
 _MOST_LABELS = 32
 _NOT_READ = {0x88E5: "MACsec"}
 _PPP_PROTOCOLS = {0x0021: IPV4, 0x0057: IPV6, 0x0281: MPLS}
@@ -30,12 +30,12 @@ _BOTTOM_OF_STACK = 0x100
 
 
 def ip_packets(data: memoryview, layer: Layer, skipped: Counter[str]) -> Places:
-    """The IP packets that are reached from contents of any ethertype.
+    """Return the IP packets inside contents of any ethertype.
 
     Args:
-        data: that they are in.
+        data: bytes with the contents.
         layer: the contents.
-        skipped: what carries packets that cannot be read is counted there, by reason.
+        skipped: counts carriers that cannot be read, by reason.
     """
     found: list[Places] = []
     for _ in range(_MOST_HEADERS):
@@ -61,7 +61,7 @@ def ip_packets(data: memoryview, layer: Layer, skipped: Counter[str]) -> Places:
 
 
 def _header(size: int, type_at: int) -> Callable[[memoryview, Places, Counter[str]], Layer]:
-    """A header of fixed size with the next ethertype in it."""
+    """Return a reader of a header of fixed size that contains the next ethertype."""
 
     def step(data: memoryview, places: Places, skipped: Counter[str]) -> Layer:
         places = places.holding(size, skipped)
@@ -81,7 +81,7 @@ def _pppoe(data: memoryview, places: Places, skipped: Counter[str]) -> Layer:
 
 
 def _mpls(data: memoryview, places: Places, skipped: Counter[str]) -> Layer:
-    """A stack of labels (RFC 3032); the first bits behind it show what follows (RFC 4928, RFC 4448)."""
+    """A stack of labels (RFC 3032); the first bits after it show the content (RFC 4928, RFC 4448)."""
     places, bottoms = places.holding(4, skipped), []
     for _ in range(_MOST_LABELS):
         last = (records_at(data, places.at, _U32) & _BOTTOM_OF_STACK) != 0
@@ -105,7 +105,7 @@ def _erspan_2(_data: memoryview, places: Places, skipped: Counter[str]) -> Layer
 
 
 def _erspan_3(data: memoryview, places: Places, skipped: Counter[str]) -> Layer:
-    """The last bit of the header announces 8 bytes more."""
+    """ERSPAN type III; the last bit of the header announces 8 more bytes."""
     places = places.holding(12, skipped)
     more = records_at(data, places.at + 11, _BYTE) & 1
     return Layer.of(np.full(len(places), ETHERNET), places.beyond(12 + 8 * more.astype(np.int64)))
@@ -124,4 +124,4 @@ _STEPS: Mapping[int, Callable[[memoryview, Places, Counter[str]], Layer]] = {
     ERSPAN: _erspan_2,
     _ERSPAN_3: _erspan_3,
 }
-"""What begins behind an ethertype, other than IP."""
+"""By ethertype other than IP, the reader of what follows."""

@@ -1,4 +1,4 @@
-"""One TCP connection, packet by packet: how it begins and ends, and when a hole in it is given up."""
+"""One TCP connection, packet by packet: its begin, its end, and when a hole in it is skipped."""
 
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
@@ -16,34 +16,34 @@ RST = 0x04
 ACK = 0x10
 
 MOST_WAITING_BYTES = 1 << 25
-"""Behind holes, in all connections together."""
+"""Limit of the bytes that wait after holes, all connections together."""
 
 _MASK = (1 << 32) - 1
 PATIENCE_PACKETS = 32
 PATIENCE_NS = 100_000_000
-"""A hole is given up so many packets of the connection, or so long, after its bytes were acknowledged: packets of
-different queues and interfaces are not always captured in the order in which they were on the wire."""
+"""A hole is skipped that many packets of the connection, or that long, after its bytes were acknowledged.
+Packets of different queues and interfaces are not always captured in the order of the wire."""
 _MOST_SYN_BYTES = 1 << 16
 _MOST_RESET_BEHIND_BYTES = 1 << 20
 _MOST_RESET_AHEAD_BYTES = 1 << 30
 _MOST_HELD_BYTES = 1 << 22
-"""How far from its SYN a packet may be that waits for one."""
+"""Largest distance from its SYN of a packet that waits for one."""
 
 _SERVICES = (range(3300, 3301), range(6789, 6790), range(6800, 7569))
-"""Default ports of monitors and of the other daemons."""
+"""Default ports of monitors and of other daemons."""
 
 Key = tuple[tuple[int, ...], tuple[int, ...]]
 """The two endpoints: address and port as one number for IPv4, as three for IPv6."""
 
 
 class Outlet(Protocol):
-    """Where what happens on connections goes."""
+    """Receives the events of connections."""
 
     def piece(self, flow: "Flow", side: int, data: memoryview, time_ns: int, packet: int) -> None:
-        """Bytes."""
+        """Receive bytes."""
 
     def event(self, flow: "Flow", side: int, event: Gap | End) -> None:
-        """Anything else."""
+        """Receive a gap or an end."""
 
 
 _packet_of = attrgetter("packet")
@@ -51,17 +51,17 @@ _packet_of = attrgetter("packet")
 
 @dataclass(slots=True, eq=False)
 class Packet:
-    """A packet of a connection that is looked at packet by packet."""
+    """A packet of a connection that is read packet by packet."""
 
     data: memoryview
-    """As much of the payload as was captured."""
+    """The captured part of the payload."""
     side: int
     flags: int
     sequence: int
-    """Of the first byte of the payload."""
+    """Sequence number of the first byte of the payload."""
     acknowledged: int
     size: int
-    """Of the payload."""
+    """Size of the payload."""
     window: int
     ttl: int
     identification: int
@@ -69,29 +69,29 @@ class Packet:
     time_ns: int
     packet: int
     twice: bool = False
-    """It was captured before."""
+    """True if the same packet was captured before."""
 
     @property
     def identity(self) -> tuple[int, ...]:
-        """What a packet has that was captured twice, and one that was sent again has not."""
+        """Values that are equal if a packet was captured twice, but not if a segment was sent twice."""
         return self.identification, self.flags, self.sequence, self.acknowledged, self.size
 
 
 @dataclass(frozen=True, slots=True)
 class LateReset:
-    """A RST that the capture has before bytes which were sent before it."""
+    """A RST that the capture has before bytes that were sent before it."""
 
     side: int
     positions: tuple[int, int]
-    """Of its side and of the other, which have to be reached first."""
+    """Positions of its side and of the other side that must be reached first."""
     count: int
-    """How many packets the connection had then."""
+    """Number of packets that the connection had then."""
     time_ns: int
     packet: int
 
 
 class Flow:
-    """A connection between two endpoints; side 0 is what the first of its key sends."""
+    """A connection between two endpoints; side 0 is the direction from the first endpoint of its key."""
 
     __slots__ = (
         "client_side",
@@ -119,26 +119,26 @@ class Flow:
         self.index = -1
         """Number of the stream; -1 before it begins."""
         self.number = -1
-        """Of the stream, from its first packet on."""
+        """Number of the stream, from its first packet on."""
         self.client_side = 0
         self.opening_seen = False
         self.closed = False
-        """It was reset, or both sides are done."""
+        """True if it was reset, or both sides have ended."""
         self.held: list[Packet] = []
         """Packets that wait for a SYN."""
         self.settled = False
-        """Nothing waits for a SYN any more."""
+        """True if no packet waits for a SYN any more."""
         self.late_reset: LateReset | None = None
         self.conduct = Conduct()
         self.count = 0
-        """Packets, as far as they were looked at one by one."""
+        """Number of packets that were read one by one."""
         self.last = 0
-        """When it was last seen, in batches."""
+        """Number of the batch in which it was last seen."""
         self.stream_: Stream | None = None
 
     @property
     def stream(self) -> Stream:
-        """The connection as others see it."""
+        """The connection as decoders see it."""
         if self.stream_ is None:
             client, server = self.key[self.client_side], self.key[1 - self.client_side]
             ends = _endpoint(client), _endpoint(server)
@@ -147,25 +147,25 @@ class Flow:
 
     @property
     def batched(self) -> bool:
-        """Directions need not be in order against each other."""
+        """True if the order between the two directions does not matter."""
         return self.stream_ is not None and self.stream_.batched
 
     @property
     def steady(self) -> bool:
-        """In both directions, the next bytes in order are all it takes to go on."""
+        """True if both directions only need their next bytes in order."""
         return self.lanes[0].steady and self.lanes[1].steady and not self.closed and self.late_reset is None
 
     @property
     def waiting_bytes(self) -> int:
-        """Memory taken by what waits for bytes before it."""
+        """Memory in bytes of what waits for bytes before it."""
         return self.lanes[0].waiting_bytes + self.lanes[1].waiting_bytes
 
     def direction(self, side: int) -> Direction:
-        """Which way a side sends."""
+        """Return the direction in which a side sends."""
         return Direction.TO_SERVER if side == self.client_side else Direction.TO_CLIENT
 
     def tell(self, side: int, pieces: list[Piece]) -> None:
-        """Hand on what comes next in a direction, and what waited for it in the other one, and so on."""
+        """Emit what comes next in a direction, then what waited for it in the other one, and so on."""
         while pieces:
             for piece in pieces:
                 if piece.data is not None:
@@ -180,13 +180,13 @@ class Flow:
     # ---- beginning
 
     def begin(self, index: int, side: int, *, syn: bool, ack: bool) -> None:
-        """The first packet of the connection.
+        """Begin the connection with its first packet.
 
         Args:
             index: number of the stream.
-            side: the sender.
-            syn: it has the SYN flag.
-            ack: it has the ACK flag.
+            side: side of the sender.
+            syn: True if the packet has the SYN flag.
+            ack: True if the packet has the ACK flag.
         """
         self.index = index
         self.opening_seen = syn
@@ -204,12 +204,12 @@ class Flow:
         return 0 if ports[0] > ports[1] else 1
 
     def takes_syn(self, side: int, sequence: int, acknowledged: int | None) -> bool:
-        """Take a SYN, unless it opens another connection.
+        """Process a SYN; returns False if it opens another connection.
 
         Args:
-            side: the sender.
-            sequence: number of the first byte behind it.
-            acknowledged: what it acknowledges, if it is an answer.
+            side: side of the sender.
+            sequence: sequence number of the first byte after it.
+            acknowledged: acknowledged number if it answers a SYN; else None.
         """
         lane, other = self.lanes[side], self.lanes[1 - side]
         first = sequence & _MASK
@@ -232,7 +232,7 @@ class Flow:
     # ---- going on
 
     def awaits_syn(self, flags: int) -> bool:
-        """True if a packet that is no SYN may have come before the SYN of a direction."""
+        """True if a packet without SYN may have been captured before the SYN of a direction."""
         if self.index < 0:
             return True
         if self.settled or flags & RST:
@@ -240,7 +240,7 @@ class Flow:
         return bool(self.held) or self.lanes[0].first < 0 or self.lanes[1].first < 0
 
     def in_order_of_tcp(self) -> list[Packet]:
-        """The packets held, those of each side by sequence number; the sides take turns as in the capture."""
+        """Return the packets held, each side by sequence number; the sides alternate as in the capture."""
         first: dict[int, int] = {}
         held = list(filter(self._is_near_its_beginning, self.held))
         for each in held:
@@ -277,18 +277,18 @@ class Flow:
         *,
         twice: bool = False,
     ) -> None:
-        """A packet of the connection, while it is open.
+        """Process a packet while the connection is open.
 
         Args:
-            side: the sender.
-            flags: of its header; a SYN has been taken already.
-            sequence: number of the first byte of its payload.
-            acknowledged: number of the next byte that is expected of the other side.
-            size: of the payload.
-            data: as much of it as was captured.
-            time_ns: when.
-            packet: its number.
-            twice: it was captured before.
+            side: side of the sender.
+            flags: flags of its header; a SYN was processed already.
+            sequence: sequence number of the first byte of its payload.
+            acknowledged: sequence number of the next byte expected from the other side.
+            size: size of the payload.
+            data: captured part of the payload.
+            time_ns: time of the packet.
+            packet: number of the packet.
+            twice: True if the same packet was captured before.
         """
         self.count += 1
         lane = self.lanes[side]
@@ -319,7 +319,7 @@ class Flow:
         self.reset_if_due(time_ns)
 
     def _after(self, side: int, sequence: int) -> int | None:
-        """Position in the other direction up to which a sender has received everything; None if not known."""
+        """Position in the other direction up to which the sender has received everything; None if unknown."""
         other = self.lanes[1 - side]
         if other.first < 0 or other.ended:
             return None
@@ -327,16 +327,16 @@ class Flow:
         return position if position <= other.next + FARTHEST_AHEAD_BYTES else None
 
     def take_acknowledgement(self, side: int, sequence: int, time_ns: int) -> None:
-        """A side has received everything before ``sequence``."""
+        """Process an acknowledgement: a side has received everything before ``sequence``."""
         other = self.lanes[1 - side]
         if other.first < 0:
             other.begin(sequence, guessed=not self.opening_seen)
-        elif self.lanes[side].first >= 0 and not other.ended:  # otherwise it may answer a connection of the past
+        elif self.lanes[side].first >= 0 and not other.ended:  # otherwise it may belong to a former connection
             other.acknowledge(sequence, self.count, time_ns)
         self.note_acknowledgement(side, sequence)
 
     def note_acknowledgement(self, side: int, sequence: int) -> None:
-        """Note for those who ask what a side has received: everything before ``sequence``."""
+        """Note in the conduct that a side has received everything before ``sequence``."""
         other = self.lanes[1 - side]
         if other.first >= 0 and self.lanes[side].first >= 0:
             position = other.position(sequence)
@@ -344,7 +344,7 @@ class Flow:
             self.conduct.acknowledged[1 - side] = max(self.conduct.acknowledged[1 - side], count)
 
     def give_up_what_is_proven(self, time_ns: int, packet: int) -> None:
-        """Go on without what was missing for too long after it was acknowledged."""
+        """Skip bytes that were missing for too long after they were acknowledged."""
         for side, lane in enumerate(self.lanes):
             proof = lane.proof
             if proof is None:
@@ -358,7 +358,7 @@ class Flow:
     # ---- ending
 
     def end_if_done(self, side: int, time_ns: int, packet: int) -> None:
-        """Say that a direction has ended once everything before its FIN is there."""
+        """End a direction once everything before its FIN was emitted."""
         lane = self.lanes[side]
         if lane.fin is not None and lane.next >= lane.fin and not lane.ended:
             lane.ended = True
@@ -366,7 +366,7 @@ class Flow:
             self._end(side, Ending.FIN, time_ns, packet)
 
     def takes_reset(self, side: int, sequence: int, acknowledged: int | None) -> bool:
-        """True if a RST is about this connection, not about a former one of the same ports."""
+        """True if a RST belongs to this connection, not to a former one of the same ports."""
         lane, other = self.lanes[side], self.lanes[1 - side]
         if lane.first < 0:
             return (
@@ -380,7 +380,7 @@ class Flow:
     def _take_reset(
         self, side: int, flags: int, sequence: int, acknowledged: int, time_ns: int, packet: int
     ) -> None:
-        """Reset now, or once the bytes are there that were sent or received before the RST was."""
+        """Reset now, or once the bytes sent or received before the RST were emitted."""
         lane, other = self.lanes[side], self.lanes[1 - side]
         own = lane.position(sequence) if lane.first >= 0 else lane.next
         after = self._after(side, acknowledged) if flags & ACK else None
@@ -392,7 +392,7 @@ class Flow:
             self.reset(side, time_ns, packet)
 
     def reset_if_due(self, now_ns: int) -> None:
-        """Reset if a RST that came too early does not have to wait any more."""
+        """Reset if an early RST no longer has to wait."""
         late = self.late_reset
         if late is None or self.closed:
             return
@@ -402,14 +402,14 @@ class Flow:
             self.reset(late.side, late.time_ns, late.packet)
 
     def reset(self, side: int, time_ns: int, packet: int) -> None:
-        """Nothing more comes in either direction."""
+        """End both directions."""
         self.give_up_all(time_ns, packet)
         if not self.closed:
             self.closed = True
             self._end(side, Ending.RESET, time_ns, packet)
 
     def finish(self, time_ns: int, packet: int) -> None:
-        """No more packets come: a RST that waited is taken, and what is missing is given up."""
+        """Process the end of the capture: a waiting RST takes effect, and missing bytes are skipped."""
         if self.closed:
             return
         if self.late_reset is not None:
@@ -418,9 +418,9 @@ class Flow:
             self.give_up_all(time_ns, packet)
 
     def give_up_all(self, time_ns: int, packet: int) -> None:
-        """Go on without whatever is missing, since it will not come."""
+        """Skip all missing bytes, since they will not come."""
         held = True
-        while held:  # in the order of cause and effect, as long as there is one
+        while held:  # in the order of cause and effect, as far as it is known
             held = False
             for side, lane in enumerate(self.lanes):
                 if lane.waiting and lane.waiting[0].start > lane.next and not lane.ended:

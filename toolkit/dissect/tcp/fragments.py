@@ -1,4 +1,4 @@
-"""IP fragments, put together again (RFC 791, RFC 8200)."""
+"""Reassembles IP fragments (RFC 791, RFC 8200)."""
 
 from collections import Counter
 from collections.abc import Hashable
@@ -6,7 +6,7 @@ from collections.abc import Hashable
 _MOST_DATAGRAMS = 1024
 _MOST_BYTES = 1 << 22
 _PIECE_COST_BYTES = 256
-"""What keeping a piece costs beside its bytes."""
+"""Memory that a fragment takes besides its bytes."""
 _LONGEST_DATAGRAM = 1 << 16
 _UNFINISHED = "IP fragments of packets that are not in the capture as a whole"
 
@@ -21,7 +21,7 @@ class _Datagram:
         self.cost_bytes = 0
 
     def joined(self) -> bytes | None:
-        """Everything, if nothing is missing; of what came twice, the part that begins first."""
+        """Return the datagram if no fragment is missing; of overlapping bytes, those of the earlier offset."""
         if self.size is None or self.present_bytes < self.size:
             return None
         whole = bytearray()
@@ -33,10 +33,10 @@ class _Datagram:
 
 
 class Fragments:
-    """Datagrams of which some fragments have come. Bounded: the oldest are forgotten, so they are missing.
+    """Datagrams of which some fragments have come. Their number is bounded: the oldest are dropped.
 
     Args:
-        skipped: fragments of datagrams that did not become whole are counted there.
+        skipped: counts fragments of datagrams that were never complete.
     """
 
     def __init__(self, skipped: Counter[str]) -> None:
@@ -45,13 +45,13 @@ class Fragments:
         self._cost_bytes = 0
 
     def add(self, key: Hashable, offset: int, payload: bytes, *, more: bool) -> bytes | None:
-        """Add a fragment; gives the payload of the datagram if that was the last one missing.
+        """Add a fragment; returns the payload of the datagram if it is complete now, else None.
 
         Args:
-            key: which datagram.
-            offset: of this fragment in it.
+            key: identifies the datagram.
+            offset: offset of the fragment in the datagram.
             payload: the fragment's bytes.
-            more: it is not the end of the datagram.
+            more: True unless it is the end of the datagram.
         """
         if offset + len(payload) > _LONGEST_DATAGRAM:
             self.refuse()
@@ -79,7 +79,7 @@ class Fragments:
         self._skipped[_UNFINISHED] += 1
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Count all fragments of incomplete datagrams."""
         for key in list(self._datagrams):
             self._give_up(key)
 

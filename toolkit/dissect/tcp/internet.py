@@ -1,4 +1,4 @@
-"""IPv4 and IPv6: whose packets carry TCP or RoCE, between which addresses, from where to where in the data."""
+"""IPv4 and IPv6: finds the datagrams with TCP or RoCE, their addresses, and their offsets in the data."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -22,7 +22,7 @@ UDP_HEADER_BYTES = 8
 _UDP_TARGET = 2
 _U16 = np.dtype(">u2")
 _MOST_NESTED = 8
-"""Layers of IP in each other."""
+"""Limit of nested layers of IP."""
 _V4_HEADER_SIZE = 20
 _V4 = np.dtype(
     [
@@ -65,25 +65,25 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(slots=True, eq=False)
 class Datagrams:
-    """Datagrams that carry TCP or RoCE; all columns are of the same length."""
+    """Datagrams with TCP or RoCE; all columns have the same length."""
 
     rows: Integers
-    """Which packets of the batch they are (that of the last fragment)."""
+    """Indexes of their packets in the batch (of the packet of the last fragment)."""
     sources: tuple[Words, ...]
     targets: tuple[Words, ...]
     starts: Integers
-    """Where in the data TCP or UDP begins."""
+    """Offset in the data where TCP or UDP begins."""
     ends: Integers
-    """Where it ends, or would end if everything had been captured."""
+    """Offset where it ends, or would end if the packet had been captured in full."""
     captured_ends: Integers
-    """Where the captured bytes of the packet end."""
+    """Offset where the captured bytes of the packet end."""
     ttls: Records
     """Time to live, or hop limit."""
     identifications: Records
     """IP id; 0 on IPv6."""
 
     def where(self, marks: Marks) -> "Datagrams":
-        """Those that are marked."""
+        """Return the marked ones."""
         return Datagrams(
             self.rows[marks],
             tuple(word[marks] for word in self.sources),
@@ -114,11 +114,11 @@ def _all_of(parts: list[Datagrams]) -> Datagrams:
 
 
 class Internet:
-    """Finds TCP and RoCE in packets of IP, also in those that other packets carry.
+    """Finds TCP and RoCE in IP packets, also in those that other packets carry.
 
     Args:
-        skipped: packets that cannot be read are counted there, by reason.
-        vxlan_ports: UDP ports that may be of VXLAN, besides the known ones.
+        skipped: counts packets that cannot be read, by reason.
+        vxlan_ports: further UDP ports that may be VXLAN.
     """
 
     def __init__(self, skipped: Counter[str], vxlan_ports: Collection[int] = ()) -> None:
@@ -129,11 +129,11 @@ class Internet:
     def datagrams(
         self, data: memoryview, packets: Places
     ) -> tuple[memoryview, dict[int, Datagrams], dict[int, Datagrams]]:
-        """The data, the datagrams in it that carry TCP, and those that carry RoCE, both by version of IP.
+        """Return the data, its datagrams with TCP, and those with RoCE, both by version of IP.
 
         Args:
-            data: of a batch.
-            packets: of IP in it.
+            data: data of a batch.
+            packets: the IP packets in it.
         """
         found: dict[int, list[Datagrams]] = {}
         roce: dict[int, list[Datagrams]] = {}
@@ -161,7 +161,7 @@ class Internet:
 
 
 class _Rebuilt:
-    """Packets made of fragments, which stand behind the data of the batch."""
+    """Packets made of fragments, placed after the data of the batch."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -182,18 +182,18 @@ class _Rebuilt:
         return memoryview(b"".join([self._data, *self._pieces]))
 
     def joined_with(self, packets: Places) -> Places:
-        """These packets and the rebuilt ones, in the order of the capture."""
+        """Return these packets and the rebuilt ones, in the order of the capture."""
         rows, at, ends = (np.array(column, np.int64) for column in (self.rows, self._at, self._ends))
         return joined([packets, Places(rows, at, ends, ends)])
 
 
 def _contents(places: Places, protocols: npt.NDArray[Any], starts: Integers, ends: Integers) -> Layer:
-    """What packets carry, TCP too; the types are protocols of IP here."""
+    """Contents of packets, including TCP; the types are IP protocols."""
     return Layer.of(protocols, Places(places.rows, starts, np.minimum(places.captured_ends, ends), ends))
 
 
 def _to_roce(data: memoryview, datagrams: Datagrams) -> Datagrams:
-    """Those of UDP's datagrams that go to the port of RoCE."""
+    """The UDP datagrams to the port of RoCE."""
     stops = np.minimum(datagrams.ends, datagrams.captured_ends)
     datagrams = datagrams.where(datagrams.starts + UDP_HEADER_BYTES <= stops)
     return datagrams.where(records_at(data, datagrams.starts + _UDP_TARGET, _U16) == ROCE_PORT)
@@ -202,7 +202,7 @@ def _to_roce(data: memoryview, datagrams: Datagrams) -> Datagrams:
 def _datagrams_v4(
     data: memoryview, packets: Places, fragments: Fragments
 ) -> tuple[memoryview, Datagrams, Datagrams, Layer | None]:
-    """The data, the IPv4 datagrams with TCP in it, all of them, and what they carry if not TCP alone."""
+    """Return the data, the IPv4 datagrams with TCP, all datagrams, and contents other than TCP."""
     packets = packets.holding(_V4_HEADER_SIZE)
     heads = records_at(data, packets.at, _V4)
     fragmented = (heads["fragment"] & (_V4_MORE | _V4_OFFSET)) != 0
@@ -215,7 +215,7 @@ def _datagrams_v4(
     header_sizes = (heads["version"] & 15).astype(np.int64) * 4
     starts = packets.at + header_sizes
     sizes = heads["size"].astype(np.int64)
-    # without a size: segmented by the network card later, and too long for the field
+    # no size: too long for the field, the network card splits it later
     ends = np.where(sizes == 0, packets.wire_ends, packets.at + sizes)
     found = Datagrams(
         packets.rows,
@@ -258,7 +258,7 @@ def _rebuild_v4(data: memoryview, packets: Places, heads: Records, fragments: Fr
 def _datagrams_v6(
     data: memoryview, packets: Places, fragments: Fragments
 ) -> tuple[memoryview, Datagrams, Datagrams, Layer | None]:
-    """The data, the IPv6 datagrams with TCP in it, all of them, and what they carry if not TCP alone."""
+    """Return the data, the IPv6 datagrams with TCP, all datagrams, and contents other than TCP."""
     packets = packets.holding(_V6_HEADER_SIZE)
     heads = records_at(data, packets.at, _V6)
     kinds, starts = _behind_extensions(data, packets, heads)
@@ -290,13 +290,13 @@ def _datagrams_v6(
 
 def _ends_v6(packets: Places, heads: Records) -> Integers:
     sizes = heads["size"].astype(np.int64)
-    # without a size: a jumbogram, as Linux makes them of large sends
+    # no size: a jumbogram, as Linux makes of large sends
     ends: Integers = np.where(sizes == 0, packets.wire_ends, packets.at + _V6_HEADER_SIZE + sizes)
     return ends
 
 
 def _behind_extensions(data: memoryview, packets: Places, heads: Records) -> tuple[Integers, Integers]:
-    """Protocol of each packet, and where it begins; FRAGMENT where a fragment header does."""
+    """Protocol of each packet and offset of its payload; FRAGMENT if a fragment header comes first."""
     kinds = heads["next"].astype(np.int64)
     starts = packets.at + _V6_HEADER_SIZE
     for _ in range(_MOST_EXTENSIONS):

@@ -1,6 +1,6 @@
-"""One direction of a TCP connection: bytes in order, whatever order the segments came in (RFC 9293).
+"""One direction of a TCP connection: puts bytes in order, whatever the order of segments (RFC 9293).
 
-Positions are those of the sequence numbers, counted on without wrapping around.
+Positions are sequence numbers that do not wrap around.
 """
 
 from bisect import bisect_right, insort
@@ -12,15 +12,15 @@ _MASK = _SPACE - 1
 _HALF = _SPACE >> 1
 
 FARTHEST_AHEAD_BYTES = 1 << 30
-"""The largest window there is: nothing farther ahead is of this stream as we know it."""
+"""The largest window of TCP: bytes farther ahead do not belong to this stream."""
 FARTHEST_BEHIND_BYTES = 1 << 26
-"""Larger than any window in use: what is farther behind is no retransmission."""
+"""Larger than any window in use: bytes farther behind are no retransmission."""
 STRANGERS = 8
-"""So many segments in a row too far away mean a gap in the capture of unknown size."""
+"""Number of consecutive segments too far away that prove a gap of unknown size in the capture."""
 MOST_WAITING_BYTES = 1 << 22
-"""In one direction, behind a hole; then the hole is given up."""
+"""Limit of the bytes of one direction that wait after a hole; then the hole is skipped."""
 PIECE_COST_BYTES = 256
-"""What keeping a piece costs beside its bytes."""
+"""Memory that a piece takes besides its bytes."""
 
 _start_of = attrgetter("start")
 
@@ -34,26 +34,26 @@ class Piece:
     data: memoryview | None
     """None if they are missing."""
     time_ns: int
-    """Of their packet; of the one at which they were given up if they are missing."""
+    """Time of its packet; for missing bytes, of the packet at which they were skipped."""
     packet: int
     after: int = 0
-    """Position in the other direction that its sender had acknowledged: the bytes before it were there first."""
+    """Position in the other direction that its sender had acknowledged: the bytes before it come first."""
     held: bool = False
-    """It waited for those: it counts as brought by the packet that ended the waiting."""
+    """True if it waited for those bytes: it counts as brought by the packet that ended the wait."""
 
 
 @dataclass(slots=True)
 class Proof:
-    """The receiver has acknowledged bytes that the capture does not have (yet)."""
+    """The receiver acknowledged bytes that the capture lacks, at least so far."""
 
     up_to: int
     count: int
-    """How many packets the connection had then."""
+    """Number of packets that the connection had then."""
     time_ns: int
 
 
 class Lane:
-    """One direction. Methods that give pieces give what comes next, in order, without a hole between them."""
+    """One direction. Methods that return pieces return the next ones, in order and without a hole between them."""
 
     __slots__ = (
         "acknowledged",
@@ -71,13 +71,13 @@ class Lane:
 
     def __init__(self) -> None:
         self.first = -1
-        """Sequence number of the first byte; -1 if not known yet."""
+        """Sequence number of the first byte; -1 while it is unknown."""
         self.guessed = False
-        """It is what the other side acknowledged; what comes first in the capture may be something else."""
+        """True if it is what the other side acknowledged; the first captured byte may be another."""
         self.other = self
         """The other direction."""
         self.next = 0
-        """Where the next byte has to begin."""
+        """Position of the next byte."""
         self.acknowledged = 0
         self.proof: Proof | None = None
         self.waiting: list[Piece] = []
@@ -88,7 +88,7 @@ class Lane:
 
     @property
     def steady(self) -> bool:
-        """The next bytes in order are all it takes to go on."""
+        """True if the lane only needs its next bytes in order."""
         return (
             self.first >= 0
             and not self.waiting
@@ -99,32 +99,32 @@ class Lane:
         )
 
     def begin(self, sequence: int, *, guessed: bool = False) -> None:
-        """The first byte will be, or would have been, this one."""
+        """Set the sequence number of the first byte."""
         self.guessed = guessed
         self.first = self.next = self.acknowledged = sequence & _MASK
 
     def position(self, sequence: int) -> int:
-        """The position that is meant by a sequence number: the one nearest to the next byte."""
+        """Return the position of a sequence number: the one nearest to the next byte."""
         return self.next + ((sequence - self.next + _HALF) & _MASK) - _HALF
 
     def segment(
         self, start: int, size: int, data: memoryview, time_ns: int, packet: int, after: int | None = None
     ) -> list[Piece]:
-        """Bytes of a segment.
+        """Process the bytes of a segment.
 
         Args:
-            start: position of the first.
-            size: how many there were.
-            data: those of them that were captured.
-            time_ns: of the packet.
-            packet: its number.
-            after: wait for the bytes of the other direction before this position; None: for none.
+            start: position of the first byte.
+            size: number of bytes.
+            data: the captured ones.
+            time_ns: time of the packet.
+            packet: number of the packet.
+            after: wait for the bytes of the other direction before this position; None: do not wait.
         """
         if after is None:
             after = self.other.next
         ahead = start - self.next
         if ahead > FARTHEST_AHEAD_BYTES or ahead < -FARTHEST_BEHIND_BYTES:
-            return self._stranger(start, size, data, time_ns, packet)  # which waits for nothing
+            return self._stranger(start, size, data, time_ns, packet)  # does not wait for the other direction
         self.strangers = 0
         stop = start + size
         if stop <= self.next:
@@ -149,15 +149,15 @@ class Lane:
         pieces.append(self._skip((start - self.next) % _SPACE, time_ns, packet))
         return pieces + self.segment(self.next, size, data, time_ns, packet)
 
-    # ---- what waits
+    # ---- bytes that wait
 
     @property
     def last(self) -> int:
-        """Behind the last byte that is known of."""
+        """Position after the last known byte."""
         return self.waiting[-1].stop if self.waiting else self.next
 
     def _keep(self, start: int, stop: int, data: memoryview, time_ns: int, packet: int, after: int) -> None:
-        """Keep what is not waiting already: of what comes twice, the first wins."""
+        """Keep bytes that are not waiting already; of duplicates, the first ones win."""
         cut = start + len(data)
         for begin, end in self._uncovered(start, stop):
             if begin < cut:
@@ -186,11 +186,11 @@ class Lane:
         insort(self.waiting, piece, key=_start_of)
 
     def go_on(self, time_ns: int, packet: int, forced: int = -1) -> list[Piece]:
-        """What does not have to wait any more.
+        """Return the pieces that no longer have to wait.
 
         Args:
-            time_ns: of the packet that ends the waiting.
-            packet: its number.
+            time_ns: time of the packet that ends the wait.
+            packet: number of that packet.
             forced: pieces that begin before this position do not wait for the other direction.
         """
         done: list[Piece] = []
@@ -211,15 +211,15 @@ class Lane:
             self.proof = None
         return done
 
-    # ---- what is missing
+    # ---- missing bytes
 
     def acknowledge(self, sequence: int, count: int, time_ns: int) -> None:
-        """The receiver has everything before ``sequence``.
+        """Process an acknowledgement of everything before ``sequence``.
 
         Args:
-            sequence: its number.
-            count: how many packets the connection had so far.
-            time_ns: of the packet.
+            sequence: acknowledged sequence number.
+            count: number of packets of the connection so far.
+            time_ns: time of the packet.
         """
         position = self.position(sequence)
         if self.fin is not None:
@@ -229,7 +229,7 @@ class Lane:
             self.proof = Proof(position, count, time_ns)
 
     def give_up(self, up_to: int, time_ns: int, packet: int) -> list[Piece]:
-        """Go on without the bytes before ``up_to`` that are not there."""
+        """Skip the missing bytes before ``up_to``."""
         pieces = []
         while self.next < up_to:
             hole = (min(self.waiting[0].start, up_to) if self.waiting else up_to) - self.next
@@ -239,12 +239,12 @@ class Lane:
         return pieces
 
     def give_up_first_hole(self, time_ns: int, packet: int) -> list[Piece]:
-        """Go on with what waits."""
+        """Skip the first hole, or stop waiting for the other direction."""
         first = self.waiting[0]
         return self.give_up(first.start if first.start > self.next else first.stop, time_ns, packet)
 
     def give_up_all(self, time_ns: int, packet: int) -> list[Piece]:
-        """Nothing more comes that could fill a hole."""
+        """Skip all holes, because no more bytes come."""
         pieces = self.give_up(self.last, time_ns, packet)
         if self.proof is not None:
             pieces += self.give_up(min(self.acknowledged, self.next + FARTHEST_AHEAD_BYTES), time_ns, packet)

@@ -1,4 +1,4 @@
-"""Where the network layer begins in each packet, by link type: whole columns at a time."""
+"""Finds the network layer in each packet, by link type, in whole columns."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _U16 = np.dtype(">u2")
 _BYTE = np.dtype("u1")
 
 _ETHERTYPE_AT = {LinkType.ETHERNET: (12, 14), LinkType.LINUX_SLL: (14, 16), LinkType.LINUX_SLL2: (0, 20)}
-"""Link types with an ethertype: where it is, and how long the header is."""
+"""Link types with an ethertype: its offset, and the length of the header."""
 _NETWORK_AT = {
     LinkType.NULL: 4,
     LinkType.LOOP: 4,
@@ -23,15 +23,15 @@ _NETWORK_AT = {
     LinkType.IPV4: 0,
     LinkType.IPV6: 0,
 }
-"""Link types whose network layer begins at a fixed place; its first byte has the version."""
+"""Link types whose network layer begins at a fixed offset; its first byte has the version."""
 
 
 def network_layer(batch: PacketBatch, skipped: Counter[str]) -> Places:
-    """The IP packets of a batch, those in other packets' IP not included.
+    """Return the IP packets of a batch, without those that other IP packets carry.
 
     Args:
         batch: the packets.
-        skipped: packets that cannot be read are counted there, by reason.
+        skipped: counts packets that cannot be read, by reason.
     """
     everything = Places(
         np.arange(len(batch)),
@@ -62,7 +62,7 @@ def _behind_link(link_type: int, data: memoryview, packets: Places, skipped: Cou
 
 
 def by_version(data: memoryview, packets: Places) -> Iterator[tuple[int, Places]]:
-    """The IP packets of each version that there is, by the first bits of their header."""
+    """Yield the IP packets of each version, by the first bits of their header."""
     packets = packets.holding(1)
     versions: Integers = records_at(data, packets.at, _BYTE) >> 4
     for version in (4, 6):

@@ -1,4 +1,4 @@
-"""Collects what happens on connections in a batch, and joins bytes into runs."""
+"""Collects the events of connections in a batch, and joins bytes into runs."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -12,18 +12,18 @@ _key = itemgetter(0)
 
 
 class Connection(Protocol):
-    """What events are about: a TCP connection, or a link over queue pairs."""
+    """The subject of events: a TCP connection, or a link over queue pairs."""
 
     @property
     def stream(self) -> Stream:
-        """It as others see it."""
+        """The connection as decoders see it."""
 
     @property
     def batched(self) -> bool:
-        """Directions need not be in order against each other."""
+        """True if the order between the two directions does not matter."""
 
     def direction(self, side: int, /) -> Direction:
-        """Which way a side sends."""
+        """Return the direction in which a side sends."""
 
 
 class _OpenRun:
@@ -39,16 +39,16 @@ class _OpenRun:
 
 
 class EventCollector:
-    """Events of one batch, in the order of the packets that brought them about."""
+    """Collects the events of one batch, in the order of the packets that caused them."""
 
     def __init__(self) -> None:
         self._found: list[tuple[int, StreamEvent | tuple[Connection, _OpenRun]]] = []
         self._open: dict[tuple[Connection, int], _OpenRun] = {}
         self.row = 0
-        """The packet that is looked at."""
+        """The packet that is being read."""
 
     def run(self, row: int, run: Run) -> None:
-        """Add a run that is complete."""
+        """Add a complete run."""
         self._found.append((row, run))
 
     def piece(self, flow: Connection, side: int, data: memoryview, time_ns: int, packet: int) -> None:
@@ -64,14 +64,14 @@ class EventCollector:
         run.packets.append(packet)
 
     def event(self, flow: Connection, side: int, event: Gap | End) -> None:
-        """Add what is no bytes; runs do not reach over it."""
+        """Add a gap or an end; no run continues after it."""
         self._open.pop((flow, side), None)
         if not flow.batched:
             self._open.pop((flow, 1 - side), None)
         self._found.append((self.row, event))
 
     def drain(self) -> list[StreamEvent]:
-        """Everything so far, in order."""
+        """Return all events so far, in order, and forget them."""
         found, self._found = self._found, []
         self._open = {}
         found.sort(key=_key)
@@ -84,5 +84,5 @@ def _closed(flow: Connection, run: _OpenRun) -> Run:
 
 
 def joined(pieces: Sequence[memoryview]) -> memoryview:
-    """The pieces in one; nothing is copied if there is one only."""
+    """Join the pieces; a single one is not copied."""
     return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))

@@ -1,4 +1,4 @@
-"""Where packets, or what they carry, are in the data of a batch: columns of the same length."""
+"""Offsets of packets, or of their contents, in the data of a batch: columns of equal length."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,34 +15,34 @@ CUT_SHORT = "cut short within its headers"
 
 @dataclass(slots=True, eq=False)
 class Places:
-    """Where headers of one kind begin."""
+    """Offsets of headers of one kind."""
 
     rows: Integers
-    """Which packets of the batch they are in."""
+    """Indexes of their packets in the batch."""
     at: Integers
     """Offset in the data."""
     captured_ends: Integers
-    """Where the captured bytes end."""
+    """Offset where the captured bytes end."""
     wire_ends: Integers
-    """Where they would end if everything had been captured."""
+    """Offset where they would end if the packet had been captured in full."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def where(self, marks: Any) -> Self:  # noqa: ANN401 - a mask, or indices
-        """Those that are marked."""
+        """Return the marked ones."""
         return type(self)(*(getattr(self, column.name)[marks] for column in fields(self)))
 
     def beyond(self, sizes: Integers | int) -> "Places":
-        """What begins so many bytes later."""
+        """Return the places so many bytes later."""
         return Places(self.rows, self.at + sizes, self.captured_ends, self.wire_ends)
 
     def holding(self, size_bytes: int, skipped: Counter[str] | None = None) -> Self:
-        """Those of which so many bytes were captured.
+        """Return those of which at least so many bytes were captured.
 
         Args:
-            size_bytes: how many.
-            skipped: the others are counted there; None: nowhere.
+            size_bytes: number of bytes.
+            skipped: counts the others; None: they are not counted.
         """
         whole = self.at + size_bytes <= self.captured_ends
         if whole.all():
@@ -54,25 +54,25 @@ class Places:
 
 @dataclass(slots=True, eq=False)
 class Layer(Places):
-    """Where contents of various kinds begin."""
+    """Offsets of contents of various kinds."""
 
     types: npt.NDArray[Any]
-    """The ethertype of each."""
+    """The ethertype of each content."""
 
     @classmethod
     def of(cls, types: npt.NDArray[Any], places: Places) -> Self:
-        """Contents of these types at these places."""
+        """Return contents of these types at these places."""
         return cls(places.rows, places.at, places.captured_ends, places.wire_ends, types)
 
 
 def in_line(layers: Sequence[Layer]) -> tuple[npt.NDArray[Any], Places]:
-    """Types and places of all layers, one layer after the other."""
+    """Return types and places of all layers, one layer after the other."""
     columns = [np.concatenate([getattr(layer, column.name) for layer in layers]) for column in fields(Layer)]
     return columns[-1], Places(*columns[:-1])
 
 
 def joined(parts: Sequence[Places]) -> Places:
-    """All of them, in the order of the capture."""
+    """Return all places, in the order of the capture."""
     if len(parts) == 1:
         return parts[0]
     names = [column.name for column in fields(Places)]

@@ -1,4 +1,4 @@
-"""TCP segments of a batch of packets, as columns; and which of them belong to the same connection."""
+"""TCP segments of a batch of packets as columns, grouped by connection."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -34,26 +34,26 @@ _ADDRESS_SHIFT = np.uint64(16)
 
 @dataclass(slots=True, eq=False)
 class Segments:
-    """Segments in the order of their packets; all columns are of the same length."""
+    """Segments in the order of their packets; all columns have the same length."""
 
     rows: Integers
-    """Which packets of the batch they are."""
+    """Indexes of their packets in the batch."""
     pairs: Integers
-    """Which two endpoints they go between: an index into ``keys``."""
+    """Indexes of their two endpoints in ``keys``."""
     sides: Integers
     """0 from the first endpoint of the key to the second, 1 back."""
     sequences: Integers
-    """Of the first byte of the payload (a SYN counts as a byte before it)."""
+    """Sequence number of the first byte of the payload (a SYN counts as a byte before it)."""
     acknowledged: Integers
     flags: Integers
     starts: Integers
-    """Where in the data the payload begins."""
+    """Offset in the data where the payload begins."""
     sizes: Integers
-    """Of the payload on the wire."""
+    """Size of the payload on the wire."""
     present: Integers
-    """How much of it was captured."""
+    """Number of bytes of the payload that were captured."""
     windows: Records
-    """As in the header, not scaled."""
+    """Window as in the header, not scaled."""
     ttls: Records
     identifications: Records
     keys: list[Key] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Segments:
 
     @property
     def headers(self) -> tuple[Records, ...]:
-        """What headers say, in the order of the fields of a packet that is looked at by itself."""
+        """The header columns, in the order of the fields of a packet that is read by itself."""
         of_tcp = self.sides, self.flags, self.sequences, self.acknowledged, self.sizes, self.windows
         return *of_tcp, self.ttls, self.identifications
 
@@ -72,17 +72,17 @@ class Segments:
 def read_segments(
     batch: PacketBatch, internet: Internet, ports: Integers | None, skipped: Counter[str]
 ) -> tuple[memoryview, Segments | None, dict[int, Datagrams]]:
-    """The TCP segments of a batch, and its datagrams of RoCE.
+    """Return the TCP segments of a batch, and its RoCE datagrams.
 
     Args:
         batch: the packets.
-        internet: what is known of IP: fragments that wait for others, and ports of tunnels.
-        ports: one of them must be at either end; None: any will do.
-        skipped: packets that cannot be read are counted there, by reason.
+        internet: state of IP: fragments that wait for others, and ports of tunnels.
+        ports: ports of which one must be at either end; None: any port.
+        skipped: counts packets that cannot be read, by reason.
 
     Returns:
-        The data that payloads are in (the batch's, and behind it what came in fragments), the segments, and by
-        version of IP the datagrams that carry RoCE.
+        The data with the payloads (the batch's, followed by the reassembled packets), the segments, and the
+        datagrams with RoCE by version of IP.
     """
     data, carried, roce = internet.datagrams(batch.data, network_layer(batch, skipped))
     every = [_segments(data, datagrams, version, ports, skipped) for version, datagrams in carried.items()]
@@ -161,13 +161,13 @@ def _mixed(words: tuple[Words, ...]) -> Words:
 
 
 def _connections(sources: tuple[Words, ...], targets: tuple[Words, ...]) -> tuple[Integers, Integers, list[Key]]:
-    """Which segments go between the same two endpoints: pairs, sides and keys as in :class:`Segments`."""
+    """Group segments by their two endpoints: pairs, sides and keys as in :class:`Segments`."""
     mixed = _mixed(sources) + _mixed(targets)
     _, firsts, pairs = np.unique(mixed, return_index=True, return_inverse=True)
     like_first = firsts[pairs]
     forth = _equal(sources, sources, like_first) & _equal(targets, targets, like_first)
     back = _equal(sources, targets, like_first) & _equal(targets, sources, like_first)
-    if not (forth | back).all():  # different ones mix to the same
+    if not (forth | back).all():  # different endpoints have the same hash
         firsts, pairs, forth = _connections_one_by_one(sources, targets)
     keys, turned = [], np.zeros(len(firsts), np.bool_)
     ends = zip(_rows(sources, firsts), _rows(targets, firsts), strict=True)
@@ -191,7 +191,7 @@ def _equal(words: tuple[Words, ...], others: tuple[Words, ...], rows: Integers) 
 def _connections_one_by_one(
     sources: tuple[Words, ...], targets: tuple[Words, ...]
 ) -> tuple[Integers, Integers, Marks]:
-    """First segment of each pair, the pair of each segment, and whether it goes the same way as the first."""
+    """First segment of each pair, the pair of each segment, and whether it has the direction of the first."""
     known: dict[frozenset[tuple[int, ...]], int] = {}
     every = np.arange(len(sources[0]))
     ends = list(zip(_rows(sources, every), _rows(targets, every), strict=True))

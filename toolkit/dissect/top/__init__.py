@@ -1,4 +1,4 @@
-"""Sessions while they pass: rates, requests, faults and verdicts of each, in bounded memory (docs/top.md)."""
+"""A live view of sessions: rates, requests, faults and verdicts of each, in bounded memory (docs/top.md)."""
 
 from toolkit.dissect.top.model import Limits, Top
 from toolkit.dissect.top.row import COLUMNS, Event, Row

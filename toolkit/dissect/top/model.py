@@ -1,4 +1,4 @@
-"""The model behind the view: fed with packets, asked for snapshots. Everything in it is bounded."""
+"""The model of the live view: processes packets and returns snapshots. All its memory is bounded."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,37 +17,37 @@ from toolkit.dissect.top.snapshot import Snapshot
 
 _NANO = 1_000_000_000
 _SHORTEST_NS = 1_000_000
-"""Of an interval, so that rates stay numbers."""
+"""Minimum length of an interval, so that rates stay finite."""
 _FAULT_TAGS = frozenset(
     {"SESSION_RESET", "SESSION_RETRY", "SESSION_RETRY_GLOBAL", "WAIT", "AUTH_BAD_METHOD", "IDENT_MISSING_FEATURES"}
 )
-"""v2 frames that refuse what a connector asked for (docs/protocol.md §4.9)."""
+"""v2 frames that refuse a connector's request (docs/protocol.md §4.9)."""
 _GRANTED = frozenset({"READY", "SEQ"})
 _MOST_FORGOTTEN = 512
-"""Ended links that wait for being forgotten together, which costs time in proportion to all that are known."""
+"""Number of ended links that are dropped together; each time costs in proportion to all links."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long sessions keep their rows, and how many there are."""
+    """Limits of the rows: for how long sessions have one, and how many there are."""
 
     ended_s: float = 60.0
-    """A session without an open link is folded after so long."""
+    """Seconds after which a session without an open link is folded."""
     silent_s: float = 900.0
-    """A session on which nothing passes is folded after so long."""
+    """Seconds without traffic after which a session is folded."""
     sessions: int = 4096
-    """Beyond so many, those on which nothing passed for longest are folded at once."""
+    """Number of sessions; beyond it, the longest silent ones are folded at once."""
     links: int = 8192
-    """TCP connections that are followed at the same time."""
+    """Number of TCP connections that are followed at the same time."""
 
 
 class Top:
-    """Follows the sessions of packets as they come.
+    """Follows the sessions in a sequence of packets.
 
     Args:
-        keys: what opens links; it grows by what the packets tell.
-        ports: look at connections only that have one of these at either end; None: at all.
-        limits: of its memory.
+        keys: known keys; keys found in the packets are added.
+        ports: decode only connections with one of these ports at either end; None decodes all.
+        limits: limits of its memory.
     """
 
     def __init__(
@@ -64,23 +64,23 @@ class Top:
         self._exchanges = Exchanges()
         self._numbers = 0
         self._records: dict[int, Record] = {}
-        """By number."""
+        """Records by number."""
         self._of_stream: dict[int, Record] = {}
         self._of_session: dict[SessionView, Record] = {}
         self._by_index: dict[int, Record] = {}
-        """By the number of their session in :class:`Sessions`."""
+        """Records by the number of their session in :class:`Sessions`."""
         self._gone: list[LinkView] = []
         self._marked_ns: int | None = None
         self._folded = [0, 0, 0]
-        """Sessions, bytes and frames."""
+        """Number of folded sessions, and their bytes and frames."""
 
     # ---- packets
 
     def feed(self, batch: PacketBatch, secrets: str = "") -> None:
-        """Take consecutive packets, and new lines of a key log that are read first.
+        """Process consecutive packets, after new lines of a key log.
 
         Raises:
-            LocalError: the lines are no key log.
+            LocalError: a line of the key log is malformed.
         """
         if secrets:
             self.decoder.keys.add_key_log(secrets)
@@ -93,7 +93,7 @@ class Top:
         self._settle()
 
     def finish(self) -> None:
-        """No packets come any more."""
+        """Process the end of the packets."""
         for frame in self.decoder.finish():
             self._frame(frame)
         self._settle()
@@ -141,7 +141,7 @@ class Top:
 
     def _frame(self, frame: DecodedFrame) -> None:
         record = self._of_stream.get(frame.stream.index)
-        if record is None:  # of a link that had to be forgotten
+        if record is None:  # a link that was dropped
             record = self._begin(LinkView(frame.stream, frame.time_ns))
         link = record.links[frame.stream.index]
         view = link.view
@@ -163,7 +163,7 @@ class Top:
         self._count(record, link, frame)
 
     def _identified(self, record: Record, link: Link, frame: DecodedFrame) -> Record:
-        """The record of the link's session, once that is known."""
+        """Return the record of the link's session, once that is known."""
         view = link.view
         if frame.message is None and not self._sessions.has(view):
             return record
@@ -186,7 +186,7 @@ class Top:
         return known
 
     def _move(self, link: Link, old: Record, new: Record) -> None:
-        """Make a link one of another session."""
+        """Move a link to another session."""
         view = link.view
         old.links.pop(view.stream.index)
         if not old.links:
@@ -232,7 +232,7 @@ class Top:
     # ---- bounds
 
     def _settle(self) -> None:
-        """Behind each batch: what it has completed."""
+        """Process what a batch has completed."""
         for exchange in self._exchanges.drain():
             record = self._by_index.get(exchange.session)
             if record is not None:
@@ -242,7 +242,7 @@ class Top:
             self._fold(self.now_ns)
 
     def _fold(self, now_ns: int) -> None:
-        """Forget sessions that ended or were silent long ago, and the most silent of too many."""
+        """Fold sessions that ended or were silent long ago, and the longest silent ones beyond the limit."""
         limits = self._limits
         old = [record for record in self._records.values() if self._is_old(record, now_ns)]
         left = len(self._records) - len(old)
@@ -282,11 +282,11 @@ class Top:
     # ---- snapshots
 
     def snapshot(self, now_ns: int | None = None, dropped: int | None = None) -> Snapshot:
-        """All sessions now; rates are means since the last snapshot.
+        """Return all sessions now; rates are means since the last snapshot.
 
         Args:
-            now_ns: Unix time; None: that of the newest packet.
-            dropped: packets that were lost before they came here; None of a file.
+            now_ns: Unix time in nanoseconds; None: that of the newest packet.
+            dropped: number of packets lost before they came here; None for a file.
         """
         now_ns = self.now_ns if now_ns is None else max(now_ns, self.now_ns)
         before_ns = now_ns if self._marked_ns is None else self._marked_ns

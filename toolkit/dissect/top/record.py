@@ -1,4 +1,4 @@
-"""What is kept of one session: totals, the last events and latencies. Its size does not grow with its age."""
+"""The record of one session: totals, and the last events and latencies. Its size is bounded."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from toolkit.dissect.top.verdict import NO_KEY, Judge, LinkSeqs
 EVENTS = 24
 LATENCIES = 512
 LINKS = 4
-"""Of a session, at the same time: those of a connection race, and one that is being replaced."""
+"""Number of links of a session at the same time: those of a connection race, and one that is being replaced."""
 _NANO = 1e9
 _PORTS = parse_ports(CEPH_PORTS)
 _SECURE = 2
@@ -26,17 +26,17 @@ _SECURE = 2
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """A link that may carry more."""
+    """A link that may still carry frames."""
 
     view: LinkView
     seqs: LinkSeqs = field(default_factory=LinkSeqs)
     ends: int = 0
-    """Directions that have ended; 2 after a RST."""
+    """Number of ended directions; 2 after a RST."""
     announced_secure: bool = False
-    """AUTH_DONE has announced encryption, and nothing behind it was opened."""
+    """True if AUTH_DONE announced encryption and no frame after it was decrypted."""
 
     def end(self, how: Ending) -> bool:
-        """A direction ended; True if it is the first end of the link."""
+        """Note the end of a direction; True if it is the first end of the link."""
         first = not self.ends
         self.ends = 2 if how is Ending.RESET else self.ends + 1
         return first
@@ -44,17 +44,17 @@ class Link:
 
 @dataclass(slots=True)
 class Counts:
-    """What one party has sent."""
+    """Totals of what one party sent."""
 
     bytes: int = 0
     frames: int = 0
     messages: int = 0
     bytes_before: int = 0
-    """At the last snapshot, as the next one."""
+    """Value at the last snapshot, as ``frames_before``."""
     frames_before: int = 0
 
     def add(self, other: "Counts") -> None:
-        """Add those of a link."""
+        """Add the totals of a link."""
         self.bytes += other.bytes
         self.frames += other.frames
         self.messages += other.messages
@@ -67,28 +67,28 @@ class Record:
     number: int
     began_ns: int
     newest: LinkView
-    """The link that a frame passed on last."""
+    """The link of the last frame."""
     session: SessionView | None = None
     links: dict[int, Link] = field(default_factory=dict)
-    """By stream; the oldest first."""
+    """Links by stream, the oldest first."""
     counts: tuple[Counts, Counts] = field(default_factory=lambda: (Counts(), Counts()))
-    """Of both parties, the connector of the first link first."""
+    """Totals of both parties, first those of the connector of the first link."""
     judge: Judge = field(default_factory=Judge)
     latencies_ns: deque[int] = field(default_factory=lambda: deque(maxlen=LATENCIES))
     requests: int = 0
     reconnects: int = 0
     last_ns: int = 0
     down_ns: int | None = None
-    """Since when no link is open."""
+    """Time since which no link is open; None while one is."""
     fault: Event | None = None
-    """The last one that is not the end of a link."""
+    """The last event that is a fault, but not the end of a link."""
     ended: tuple[int, LinkView] | None = None
-    """When the last link ended, and which one."""
+    """Time of the end of the last link, and the link."""
     events: deque[tuple[int, str | LinkView]] = field(default_factory=lambda: deque(maxlen=EVENTS))
-    """Time and text; or the link that ended, of which more may become known."""
+    """Time and text of each event; of an ended link the link itself, because more may become known of it."""
 
     def party(self, view: LinkView, direction: Direction) -> int:
-        """Which party sends in a direction of a link."""
+        """Return the index of the party that sends in a direction of a link."""
         return view.dialler if direction is Direction.TO_SERVER else 1 - view.dialler
 
     def note(self, time_ns: int, text: str, *, fault: bool = False) -> None:
@@ -119,7 +119,7 @@ class Record:
 
     @property
     def is_shown(self) -> bool:
-        """True if it is a messenger's: it has frames, or a port of Ceph's. Second hops of links are not shown."""
+        """True if it is a messenger's session: it has frames, or a port of Ceph's. Second hops are not shown."""
         if self.newest.hop_of is not None:
             return False
         port = int(self.newest.stream.server.rpartition(":")[2])
@@ -127,7 +127,7 @@ class Record:
 
     @property
     def state(self) -> str:
-        """In a word; see :class:`Row`."""
+        """The state as in :class:`Row`."""
         open_links = [link for link in self.links.values() if not link.ends]
         if not open_links:
             return "down"
@@ -156,11 +156,11 @@ class Record:
         return self.fault.text if self.fault else ""
 
     def row(self, now_ns: int, interval_s: float) -> Row:
-        """The session now.
+        """Return the session as a row.
 
         Args:
             now_ns: Unix time.
-            interval_s: since the last snapshot, at least a moment.
+            interval_s: seconds since the last snapshot, above 0.
         """
         out, back = self.counts
         entity, peer = self._names()
@@ -206,7 +206,7 @@ class Record:
 
 
 def announces_secure(tag: str, fields: dict[str, object]) -> bool:
-    """True of an AUTH_DONE behind which all frames are encrypted."""
+    """True for an AUTH_DONE after which all frames are encrypted."""
     return tag == "AUTH_DONE" and fields.get("con_mode") == _SECURE
 
 

@@ -1,4 +1,4 @@
-"""All sessions at a moment: their order, and which of them are wanted."""
+"""All sessions at a moment: sorting and filtering."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SORTED_BY = "bytes"
-"""The default order: those that send most first."""
+"""The default order: sessions with most bytes per second first."""
 _TEXTS = tuple(each.name for each in fields(Row) if each.type in {"str", str})
-"""The columns with texts."""
+"""The columns that are texts."""
 
 _ORDERS: dict[str, Callable[[Row], tuple[str | float, ...]]] = {
     "bytes": lambda row: (-(row.bytes_out_per_s + row.bytes_in_per_s),),
@@ -33,14 +33,14 @@ _ORDERS: dict[str, Callable[[Row], tuple[str | float, ...]]] = {
     "age": lambda row: (-row.age_s,),
 }
 ORDERS = tuple(_ORDERS)
-"""The keys that rows can be sorted by; numbers in descending order."""
+"""Keys by which rows can be sorted; numbers in descending order."""
 
 
 def check_order(key: str) -> str:
-    """The key, if it is one of :data:`ORDERS`.
+    """Return ``key`` if it is one of :data:`ORDERS`.
 
     Raises:
-        LocalError: it is not.
+        LocalError: it is none of them.
     """
     if key not in _ORDERS:
         raise LocalError(f"no order {key!r}; rows are sorted by {', '.join(ORDERS)}")
@@ -48,15 +48,15 @@ def check_order(key: str) -> str:
 
 
 def matching(rows: Sequence[Row], words: Sequence[str]) -> list[Row]:
-    """The rows that fit every word: a text that a cell contains, or ``COLUMN=TEXT`` for one column."""
+    """Return the rows that match every word: a text that a cell contains, or ``COLUMN=TEXT`` for one column."""
     return [row for row in rows if all(_fits(row, word) for word in words)]
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Check the words of a filter.
+    """Validate the words of a filter.
 
     Raises:
-        LocalError: one names a column that does not exist.
+        LocalError: a word names an unknown column.
     """
     for word in words:
         column, equals, _ = word.partition("=")
@@ -78,20 +78,20 @@ class Snapshot:
 
     time_ns: int
     interval_s: float
-    """Rates are means over so long."""
+    """Length in seconds of the interval over which rates are means."""
     rows: tuple[Row, ...]
     folded: int = 0
-    """Sessions that ended, or were silent, long ago; they have no rows any more."""
+    """Sessions without a row, because they ended or were silent long ago."""
     folded_bytes: int = 0
     folded_frames: int = 0
     packets: int = 0
     dropped: int | None = None
-    """Packets that the kernel's socket lost, because they came faster than they were read; None of a file."""
+    """Packets that the kernel's socket dropped because they came faster than they were read; None for a file."""
     problem: str = ""
     """What could not be decoded, in one line."""
 
     def sorted(self, key: str = SORTED_BY) -> "Snapshot":
-        """The same with rows in the order of a key.
+        """Return the snapshot with rows sorted by a key.
 
         Raises:
             LocalError: it is none of :data:`ORDERS`.
@@ -100,21 +100,21 @@ class Snapshot:
         return replace(self, rows=tuple(sorted(self.rows, key=lambda row: (order(row), row.session))))
 
     def only(self, words: Sequence[str]) -> "Snapshot":
-        """The same with the rows that fit every word; see :func:`matching`."""
+        """Return the snapshot with the rows that match every word; see :func:`matching`."""
         return replace(self, rows=tuple(matching(self.rows, words))) if words else self
 
     def as_json(self) -> dict[str, object]:
-        """JSON values."""
+        """Return the snapshot as JSON values."""
         about = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "rows"}
         return {"time": utc(self.time_ns), **about, "sessions": [row.as_json() for row in self.rows]}
 
     def table(self) -> "DataFrame":
-        """A row for each session, with all columns."""
+        """Return a table with one row per session and all columns."""
         return data_frame([row.as_json() for row in self.rows], columns=COLUMNS)
 
     @property
     def heading(self) -> str:
-        """What is not in rows, in one line."""
+        """The totals in one line."""
         open_now = sum(row.state in {"open", "sealed"} for row in self.rows)
         parts = [utc(self.time_ns)[11:19], f"{len(self.rows)} sessions, {open_now} open"]
         if self.folded:

@@ -1,4 +1,4 @@
-"""Rows of sessions as text, for people."""
+"""Rows of sessions as text."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,14 @@ TITLES = (
     *("in flight", "p50 ms", "p99", "rec", "verdict", "last fault or end"),
 )
 NUMBERS = frozenset({"frames/s →", "←", "bytes/s →", "in flight", "p50 ms", "p99", "rec"})
-"""Titles of columns that are aligned to the right."""
+"""Titles of right-aligned columns."""
 
 _NONE = "-"
-"""Where there is no number."""
+"""Stands for a missing number."""
 
 
 def lines(rows: Sequence[Row]) -> list[str]:
-    """A table: a line of titles, and one for each row; none without rows."""
+    """Return a table: a line of titles, and one per row; empty without rows."""
     if not rows:
         return []
     table = [TITLES, *([text for _, text in cells(row)] for row in rows)]
@@ -33,7 +33,7 @@ def lines(rows: Sequence[Row]) -> list[str]:
 
 
 def cells(row: Row) -> list[tuple[str, str]]:
-    """The cells of a row for people, each with its title."""
+    """Return the cells of a row, each with its title."""
     known = f"{row.entity} ({row.global_id})" if row.global_id else row.entity
     in_flight = _NONE if row.in_flight_out is None and row.in_flight_in is None else ""
     return [
@@ -58,7 +58,7 @@ def cells(row: Row) -> list[tuple[str, str]]:
 
 
 def amount(size_bytes: float) -> str:
-    """Bytes in three digits and a unit.
+    """Format bytes with three digits and a unit.
 
     >>> amount(12345)
     '12.3k'

@@ -1,8 +1,8 @@
-"""What can be judged of a session frame by frame, in a few bytes of memory.
+"""Checks of a session that need one frame at a time, in a few bytes of memory.
 
-``crc`` and ``auth``: checksums, authentication tags and signatures. ``order``: on a link the seqs of messages grow
-by one (docs/protocol.md §3.6). ``acknowledged``: no acknowledgement is above what the other side has sent. Behind
-bytes that were not captured a direction begins anew. All other invariants need the whole history: ``msgrlab
+``crc`` and ``auth``: checksums, authentication tags and signatures. ``order``: the seqs of messages on a link grow
+by one (docs/protocol.md §3.6). ``acknowledged``: no acknowledgement is above what the other side has sent. After
+bytes that were not captured a direction starts anew. All other invariants need the whole history: ``msgrlab
 analyze`` judges them.
 """
 
@@ -15,13 +15,13 @@ OK = "ok"
 NO_KEY = "not judged: no key"
 _MOST_KINDS = 64
 _PATIENCE_NS = 1_000_000_000
-"""A capture of several queues may have an acknowledgement a moment before what it acknowledges."""
+"""A capture of several queues may have an acknowledgement shortly before the message it acknowledges."""
 _ACKS = frozenset({"ACK", "SEQ"})
 _IN_SEQ = frozenset({"SESSION_RECONNECT", "SESSION_RECONNECT_OK"})
 
 
 class LinkSeqs:
-    """Of each direction of a link, where its last good frame ended, and the last seq up to there."""
+    """By direction of a link, the end of the last good frame, and the last seq."""
 
     __slots__ = ("ends", "last")
 
@@ -30,7 +30,7 @@ class LinkSeqs:
         self.last: dict[Direction, int] = {}
 
     def follows(self, frame: DecodedFrame) -> bool:
-        """Add a good frame; False if bytes between it and the one before are missing, or were not readable."""
+        """Add a good frame; False if bytes between it and the previous one are missing or unreadable."""
         direction = frame.direction
         follows = self.ends.get(direction) == frame.offset
         self.ends[direction] = frame.offset + frame.length
@@ -46,26 +46,27 @@ class Judge:
 
     def __init__(self) -> None:
         self._sent = [0, 0]
-        """Highest seq that each party has sent; 0 if none is known."""
+        """Highest seq that each party sent; 0 if none is known."""
         self._above: list[tuple[int, int] | None] = [None, None]
-        """An acknowledgement above that, and its time: the message may not be captured, or come a moment later."""
+        """By party, an acknowledgement above its seqs, and the time: the message may not be captured, or come
+        later."""
         self.acked = [0, 0]
-        """Highest seq of each party that the other acknowledged."""
+        """Highest seq of each party that the peer acknowledged."""
         self.judged = 0
-        """Frames."""
+        """Number of judged frames."""
         self.gap_bytes = 0
         self.no_key = False
         self._violations: Counter[str] = Counter()
 
     def in_flight(self, party: int) -> int | None:
-        """Messages of a party that are not acknowledged; None if none of them was, or none is known."""
+        """Return the number of a party's unacknowledged messages; None if none is known or acknowledged."""
         if not self._sent[party] or not self.acked[party]:
             return None
         return max(self._sent[party] - self.acked[party], 0)
 
     @property
     def text(self) -> str:
-        """In a few words."""
+        """The verdict in a few words."""
         if self._violations:
             first, *others = self._violations.items()
             shown = first[0] if first[1] == 1 else f"{first[0]} ({first[1]} x)"
@@ -77,7 +78,7 @@ class Judge:
         return OK if not self.gap_bytes else f"{OK}, {self.gap_bytes} bytes not captured"
 
     def absorb(self, other: "Judge", *, swapped: bool) -> None:
-        """Add what was found on a link that proves to belong to this session."""
+        """Add the results of a link that proves to belong to this session."""
         self.judged += other.judged
         self.gap_bytes += other.gap_bytes
         self.no_key |= other.no_key
@@ -86,12 +87,12 @@ class Judge:
             self.acked[party] = max(self.acked[party], other.acked[1 - party if swapped else party])
 
     def frame(self, frame: DecodedFrame, party: int, seqs: LinkSeqs) -> str:
-        """Judge one more frame of the session; what it violates, or empty.
+        """Judge a frame of the session; returns what it violates, empty if nothing.
 
         Args:
-            frame: as decoded.
-            party: that sent it, 0 or 1.
-            seqs: of its link.
+            frame: the decoded frame.
+            party: index of its sender, 0 or 1.
+            seqs: seqs of its link.
         """
         if frame.tag in NO_FRAMES:
             self.gap_bytes += frame.length if frame.tag == GAP else 0

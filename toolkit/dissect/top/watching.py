@@ -1,4 +1,4 @@
-"""Where the packets of the view come from: capture files, and capture targets in a thread of their own."""
+"""Sources of the live view: capture files, and capture targets in a thread."""
 
 import threading
 import time
@@ -29,13 +29,13 @@ _SUFFIXES = (".pcap", ".pcapng", ".gz")
 
 
 class _View:
-    """What both kinds of view show of themselves: the last snapshot, or the first one if there was none."""
+    """Base of both views: displays its last snapshot, or the first one if there was none."""
 
     def __init__(self) -> None:
         self.last: Snapshot | None = None
         """The newest snapshot; None before the first."""
         self.ended = ""
-        """Why no packets come any more, unless the user ended it."""
+        """Why the packets ended, unless the user stopped them."""
 
     def __iter__(self) -> Iterator[Snapshot]:
         raise NotImplementedError
@@ -61,15 +61,15 @@ class CaptureTop(_View):
     """The view of a capture file. Iterating reads it from the start, in the time of its packets.
 
     Args:
-        source: its path; or an open file, which is read once.
-        keyrings: files with keys.
-        key_logs: files with keys of links; those inside the capture are used in any case.
-        interval_s: a snapshot for each such span of the capture, and one at its end; None: only that one, with
+        source: path of the file; or an open file, which can be read once only.
+        keyrings: files with keys of clients, daemons or services.
+        key_logs: files with keys of links; key logs inside the capture are always used.
+        interval_s: seconds of the capture between snapshots, with one more at its end; None: only that one, with
             rates over the whole capture.
-        limits: of memory.
+        limits: limits of memory.
 
     Raises:
-        LocalError: a keyring or key log that is none.
+        LocalError: a keyring or key log cannot be read or is malformed.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class CaptureTop(_View):
         self._files = keyrings, key_logs
         self._interval_ns = None if interval_s is None else max(1, round(interval_s * _NANO))
         self._due_ns: int | None = None
-        """When the next snapshot is due, in the time of the packets."""
+        """Time of the next snapshot, in the time of the packets."""
         self._limits = limits or (Limits(float("inf"), float("inf")) if interval_s is None else Limits())
 
     def __iter__(self) -> Iterator[Snapshot]:
-        """Snapshots, the last one at the end of the capture.
+        """Yield snapshots, the last one at the end of the capture.
 
         Raises:
             LocalError: the file cannot be read, or is no capture.
@@ -112,9 +112,9 @@ class CaptureTop(_View):
             yield self._keep(top.snapshot())
 
     def _parts(self, batch: PacketBatch) -> Iterator[tuple[PacketBatch, int | None]]:
-        """The batch, cut where snapshots are due; each part with the time of the one due before it, if any.
+        """Split the batch where snapshots are due; yields each part with the time of the snapshot before it.
 
-        In a silent span there is only one.
+        The time is None if no snapshot is due. A span without packets gives a single snapshot.
         """
         if self._interval_ns is None or not len(batch):
             yield batch, None
@@ -144,21 +144,21 @@ class CaptureTop(_View):
 
 
 class LiveTop(_View):
-    """The view of a capture target. Takes root.
+    """The view of a capture target. Requires root.
 
     Args:
-        target: as ``msgrlab capture`` takes it: ``lo``, ``any``, ``netns:NAME``, ``docker:CONTAINER``, ``pid:N``,
-            ``ssh:HOST``.
-        keyrings: files with keys.
-        key_log: of a messenger or proxy; is followed while it grows.
+        target: target as for ``msgrlab capture``: ``lo``, ``any``, ``netns:NAME``, ``docker:CONTAINER``,
+            ``pid:N``, ``ssh:HOST``.
+        keyrings: files with keys of clients, daemons or services.
+        key_log: key log of a messenger or proxy; it is followed while it grows.
         ports: TCP ports of either end, or ``all``.
-        interval_s: between snapshots.
-        count: iterating ends after so many snapshots; None: with the target, or the caller's patience.
-        limits: of memory.
+        interval_s: seconds between snapshots.
+        count: number of snapshots after which iteration ends; None: it ends with the target or by the caller.
+        limits: limits of memory.
 
     Raises:
-        LocalError: there is no such target; a keyring or key log that is none.
-        Unsupported: this machine has no Docker to ask.
+        LocalError: there is no such target, or a keyring or key log cannot be read or is malformed.
+        Unsupported: this machine has no Docker.
     """
 
     def __init__(
@@ -183,13 +183,13 @@ class LiveTop(_View):
         self._over: threading.Event | None = None
 
     def stop(self) -> None:
-        """End what runs now; from any thread, and from signal handlers."""
+        """Stop the running view; may be called from any thread and from signal handlers."""
         if self._over is not None:
             self._over.set()
 
     @contextmanager
     def running(self) -> Iterator["Live"]:
-        """Take packets in a thread meanwhile.
+        """Capture packets in a thread while the context is open.
 
         Raises:
             LocalError: there is no such interface.
@@ -205,7 +205,7 @@ class LiveTop(_View):
                 self.ended = live.taken.ended
 
     def __iter__(self) -> Iterator[Snapshot]:
-        """A snapshot after each interval.
+        """Yield a snapshot after each interval.
 
         Raises:
             LocalError: there is no such interface.
@@ -223,13 +223,13 @@ class LiveTop(_View):
 
 
 class Live:
-    """A view that runs: packets are read by a thread from its making until :meth:`stop`.
+    """A running view: a thread captures packets until :meth:`stop`.
 
     Args:
-        source: of packets.
-        top: takes them.
-        target: its name.
-        key_log: is followed.
+        source: source of packets.
+        top: processes the packets.
+        target: name of the target.
+        key_log: key log to follow; None without one.
     """
 
     def __init__(self, source: PacketSource, top: Top, target: str, key_log: GrowingKeyLog | None) -> None:
@@ -257,7 +257,7 @@ class Live:
                 self._top.feed(batch_of(packets, self._top.packets), secrets)
 
     def snapshot(self) -> Snapshot:
-        """All sessions now.
+        """Return all sessions now.
 
         Raises:
             LocalError: the packets cannot be read any more.
@@ -268,7 +268,7 @@ class Live:
             return self._top.snapshot(time.time_ns(), self.taken.dropped)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the thread and close the source."""
         self._recording.stop()
         self._thread.join()
         self._recording.close()
@@ -283,19 +283,19 @@ def open_top(
     interval_s: float | None = None,
     count: int | None = None,
 ) -> CaptureTop | LiveTop:
-    """The view of a capture file if there is one of that name, or of a capture target.
+    """Return the view of a capture file, if there is one of that name, or of a capture target.
 
     Args:
         target: path of a file, or a capture target.
-        keyrings: files with keys.
-        key_logs: files with keys of links; of a capture target at most one, which is followed.
-        ports: of a capture target.
-        interval_s: between snapshots; None: 1 s, and of a file a single one.
-        count: of a capture target, how many snapshots.
+        keyrings: files with keys of clients, daemons or services.
+        key_logs: files with keys of links; for a capture target at most one, which is followed.
+        ports: TCP ports of a capture target.
+        interval_s: seconds between snapshots; None: 1 s for a target, a single snapshot for a file.
+        count: number of snapshots of a capture target.
 
     Raises:
         LocalError: there is neither, or keys cannot be read.
-        Unsupported: this machine has no Docker to ask.
+        Unsupported: this machine has no Docker.
     """
     if is_capture_file(target):
         return CaptureTop(Path(target), keyrings, key_logs, interval_s=interval_s)
@@ -306,10 +306,10 @@ def open_top(
 
 
 def is_capture_file(target: str) -> bool:
-    """True if a target names a file and not an interface.
+    """True if a target is the path of a file, False if it is an interface.
 
     Raises:
-        LocalError: it looks like a file, and there is none.
+        LocalError: the target looks like a path, but there is no such file.
     """
     path = Path(target)
     if path.is_file():

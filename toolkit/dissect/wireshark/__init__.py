@@ -1,1 +1,1 @@
-"""For users of Wireshark: a dissector of msgr v2 in Lua, and captures exported decrypted."""
+"""Wireshark support: a dissector of msgr v2 in Lua, and the export of decrypted captures."""

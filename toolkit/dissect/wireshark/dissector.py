@@ -1,6 +1,6 @@
-"""The Lua dissector: the files in ``lua`` behind tables made of the layouts that the codecs themselves use.
+"""Generates the Lua dissector: the files in ``lua``, after tables built from the layouts of the codecs.
 
-A frame, field or message type that is added to the messenger is in the dissector without another line here.
+A frame, field or message type that is added to the messenger appears in the dissector without a change here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,15 +28,15 @@ from messenger.v2.wire import (
 )
 
 PORTS = "3300,6800-7568"
-"""Default ports of monitors and of the other daemons."""
+"""Default ports of monitors and of other daemons."""
 MARK = "-- Ceph Messenger v2 for Wireshark"
-"""Begins the first line; a file without it was not written by msgrlab."""
+"""Beginning of the first line; a file without it was not written by msgrlab."""
 
 _HEADER = f"""{MARK} (4.0 or later), written by `msgrlab wireshark`.
 -- Try it: tshark -X lua_script:msgr2.lua -r FILE -Y msgr2
 """
 _PARTS = ("crc", "fields", "structures", "frames", "streams")
-"""Files of the engine, in the order in which they need each other."""
+"""Files of the engine, in the order of their dependencies."""
 _PROBE = bytes(256)
 
 _BY_ENCODER: Mapping[object, str] = {
@@ -56,7 +56,7 @@ _BY_DECODER: Mapping[object, str] = {
     AddrVec.decode: "addrvec",
 }
 _BY_CODE = {"Q": "u64", "I": "u32", "H": "u16", "B": "u8"}
-"""The kinds of a header that a Struct describes."""
+"""Kinds of header fields, by format characters of a Struct."""
 
 _VALUES: Mapping[str, type[IntEnum]] = {
     "address_type": AddressType,
@@ -76,15 +76,15 @@ _MEANINGS = {
     "COMPRESSION_REQUEST.methods": "algorithm",
     "COMPRESSION_DONE.method": "algorithm",
 }
-"""What the numbers of a field mean, by its name, or where names are not enough by frame and name."""
+"""Enumerations of fields, by field name, or by frame and field if field names are ambiguous."""
 _MASKS = {"features": "features", "flags": "flags", "features_supported": "", "features_required": ""}
-"""Fields that are masks, and where so few bits are set that their names help, what those are."""
+"""Fields that are masks, with the table of their bits; empty if too many bits are set for names to help."""
 _COOKIES = {"client_cookie", "server_cookie"}
 _MESSAGE = "MESSAGE"
 
 
 def dissector() -> str:
-    """The whole Lua file."""
+    """Return the whole Lua file."""
     tables = {
         "PORTS": PORTS,
         "BANNER_PREFIX": BANNER_PREFIX.decode(),
@@ -113,14 +113,14 @@ def _names() -> dict[str, dict[int, str]]:
 
 
 def _control(frame: type[ControlFrame]) -> list[object]:
-    """A frame's fields in order, and the frame's name in filters."""
+    """Return a frame's fields in order, and the frame's name in filters."""
     name = frame.TAG.name
     fields = [_spec(field, _shape(frame, field, kind), name) for field, kind, _ in layout_of(frame)]
     return [*fields, ("key", name.lower())]
 
 
 def _shape(frame: type[ControlFrame], field: str, kind: Kind) -> dict[str, object]:
-    """How a field lies on the wire, for the engine."""
+    """Return the layout of a field on the wire for the engine."""
     shape = _BY_ENCODER.get(kind.encode) or _BY_DECODER.get(kind.decode)
     if shape is None:
         raise LocalError(f"{frame.__name__}.{field}: the dissector does not know how to read this kind of field")
@@ -154,7 +154,7 @@ def _spec(name: str, shape: dict[str, object], frame: str) -> dict[str, object]:
 
 
 def _bits(masks: Iterable[tuple[int, str | None]]) -> dict[int, str]:
-    """Names by bit; a later use of a bit, which has markers beside it, adds its name to the first one's."""
+    """Return names by bit. A later use of a bit, marked by further bits, is added to the name of the first use."""
     names: dict[int, str] = {}
     for mask, name in masks:
         bit = (mask & -mask).bit_length() - 1
@@ -163,7 +163,7 @@ def _bits(masks: Iterable[tuple[int, str | None]]) -> dict[int, str]:
 
 
 def _lua(value: object) -> str:
-    """A literal of Lua; tuples among a list's items are its named entries."""
+    """Format a value as a Lua literal; tuples in a list become named entries."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

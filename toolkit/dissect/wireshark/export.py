@@ -1,8 +1,8 @@
-"""Captures for Wireshark: what was encrypted or compressed written again as plain frames of crc mode.
+"""Exports captures for Wireshark: encrypted and compressed frames are rewritten as plain frames in crc mode.
 
-Every stream gets new packets with the same addresses, ports and times. A stream of which nothing was encrypted or
-compressed keeps its bytes and where packets end; so does one that cannot be opened. Of the others each frame has
-its own packet: what was plain is what it was, the rest is framed again, of the same revision, with right crcs.
+Every stream gets new packets with the same addresses, ports and times. A stream without encrypted or compressed
+frames keeps its bytes and packet borders, as does a stream that cannot be opened. Of other streams each frame has
+its own packet: plain frames are unchanged, all others are framed again, in the same revision, with right crcs.
 """
 
 from collections import deque
@@ -24,13 +24,13 @@ from toolkit.dissect.stream import End, Ending, Gap, Run, Stream, StreamEvent
 from toolkit.dissect.wireshark.packets import Conversation
 
 MOST_RESTORED_BYTES = 1 << 32
-"""Of what was compressed; more would let a small capture fill the disk."""
+"""Limit of decompressed bytes; without it, a small capture could fill the disk."""
 SECURE = "secure"
 _REVISIONS = {"v2.0": 0, "v2.1": int(Msgr2Feature.REVISION_1)}
 
 
 class PacketSink(Protocol):
-    """Where packets go."""
+    """Receives packets."""
 
     def packet(self, time_ns: int, data: bytes, *, comment: str | None = None) -> None:
         """Append a packet."""
@@ -38,19 +38,19 @@ class PacketSink(Protocol):
 
 @dataclass(slots=True)
 class Exported:
-    """What an export came to."""
+    """The result of an export."""
 
     packets: int = 0
     opened: int = 0
-    """Streams of which something was decrypted or decompressed."""
+    """Number of streams with decrypted or decompressed frames."""
     sealed: int = 0
-    """Encrypted streams of which nothing could be opened."""
+    """Number of encrypted streams that could not be opened."""
     rewritten: int = 0
-    """Frames that were decrypted or decompressed, and AUTH_DONE frames that announced encryption."""
+    """Number of frames that were decrypted or decompressed, and of AUTH_DONE frames that announced encryption."""
     left_out: int = 0
-    """Frames, or stretches of bytes, of opened streams which could not be opened themselves."""
+    """Number of frames, or stretches of bytes, of opened streams that could not be opened."""
     trouble: str | None = None
-    """What could not be decoded, in one line; None if everything was."""
+    """What could not be decoded, in one line; None if nothing is wrong."""
 
     def __str__(self) -> str:
         told = [f"packets: {self.packets}", f"streams opened: {self.opened} ({self.rewritten} frames)"]
@@ -62,17 +62,17 @@ class Exported:
 
 
 Plain = Callable[[], Buffer]
-"""Makes the bytes to write for a frame; called when they are written, since a compressed frame may be huge."""
+"""Returns the bytes to write for a frame. Called when they are written, since a compressed frame may be huge."""
 Made = Callable[[Conversation], list[bytes]]
-"""Makes packets of a conversation; called in the order in which they are written."""
+"""Returns packets of a conversation; called in the order in which they are written."""
 
 
 @dataclass(slots=True)
 class _Step:
-    """Something that happens in one direction of a stream, not written yet."""
+    """An event in one direction of a stream that is not written yet."""
 
     packet: int
-    """Of the capture: the order between streams and directions."""
+    """Number of the packet in the capture, which orders streams and directions."""
     time_ns: int
     stream: Stream
     make: Made
@@ -81,10 +81,10 @@ class _Step:
 
 
 class Exporter:
-    """Writes streams as packets: those that need no change by their events, the others by their frames.
+    """Writes streams as packets: unchanged streams by their events, others by their frames.
 
     Args:
-        sink: takes the packets.
+        sink: receives the packets.
         source: name of the capture, for comments.
     """
 
@@ -97,13 +97,13 @@ class Exporter:
         self._restored_bytes = 0
         self._steps: list[_Step] = []
         self._latest: dict[tuple[int, Direction], tuple[int, int]] = {}
-        """Packet and time of the last step of a direction: what was captured out of order does not go back."""
+        """Packet and time of the last step of a direction, so that times never decrease."""
         self._writers: dict[str, RawWriter] = {
             protocol: crc_frames(features, 0)[1] for protocol, features in _REVISIONS.items()
         }
 
     def event(self, event: StreamEvent) -> None:
-        """Write what happened on a stream as it was; of :class:`End` also for streams written by their frames."""
+        """Write an event of an unchanged stream; an :class:`End` also of streams written by their frames."""
         direction = event.direction
         if isinstance(event, Run):
             start = 0
@@ -122,7 +122,7 @@ class Exporter:
         self._frames.append(frame)
 
     def flush(self) -> None:
-        """Write what was taken since the last time, in the order of the capture."""
+        """Write what was added since the last call, in the order of the capture."""
         # Each direction in the order of its bytes: packets may have been captured out of order.
         for frame in sorted(self._frames, key=lambda frame: (frame.stream.index, frame.direction, frame.offset)):
             self._take(frame)
@@ -133,7 +133,7 @@ class Exporter:
         }
         waiting = deque(new[index] for index in sorted(new))
         for step in self._steps:
-            while step.stream.index not in self._conversations:  # streams are opened in the order they were
+            while step.stream.index not in self._conversations:  # streams are opened in their original order
                 self._begin(waiting.popleft(), step.time_ns)
             packets = step.make(self._conversations[step.stream.index])
             for packet in packets[:-1]:
@@ -171,7 +171,7 @@ class Exporter:
         self._step(packet, time_ns, stream, direction, lambda talk: talk.data(direction, data))
 
     def _skip(self, stream: Stream, direction: Direction, size_bytes: int) -> None:
-        """What is missing has no time of its own: it shows when what comes behind has long been captured."""
+        """Skip missing bytes. They have no time of their own: what follows them shows the gap."""
         packet, time_ns = self._latest.get((stream.index, direction), (0, 0))
         make: Made = lambda talk: talk.skip(direction, size_bytes)  # noqa: E731
         self._steps.append(_Step(packet, time_ns, stream, make, None, ends=False))
@@ -193,7 +193,7 @@ class Exporter:
         self._steps.append(_Step(*now, stream, make, comment, ends))
 
     def _plain(self, frame: DecodedFrame) -> tuple[Plain, str | None] | str:
-        """What to write for a frame, and what to say of it; or why it is left out."""
+        """Return what to write for a frame, and a comment; or the reason why it is left out."""
         sealed = frame.mode == SECURE
         if not (sealed or frame.compressed) or not _is_opened(frame):
             if announcing := self._announcing_crc(frame):
@@ -209,7 +209,7 @@ class Exporter:
         return lambda: self._framed(frame, frame.segments), f"was {was}, {frame.length} bytes"
 
     def _announcing_crc(self, frame: DecodedFrame) -> tuple[Plain, str] | None:
-        """AUTH_DONE of a link whose frames follow in crc mode; None if it is another frame, or needs no change."""
+        """Return AUTH_DONE rewritten to announce crc mode; None for other frames, or if no change is needed."""
         if frame.tag != Tag.AUTH_DONE.name or not frame.segments or frame.mode == SECURE:
             return None
         try:
@@ -234,9 +234,9 @@ class Exporter:
 
 
 def _is_opened(frame: DecodedFrame) -> bool:
-    """True if the segments of an encrypted or compressed frame are what its sender had, and all of it."""
+    """True if the segments of an encrypted or compressed frame are complete and right."""
     if not frame.segments or Verdict.BAD in {frame.crc, frame.auth} or (frame.compressed and frame.error):
         return False
     if frame.tag == Tag.MESSAGE.name:
         return frame.message is not None  # it may be aborted, or without a header
-    return not any(frame.segments[1:])  # which no control frame of a real peer has
+    return not any(frame.segments[1:])  # control frames of real peers have one segment

@@ -1,4 +1,4 @@
-"""From a capture file to one that Wireshark can read throughout."""
+"""Exports a capture file to one that Wireshark can read in full."""
 
 from pathlib import Path
 
@@ -15,18 +15,18 @@ _NOTE = "exported from {source} by msgrlab: what could be opened is decrypted, d
 
 
 def export_capture(source: Path, target: Path, keys: KeyBook) -> Exported:
-    """Write a capture with its encrypted and compressed streams opened, as pcapng; what it came to.
+    """Write a capture as pcapng, with its encrypted and compressed streams opened; returns the totals.
 
-    The capture is read twice: what a stream is written as must be known at its AUTH_DONE, and keys may be learnt
-    later than they are needed.
+    The capture is read twice: the form of a stream must be known at its AUTH_DONE, and keys may be learnt after
+    they are needed.
 
     Args:
-        source: the capture.
-        target: the new file.
-        keys: keys known so far; those found in the capture are added.
+        source: path of the capture.
+        target: path of the new file.
+        keys: known keys; keys found in the capture are added.
 
     Raises:
-        LocalError: the capture cannot be read or is none; the new file exists or cannot be written.
+        LocalError: the capture cannot be read or is malformed; the new file exists or cannot be written.
     """
     if target.exists():
         raise LocalError(f"{target}: exists already")
@@ -56,7 +56,7 @@ def export_capture(source: Path, target: Path, keys: KeyBook) -> Exported:
 
 
 def _survey(source: Path, keys: KeyBook) -> tuple[set[int], set[int], str | None]:
-    """The streams to write by their frames, those that are encrypted, and what could not be decoded."""
+    """Return the streams to write by their frames, the encrypted ones, and what could not be decoded."""
     opened: set[int] = set()
     sealed: set[int] = set()
     missing = ""

@@ -1,4 +1,4 @@
-"""Where the dissector goes: a file, or the folder from which Wireshark loads plugins at start."""
+"""Installs the dissector: to a file, or into the folder from which Wireshark loads plugins."""
 
 import shutil
 import subprocess
@@ -14,11 +14,11 @@ _FOLDER = "Personal Lua Plugins:"
 _USUAL_FOLDER = Path("~/.local/lib/wireshark/plugins")
 _TIMEOUT_S = 10.0
 _MODE = 0o666
-"""Less the umask: the dissector is no secret."""
+"""File mode, reduced by the umask: the dissector is no secret."""
 
 
 def write_dissector(place: Path) -> Path:
-    """Write the dissector to a file, or into a folder that exists; where it is now.
+    """Write the dissector to a file, or into an existing folder; returns the path of the file.
 
     Raises:
         LocalError: a file that msgrlab did not write is there, or it cannot be written.
@@ -37,7 +37,7 @@ def write_dissector(place: Path) -> Path:
 
 
 def install_dissector() -> Path:
-    """Write the dissector to where this user's Wireshark looks for it; its path.
+    """Write the dissector into this user's plugin folder of Wireshark; returns its path.
 
     Raises:
         LocalError: as :func:`write_dissector`.
@@ -51,7 +51,7 @@ def install_dissector() -> Path:
 
 
 def plugin_folder() -> Path:
-    """The folder of this user's Lua plugins, as Wireshark itself says; the usual one if it is not installed."""
+    """Return this user's folder of Lua plugins, as Wireshark reports it; the usual one if it is not installed."""
     for program in filter(None, map(shutil.which, _PROGRAMS)):
         try:
             told = subprocess.run(

@@ -1,4 +1,4 @@
-"""IP packets of TCP connections, made up around bytes that are known: checksums, sequence numbers and all."""
+"""Builds IP packets of TCP connections around given bytes, with checksums and sequence numbers."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import count
@@ -8,7 +8,7 @@ from messenger.denc.codec import Buffer
 from toolkit.dissect.direction import Direction
 
 MAX_DATA_BYTES = 45 * 1448
-"""Of one packet; what offloading network cards hand over for a kernel's 64 KiB."""
+"""Maximum data of one packet, as offloading network cards pass it within a kernel's 64 KiB."""
 
 _IPV4 = Struct("!BBHHHBBH4s4s")
 _IPV6 = Struct("!IHBB16s16s")
@@ -26,7 +26,7 @@ Host = IPv4Address | IPv6Address
 
 
 def parse_end(text: str) -> tuple[Host, int]:
-    """Address and port of ``10.0.0.1:3300`` or ``[fd00::1]:3300``."""
+    """Split ``10.0.0.1:3300`` or ``[fd00::1]:3300`` into address and port."""
     host, _, port = text.rpartition(":")
     return ip_address(host.strip("[]")), int(port)
 
@@ -38,7 +38,7 @@ class Conversation:
         client: the end that opens it, as ``address:port``, ``[address]:port`` for IPv6.
         server: the other end.
         client_isn: initial sequence number of the client.
-        server_isn: that of the server.
+        server_isn: initial sequence number of the server.
     """
 
     def __init__(self, client: str, server: str, client_isn: int = 0, server_isn: int = 0) -> None:
@@ -48,7 +48,7 @@ class Conversation:
         self._numbers = count()
 
     def open(self) -> list[bytes]:
-        """The three packets of the handshake."""
+        """Return the three packets of the handshake."""
         syn = self._packet(Direction.TO_SERVER, _SYN, options=_WINDOW_SCALE, acknowledges=False)
         self._advance(Direction.TO_SERVER, 1)
         answer = self._packet(Direction.TO_CLIENT, _SYN | _ACK, options=_WINDOW_SCALE)
@@ -56,7 +56,7 @@ class Conversation:
         return [syn, answer, self._packet(Direction.TO_SERVER, _ACK)]
 
     def data(self, direction: Direction, data: Buffer) -> list[bytes]:
-        """Packets that carry these bytes and acknowledge whatever came the other way."""
+        """Return packets that carry these bytes and acknowledge everything from the other side."""
         packets = []
         for at in range(0, len(data), MAX_DATA_BYTES):
             piece = bytes(data[at : at + MAX_DATA_BYTES])
@@ -66,26 +66,26 @@ class Conversation:
         return packets
 
     def skip(self, direction: Direction, size_bytes: int) -> list[bytes]:
-        """Skip missing bytes: the next packet comes behind them. Yields no packet."""
+        """Skip missing bytes: the next packet follows them. Returns no packet."""
         self._advance(direction, size_bytes)
         return []
 
     def acknowledge(self, direction: Direction) -> bytes:
-        """A packet without data."""
+        """Return a packet without data."""
         return self._packet(direction, _ACK)
 
     def finish(self, direction: Direction) -> bytes:
-        """The FIN of one side."""
+        """Return the FIN of one side."""
         packet = self._packet(direction, _FIN | _ACK)
         self._advance(direction, 1)
         return packet
 
     def reset(self, direction: Direction) -> bytes:
-        """The RST of one side, which ends both."""
+        """Return the RST of one side, which ends both."""
         return self._packet(direction, _RST | _ACK)
 
     def close(self) -> list[bytes]:
-        """FIN of the client, FIN of the server, and the last acknowledgement."""
+        """Return FIN of the client, FIN of the server, and the last acknowledgement."""
         fins = [self.finish(Direction.TO_SERVER), self.finish(Direction.TO_CLIENT)]
         return [*fins, self.acknowledge(Direction.TO_SERVER)]
 
@@ -119,6 +119,6 @@ class Conversation:
 
 
 def _checksum(data: bytes) -> int:
-    """The internet checksum; the sum of its words modulo 0xFFFF, where 0xFFFF stands for zero."""
+    """Return the internet checksum: the sum of the words modulo 0xFFFF, where 0xFFFF stands for zero."""
     words = data if len(data) % 2 == 0 else data + b"\0"
     return 0xFFFF - (int.from_bytes(words, "big") % 0xFFFF or 0xFFFF)

@@ -1,4 +1,4 @@
-"""A profile of Wireshark: the columns and colours that suit messengers."""
+"""A Wireshark profile with columns and colours for messengers."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from messenger.errors import LocalError
 from messenger.files import open_file, replacing
 
 MARK = "# Ceph messengers, a profile written by msgrlab"
-"""Begins the first line of each file; a file without it was not written by msgrlab."""
+"""Beginning of the first line of each file; a file without it was not written by msgrlab."""
 COLUMNS = (
     ("No.", "%m"),
     ("Time", "%t"),
@@ -21,7 +21,7 @@ COLUMNS = (
     ("CRC", "%Cus:msgr2.crc.status:0:R"),
     ("Info", "%i"),
 )
-"""Titles and formats; ``%Cus`` is a field."""
+"""Titles and formats of columns; ``%Cus`` is a field."""
 Colour = tuple[int, int, int]
 _DARK: Colour = (0x12, 0x27, 0x2E)
 COLOURS: tuple[tuple[str, str, Colour, Colour], ...] = (
@@ -43,13 +43,13 @@ COLOURS: tuple[tuple[str, str, Colour, Colour], ...] = (
     ),
     ("msgr2 message", "msgr2.message", _DARK, (0xE4, 0xFF, 0xC7)),
 )
-"""Name, display filter, foreground and background; the first that fits a packet counts."""
+"""Name, display filter, foreground and background; the first rule that matches a packet applies."""
 _MODE = 0o666
-"""Less the umask: a profile is no secret."""
+"""File mode, reduced by the umask: a profile is no secret."""
 
 
 def write_profile(folder: Path) -> Path:
-    """Write the files of the profile into a folder, which is made if it does not exist; the folder.
+    """Write the files of the profile into a folder, which is created if necessary; returns the folder.
 
     Raises:
         LocalError: a file that msgrlab did not write is there, or the folder cannot be made or written.
@@ -85,5 +85,5 @@ def _colour_filters() -> str:
 
 
 def _rgb(colour: Colour) -> str:
-    """As Wireshark has it: 16 bits for each."""
+    """Format a colour as Wireshark does, with 16 bits per part."""
     return f"[{','.join(str(part * 257) for part in colour)}]"
