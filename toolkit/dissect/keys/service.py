@@ -62,7 +62,7 @@ class ServiceLogin:
         self.account["missing"] = self.missing
 
     def _candidates(self, shown: Authorizer) -> Iterator[CryptoKey]:
-        """Yield possible session keys: from the ticket itself, by a service key, or from the monitor that granted it."""
+        """Yield possible session keys: from the ticket, by a service key, or from the reply that granted it."""
         for key in self._book.service_keys(shown.service_id, shown.ticket.secret_id):
             with suppress(PeerError):
                 info = open_ticket(shown.ticket, {shown.ticket.secret_id: key})
