@@ -1,9 +1,4 @@
-"""Where received bytes lie until they make a whole frame.
-
-All links of an endpoint read through one reused scratch buffer; what a read leaves incomplete is kept per link:
-a short rest by copying it, a large frame by giving the link a buffer from the pool, into which the transport then
-reads directly and out of which large payloads are never copied again.
-"""
+"""Buffers in which received bytes stay until they make a complete frame."""
 
 from messenger.pool import BufferPool, untouched
 

@@ -1,7 +1,7 @@
-"""Compression on the wire: the negotiation's result, the reader and the writer (docs/protocol.md §4.10).
+"""Compression on the wire: negotiation, reader and writer (docs/protocol.md §4.10).
 
-Only connections between OSDs are ever compressed, if both sides wish it. Then frames of a certain size on carry a
-flag and compressed segments; crcs and encryption are over what is on the wire.
+Only connections between OSDs are compressed, and only if both sides enable it. Frames above a certain size then
+carry a flag and compressed segments; crcs and encryption cover the compressed bytes.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from messenger.v2.wire import CompressionDone, CompressionRequest
 
 
 def compression_request(mode: CompressionMode, methods: Sequence[Algorithm]) -> CompressionRequest:
-    """What a connector asks for; it names its algorithms whether it wants to compress or not."""
+    """The connector's request; it lists its algorithms whether or not it wants to compress."""
     return CompressionRequest(mode is not CompressionMode.NONE, list(methods))
 
 
 def answer_request(
     mode: CompressionMode, methods: Sequence[Algorithm], request: CompressionRequest
 ) -> CompressionDone:
-    """What an acceptor grants: the first of the connector's algorithms that it allows, if both sides wish it."""
+    """The acceptor's answer: if both sides want to compress, the first of the connector's algorithms that it allows."""
     if mode is CompressionMode.NONE or not request.is_compress:
         return CompressionDone(is_compress=False, method=Algorithm.NONE)
     method = next((method for method in request.methods if method and method in methods), Algorithm.NONE)
@@ -34,10 +34,10 @@ def answer_request(
 
 
 def agreed_algorithm(request: CompressionRequest, done: CompressionDone) -> Algorithm:
-    """What a connector compresses with, NONE for not at all.
+    """The algorithm that a connector uses from now on; NONE if the link is not compressed.
 
     Raises:
-        PeerError: COMPRESSION, the acceptor chose an algorithm that it was not offered.
+        PeerError: COMPRESSION: the acceptor chose an algorithm that was not offered.
     """
     if not (request.is_compress and done.is_compress):
         return Algorithm.NONE
