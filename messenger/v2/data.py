@@ -108,7 +108,7 @@ def take_frames(
 
 
 def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None:
-    """The small frames of the data phase; anything else is a fault."""
+    """Handle a control frame of the data phase; any other is a fault."""
     if isinstance(frame, Ack):
         if frame.seq > session.out_seq:
             link.host.rules.unsent_acknowledged(session, frame.seq)

@@ -66,7 +66,7 @@ _SECURE_TAILS = tuple(padding + _SECURE_EPILOGUE for padding in _PADDING)
 Frame = tuple[int, int, Buffer, Buffer, Buffer, Buffer]
 """Offset just behind the frame, tag, and the four segments (``b""`` where absent)."""
 Head = tuple[int, int]
-"""What the first bytes of a frame say: its tag, and the length of its segments behind the first one, in bytes."""
+"""Tag of a frame, and the total length in bytes of its segments except the first."""
 
 
 def _status(status: int, tag: int) -> int:
@@ -125,7 +125,7 @@ class RawReader(FrameReader, Protocol):
         """Accept compressed frames from the next one on; their tags have COMPRESSED added."""
 
     def layout(self, preamble: bytes) -> Layout:
-        """What a preamble says of its frame.
+        """The layout of the frame that a preamble announces.
 
         Raises:
             PeerError: PREAMBLE_CRC or FRAME.
@@ -174,7 +174,7 @@ class CrcReader:
         return self._layouts[preamble]
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
+        """Tag of the frame at ``view[start:end]``, and the total length of its segments except the first."""
         body = start + PREAMBLE_SIZE
         if body > end:
             self.needed = 0
@@ -329,7 +329,7 @@ class SecureReader:
         return self._layouts[preamble]
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
+        """Tag of the frame at ``view[start:end]``, and the total length of its segments except the first."""
         if not self._open_head(view, start, end):
             return None
         tag, _, _, l1, l2, l3, total = self._layouts[self._head[:PREAMBLE_SIZE]]
