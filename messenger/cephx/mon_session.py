@@ -171,7 +171,7 @@ class CephxMonSession:
         raise Refusal.WRONG_KEY.error(f"{self.name} does not answer the challenge with its key")
 
     def _check_claim(self, proof: Authenticate) -> CryptoKey | None:
-        """Check that the global_id is the entity's; returns the session key of the ticket that proves it (§5.5)."""
+        """Check that the global_id is the entity's; returns the session key of the ticket proving it (§5.5)."""
         has_ticket = bool(proof.old_ticket.blob)
         if self._is_new:
             if has_ticket:

@@ -175,7 +175,7 @@ def _stream(
 
 
 def _no_delay(sock: socket.socket) -> None:
-    """Have small writes leave at once."""
+    """Disable Nagle's algorithm, so that small writes are sent at once."""
     with contextlib.suppress(OSError):  # reset by the peer already
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
