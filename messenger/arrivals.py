@@ -64,5 +64,5 @@ class Arrivals:
         return self.exceeds(gate)
 
     def fill(self, throttle: "Throttle") -> bool:
-        """True if messages in arrival hold all that a throttle has granted: no release will free any of it."""
+        """True if messages in arrival hold all that a throttle has granted: no release will free units."""
         return throttle.value <= sum(gate.held_of(throttle) for gate in self._gates.values())

@@ -198,8 +198,7 @@ class Core(Home):
         dialling = link.dialling
         self.close_link(link, fault, now)
         if session is not None:
-            # With a WAIT the peer promised to dial. A fault of our link breaks that promise, unless it is the race
-            # itself.
+            # The peer got WAIT and expects our dial, which has failed now, unless that dial got WAIT (RACE).
             session.peer_let_down |= session.peer_waits and link.connector and fault.reason is not FaultReason.RACE
             self.with_io(
                 session, fault, lambda then: session_fault(self, session, fault, then, dialling=dialling), now

@@ -21,20 +21,21 @@ class Dispatcher:
 
     They run on the event loop and must return quickly. They may send: a reply from ``ms_dispatch`` takes the
     shortest way. None of them may be a coroutine function; :class:`messenger.Inbox` is the dispatcher for
-    coroutines.
+    coroutines. A dispatcher that answers pings::
 
-    Example:
-        class Echo(Dispatcher):
+        class Answer(Dispatcher):
             def ms_dispatch(self, connection, message):
-                connection.send(message.payload)
+                if message.type != MessageType.PING:
+                    return False
+                connection.send(MPing())
     """
 
     def ms_dispatch(self, connection: Connection, message: Message) -> bool | None:  # noqa: ARG002 - for others
         """Handle a message that has arrived.
 
         Returns:
-            False if this dispatcher does not handle the message: the next one gets it, and after the last one the
-            message counts as unhandled. True to keep the message: its bytes count against
+            False if this dispatcher does not handle the message. The next one then gets it, and after the last one
+            it counts as unhandled. True to keep the message: its bytes count against
             ``ms_dispatch_throttle_bytes``, and it counts against the throttles of the connection's policy, until
             ``connection.release(message)``. None releases the message on return.
         """

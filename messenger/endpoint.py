@@ -385,7 +385,7 @@ class Endpoint(Core):
         return {link.id: link.held_bytes for link in self._links.values()}
 
     def resources(self) -> dict[str, object]:
-        """Further resources in use, for the history's ``end`` record; all are 0 on an idle messenger."""
+        """Further resources in use, for the history's ``end`` record; if idle, only a timer for each link."""
         hosts: list[LinkHost] = [self, *self.shards.hosts]
         links = self._all_links()
         deadlines = sum(link.deadline is not None and link.deadline.timer is not None for link in links)
@@ -399,7 +399,7 @@ class Endpoint(Core):
         }
 
     def snapshot(self) -> dict[str, object]:
-        """Counters for the history's ``end`` record, which stay constant on an idle messenger."""
+        """Sessions, links and messages not settled yet, for the history's ``end`` record."""
         travelling = self.shards.travelling + (0 if self.injector is None else self.injector.held_back)
         return {
             "registry": len(self.registry),

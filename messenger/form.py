@@ -46,7 +46,7 @@ def compiled_path(module: str) -> Path:
 
 def source_digest(module: str) -> str:
     """SHA-256 of everything that a module is compiled from: its source and the ``.pxd`` file beside it."""
-    from hashlib import sha256  # noqa: PLC0415 - where nothing is compiled, nobody pays for it
+    from hashlib import sha256  # noqa: PLC0415 - not needed if nothing is compiled
 
     source = source_path(module)
     types = source.with_suffix(".pxd")
@@ -55,7 +55,7 @@ def source_digest(module: str) -> str:
 
 def changed_modules() -> list[str]:
     """Names of the modules whose source has changed since it was compiled; none in an installed package."""
-    import json  # noqa: PLC0415 - where nothing is compiled, nobody pays for it
+    import json  # noqa: PLC0415 - not needed if nothing is compiled
 
     try:
         record = json.loads(RECORD.read_text("utf-8"))

@@ -103,7 +103,7 @@ class Injector:
             self._host.emit(ShutLink(link.id))
 
     def internal_delay_s(self, *, learning: bool = False) -> float:
-        """Seconds to pause at a decision point; ``learning`` the own address pauses only sometimes."""
+        """Seconds to pause at a decision point; on ``learning`` an address, pause only at random."""
         if learning and not self._one_in(self._config.ms_inject_socket_failures):
             return 0.0
         return self._config.ms_inject_internal_delays

@@ -511,9 +511,8 @@ class Inbox(Dispatcher):
     """A dispatcher for coroutines: messages wait in a queue until a coroutine reads them with :meth:`get`.
 
     Queued messages count against the dispatch throttle, so a slow reader pauses the senders and memory stays
-    bounded.
+    bounded::
 
-    Example:
         connection, message = await inbox.get(timeout_s=5)
     """
 

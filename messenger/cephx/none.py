@@ -88,7 +88,7 @@ class NoneServer:
 
     def exchange(
         self,
-        peer_type: EntityType,  # noqa: ARG002 - the peer says its name
+        peer_type: EntityType,  # noqa: ARG002 - the peer announces its name
         wall_time_s: float,  # noqa: ARG002 - nothing expires
         rng: RandomSource,  # noqa: ARG002 - nothing is secret
     ) -> ServerExchange:

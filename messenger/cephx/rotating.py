@@ -98,7 +98,7 @@ class RotatingKeyring:
         self._grace_s = min(_LONGEST_GRACE_S, ttl_s / 4)
 
     def install(self, received: RotatingSecrets) -> None:
-        """Replace all keys by those that the monitors sent; keys that they omit may have been stolen (§5.6)."""
+        """Replace all keys by those that the monitors sent; no other key may be trusted any more (§5.6)."""
         self.secrets.clear()
         self.secrets.update({secret_id: e.key for secret_id, e in received.secrets.items()})
         self._expiration_s = {secret_id: e.expiration.to_seconds() for secret_id, e in received.secrets.items()}

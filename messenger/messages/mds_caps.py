@@ -226,7 +226,7 @@ class MClientCapRelease(Fields):
 
 @dataclass(slots=True)
 class MClientRequestForward(Fields):
-    """An MDS has forwarded a request to another MDS, or tells the client to resend it there."""
+    """An MDS has forwarded a request to another MDS, or redirects the client to it."""
 
     TYPE: ClassVar = MessageType.CLIENT_REQUEST_FORWARD
     COMPAT_VERSION: ClassVar = 1

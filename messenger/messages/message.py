@@ -136,7 +136,7 @@ class Message:
 
 
 _NUMBERS = {"tid": 64, "type": 16, "priority": 16, "version": 16, "compat_version": 16, "data_off": 16}
-"""Numbers of the message's header, in bits."""
+"""Widths, in bits, of the numbers in a message's header."""
 
 
 def _length(part: Buffer) -> int:

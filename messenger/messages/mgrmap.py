@@ -114,7 +114,7 @@ class MgrMap(Enveloped):
 
     @classmethod
     def compat_for(cls, version: int) -> int:
-        """1 for the legacy form, which any reader can decode."""
+        """The oldest reader version that can decode ``version``; 1 for the legacy form."""
         return _LEGACY_COMPAT if version == _LEGACY_VERSION else cls.COMPAT
 
     def encode_body(self, encoder: Encoder, version: int, features: int) -> None:

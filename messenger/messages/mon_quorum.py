@@ -94,7 +94,7 @@ class MMonPaxos(Fields):
     first_committed: U64 = 0
     last_committed: U64 = 0
     pn_from: U64 = 0
-    """The newest proposal number of the sender that the receiver has seen accepted."""
+    """The newest proposal number that the sender has accepted, as far as the receiver knows."""
     pn: U64 = 0
     """Proposal number."""
     uncommitted_pn: U64 = 0
@@ -121,7 +121,7 @@ class ProbeOp(IntEnum):
 
 @dataclass(slots=True)
 class MMonProbe(Fields):
-    """Probe of a starting monitor for the others, and their reply."""
+    """A starting monitor's probe for the other monitors, and their reply."""
 
     TYPE: ClassVar = MessageType.MON_PROBE
     VERSION: ClassVar = 8

@@ -107,7 +107,7 @@ class MonMap(Enveloped):
 
     @classmethod
     def compat_for(cls, version: int) -> int:
-        """The compat version of the legacy form is much lower."""
+        """The oldest reader version that can decode ``version``; lower for the legacy form."""
         return _LEGACY_COMPAT if version == _LEGACY_VERSION else cls.COMPAT
 
     def encode_body(self, encoder: Encoder, version: int, features: int) -> None:

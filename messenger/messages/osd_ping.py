@@ -17,7 +17,7 @@ _SIZE_BEFORE_PAD_LENGTH = 29
 
 
 def pad_bytes_for(min_size_bytes: int) -> int:
-    """Number of zeros at the end of a ping of that length; the bytes after their count are extra (§6.4)."""
+    """Number of zeros that make a ping that long, not counting the fields after their number (§6.4)."""
     return max(0, min_size_bytes - _SIZE_BEFORE_PAD_LENGTH)
 
 
@@ -63,11 +63,11 @@ class MOSDPing(Fields):
     up_from: Annotated[U32, Since(5)] = 0
     """Epoch since which the sender is up."""
     mono_ping_stamp: Annotated[SignedSpan, Since(5)] = SignedSpan()
-    """Monotonic clock of the pinging OSD; the reply repeats it."""
+    """Uptime of the pinging OSD; the reply repeats it."""
     mono_send_stamp: Annotated[SignedSpan, Since(5)] = SignedSpan()
-    """Monotonic clock of the sender."""
+    """Uptime of the sender."""
     delta_ub: Annotated[SignedSpan | None, Since(5)] = None
-    """Upper bound, known to the sender, of the receiver's monotonic clock minus the sender's."""
+    """The sender's upper bound for the receiver's uptime minus its own; None if it has none."""
 
     def encode(self, encoder: Encoder, features: int) -> None:
         """Append the fields and the padding."""

@@ -276,7 +276,7 @@ class PgQuery(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class PgLease(Enveloped):
-    """Time until which a copy may be read, on the primary's monotonic clock (pg_lease_t)."""
+    """Time until which a copy may be read, as uptime of the primary (pg_lease_t)."""
 
     VERSION: ClassVar = 1
 

@@ -224,7 +224,7 @@ class Pool(Enveloped):
     """Shards below 128 that cannot be primary."""
 
     def version_for(self, features: int) -> int:
-        """Version for the peer's features; from Nautilus to before Tentacle 30 for stretched clusters only."""
+        """Version for the peer's features; before Tentacle, version 30 is only for stretched pools."""
         if has_feature(features, Feature.SERVER_TENTACLE):
             return ANY_VERSION
         if has_feature(features, Feature.SERVER_NAUTILUS):

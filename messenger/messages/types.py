@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class MessageType(IntEnum):
-    """All message types of Ceph 20.2, without the prefixes CEPH_MSG_ and MSG_."""
+    """All message types of Ceph 20.2, without the prefixes ``CEPH_MSG_`` and ``MSG_``."""
 
     SHUTDOWN = 1
     PING = 2

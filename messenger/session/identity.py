@@ -33,7 +33,7 @@ def check_identity(
         rules: ``peer_identity`` selects what is compared.
 
     Returns:
-        The fault with which the session ends in favour of the peer: the session has no link, and the peer has
+        The fault with which the session ends in favour of the peer, because it has no link and the peer has
         proven another name, so the session's peer may have used these addresses by mistake or malice. None if the
         session continues.
 

@@ -19,7 +19,7 @@ _ACCEPT_PAUSE_S = 0.1
 _MAX_IOVECS = 512
 _WOULD_BLOCK = (BlockingIOError, InterruptedError)
 _LINGER_NOT = struct.pack("ii", 1, 0)
-"""Option value of SO_LINGER: closing resets."""
+"""Value of SO_LINGER with which closing a socket resets the connection."""
 
 
 class TcpStream(Stream):

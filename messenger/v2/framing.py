@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import cython  # types of the compiled form alone (docs/compiled.md)
 
 INLINE_SIZE = 48
-"""Secure mode carries this much of the first segment in the preamble's own operation."""
+"""Bytes of the first segment that secure mode encrypts together with the preamble."""
 SECURE_HEAD_SIZE = PREAMBLE_SIZE + INLINE_SIZE + GCM_TAG_SIZE
 ABORTED = -1
 """The tag :meth:`FrameReader.next_frame` gives a frame that its sender aborted (§4.5)."""
@@ -140,7 +140,7 @@ class RawWriter(FrameWriter, Protocol):
 
 
 class FrameCaches:
-    """What the links of one thread share: preambles that were parsed, and such as were built.
+    """Caches that the links of one thread share: preambles parsed, and preambles built.
 
     Args:
         limits: what preambles may ask for.

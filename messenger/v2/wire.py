@@ -263,7 +263,7 @@ class SessionReconnect(ControlFrame):
 
 @dataclass(slots=True)
 class SessionReset(ControlFrame):
-    """The acceptor lacks the session; ``full`` tells the connector to drop its queue, too."""
+    """The acceptor lacks the session; with ``full`` the connector must drop its queue, too."""
 
     TAG = Tag.SESSION_RESET
     full: Bool
