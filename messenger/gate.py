@@ -130,7 +130,7 @@ class Gate:
         return self.is_open
 
     def retry(self, now: float) -> None:
-        """Continue the request after a throttle got something back; resume reading if it is granted."""
+        """Continue the request after units were returned to a throttle; resume reading if it is granted."""
         self.is_open = self._advance(now)
         if self.is_open:
             self._link.resume(now, now - self._paused_s)

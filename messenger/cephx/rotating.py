@@ -108,7 +108,7 @@ class RotatingKeyring:
 
         That is the case if keys are missing, or if the current one expired longer ago than the monitors need to
         agree on
-        another: an earlier request would be in vain.
+        another one.
         """
         if len(self.secrets) < KEPT_KEYS:
             return True

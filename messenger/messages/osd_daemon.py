@@ -31,7 +31,7 @@ class OsdSuperblock(Enveloped):
     weight: F64 = 0.0
     compat_features: CompatSet = field(default_factory=CompatSet)
     clean_thru: U32 = 0
-    """Epoch in which it last stopped in order."""
+    """Epoch in which it last stopped cleanly."""
     mounted: U32 = 0
     """Epoch in which it last started."""
     osd_fsid: UUID = NO_UUID

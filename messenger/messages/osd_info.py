@@ -39,7 +39,7 @@ class OsdInfo(Fields):
 
     struct_v: U8 = 1
     last_clean_begin: U32 = 0
-    """The last range of epochs in which it was up and which it ended in order."""
+    """The last range of epochs in which it was up and which it ended cleanly."""
     last_clean_end: U32 = 0
     up_from: U32 = 0
     up_thru: U32 = 0

@@ -156,7 +156,7 @@ class Throttle:
         """Return ``amount``; ``puts`` is the number of messages, for the counters.
 
         Raises:
-            LocalError: it is more than is held; something was released twice.
+            LocalError: it is more than is held, because a message was released twice.
         """
         if amount > self.value:
             what = f"{amount} of {self.name} released where {self.value} are held"

@@ -11,8 +11,7 @@ Rules for every implementation (``tests/messenger/transport/test_conformance.py`
   change or free the buffers once they are accepted.
 * The number of bytes accepted but not yet read is bounded: while the peer does not read, ``write`` accepts
   nothing.
-* End of file means that the peer ended the stream in order, after all that it had sent. Any other end is an
-  OSError.
+* End of file is an orderly end by the peer, after all that it had sent. Any other end is an OSError.
 * Callbacks run on the stream's event loop, never from within a call of the stream.
 """
 
@@ -95,7 +94,7 @@ class Stream(ABC):
 
     @abstractmethod
     def shutdown(self) -> None:
-        """End both directions in order: the peer reads what was accepted, then the end of file.
+        """End both directions in an orderly way: the peer reads what was accepted, then the end of file.
 
         On this side, reads return the bytes that have arrived, then the end of file; each write raises OSError.
         This method never raises.

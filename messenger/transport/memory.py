@@ -236,7 +236,7 @@ class MemoryPair:
             flow.reset()
 
     def end(self) -> None:
-        """End the pair in order: both ends read the bytes in flight, then the end of file."""
+        """End the pair in an orderly way: both ends read the bytes in flight, then the end of file."""
         for flow in self._flows:
             flow.end()
 

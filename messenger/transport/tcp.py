@@ -97,7 +97,7 @@ class TcpListener(Listener):
     Args:
         loop: to wait with.
         sock: listens already.
-        config: options; ``ms_tcp_nodelay`` of them goes to accepted sockets.
+        config: options; ``ms_tcp_nodelay`` applies to accepted sockets.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, config: Config) -> None:
@@ -223,8 +223,8 @@ async def dial(
     Args:
         loop: to wait with.
         host: numeric.
-        port: there.
-        source: own IP address to dial from; the kernel's choice unless given.
+        port: port of the peer.
+        source: local IP address to dial from; the kernel chooses one unless given.
         rcvbuf_bytes: receive buffer; 0 leaves it to the kernel.
 
     Raises:
