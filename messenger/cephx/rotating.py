@@ -107,8 +107,7 @@ class RotatingKeyring:
         """True if new keys should be requested from a monitor.
 
         That is the case if keys are missing, or if the current one expired longer ago than the monitors need to
-        agree on
-        another one.
+        agree on another one.
         """
         if len(self.secrets) < KEPT_KEYS:
             return True
