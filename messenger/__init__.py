@@ -1,6 +1,6 @@
-"""The Ceph messenger in Python: msgr v2, cephx, every session policy.
+"""The Ceph messenger in Python: msgr v1, v2, cephx and every session policy.
 
-:class:`Messenger` is the asyncio face; :class:`messenger.endpoint.Endpoint` is the deterministic core under it.
+:class:`Messenger` is the asyncio interface, :class:`messenger.endpoint.Endpoint` the deterministic core below it.
 """
 
 import lazy_loader
@@ -9,5 +9,5 @@ from messenger.form import choose as _choose
 
 _choose()
 
-# The names and their homes are in __init__.pyi; importing the package costs nothing until one is used.
+# __init__.pyi lists the names and their modules; a module is imported when one of its names is first used.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

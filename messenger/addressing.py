@@ -1,4 +1,4 @@
-"""Which of a peer's addresses to dial, and which ports to listen on (docs/protocol.md §7.1, §9 item 29)."""
+"""Choice of the address to dial and of the ports to listen on (docs/protocol.md §7.1, §9 item 29)."""
 
 from collections.abc import Collection
 
@@ -9,20 +9,20 @@ from messenger.protocols import Protocol
 
 
 def usable_addrs(mine: AddrVec, theirs: AddrVec) -> AddrVec:
-    """Those of a peer's addresses that a messenger with these own addresses should know it by.
+    """Filter a peer's addresses for a messenger with the addresses ``mine``.
 
-    A messenger that listens for v1 alone cannot be dialled back over v2, and connection races would go unnoticed:
-    as in Ceph it ignores the v2 addresses of its peers.
+    A messenger that listens for v1 only ignores the v2 addresses of its peers, as in Ceph: the peer cannot dial it
+    over v2, so a connection race between the two would not be detected.
     """
     v1_alone = mine.legacy_addr().port and not mine.msgr2_addr().port
     return AddrVec(tuple(addr for addr in theirs if addr.type is not AddressType.MSGR2)) if v1_alone else theirs
 
 
 def dial_target(addrs: AddrVec, protocols: Collection[Protocol]) -> EntityAddr:
-    """The address to dial: v2 before v1.
+    """The address to dial: the v2 address if there is one, else the v1 address.
 
     Raises:
-        LocalError: there is none.
+        LocalError: ``addrs`` has no address of ``protocols``.
     """
     candidates = {Protocol.V2: addrs.msgr2_addr(), Protocol.V1: addrs.legacy_addr()}
     spoken = [protocol for protocol in candidates if protocol in protocols]
@@ -34,10 +34,10 @@ def dial_target(addrs: AddrVec, protocols: Collection[Protocol]) -> EntityAddr:
 
 
 def bind_hosts(config: Config) -> tuple[str, ...]:
-    """The wildcard addresses to listen on where no host is given, in the order in which peers see them.
+    """The wildcard addresses to listen on if no host is given, in the order in which they are announced.
 
     Raises:
-        LocalError: neither family is wanted.
+        LocalError: both address families are off.
     """
     hosts = ("0.0.0.0",) * config.ms_bind_ipv4, ("::",) * config.ms_bind_ipv6  # noqa: S104 - what Ceph does
     found = hosts[0] + hosts[1] if config.ms_bind_prefer_ipv4 else hosts[1] + hosts[0]
@@ -47,10 +47,10 @@ def bind_hosts(config: Config) -> tuple[str, ...]:
 
 
 def bind_protocols(config: Config) -> tuple[Protocol, ...]:
-    """The protocols to listen for, v2 first, as the addresses of daemons have it.
+    """The protocols to listen for, v2 first as in the addresses of daemons.
 
     Raises:
-        LocalError: neither is wanted.
+        LocalError: both protocols are off.
     """
     found = (Protocol.V2,) * config.ms_bind_msgr2 + (Protocol.V1,) * config.ms_bind_msgr1
     if not found:
@@ -59,10 +59,10 @@ def bind_protocols(config: Config) -> tuple[Protocol, ...]:
 
 
 def bind_ports(config: Config) -> range:
-    """Ports to try where none is given, upwards.
+    """The ports to try if none is given, in ascending order.
 
     Raises:
-        LocalError: there are none.
+        LocalError: the range is empty.
     """
     ports = range(config.ms_bind_port_min, config.ms_bind_port_max + 1)
     if not ports:
@@ -71,6 +71,6 @@ def bind_ports(config: Config) -> range:
 
 
 def in_order(addrs: Collection[EntityAddr]) -> AddrVec:
-    """Own addresses as announced to peers: by host in the order of binding, v2 before v1."""
+    """Sort this messenger's addresses as they are announced: by host in the order of binding, v2 before v1."""
     hosts = list(dict.fromkeys(addr.ip for addr in addrs))
     return AddrVec(tuple(sorted(addrs, key=lambda addr: (hosts.index(addr.ip), addr.type is AddressType.LEGACY))))

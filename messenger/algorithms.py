@@ -1,10 +1,10 @@
-"""Names and numbers of compression (docs/protocol.md §4.10); messenger/v2/compressor.py has the algorithms."""
+"""Names and numbers of compression (docs/protocol.md §4.10); messenger/v2/compressor.py implements it."""
 
 from enum import IntEnum
 
 
 class Algorithm(IntEnum):
-    """Compression algorithms by their numbers on the wire; the names are Ceph's, in lower case."""
+    """Compression algorithms by their numbers on the wire. Ceph's names are the same in lower case."""
 
     NONE = 0
     SNAPPY = 1
@@ -15,7 +15,7 @@ class Algorithm(IntEnum):
 
 
 class CompressionMode(IntEnum):
-    """How much is to be compressed. To the messenger, all but NONE mean the same."""
+    """Compression modes of Ceph. The messenger treats all except NONE alike."""
 
     NONE = 0
     PASSIVE = 1

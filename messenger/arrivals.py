@@ -1,11 +1,13 @@
-"""Messages of one host that are admitted to the throttles and have not arrived whole (docs/protocol.md §3.10).
+"""Messages of one host that have been admitted to the throttles but are still arriving (docs/protocol.md §3.10).
 
-As in Ceph a message takes its declared size when its head has arrived. A peer that declares more than it sends
-must not keep others waiting for bytes that no memory holds: a link that has to wait for bytes first recalls, from
-every message in arrival, what has not arrived of it. From then on such a message takes its bytes as they arrive,
-and waits for them as other messages do. A message that only messages in arrival keep waiting begins like that. One
-at a time may then exceed the limits, so that messages in arrival never wait for each other alone; a throttle
-therefore never holds more than its limit and one message.
+As in Ceph, a message takes its declared size from the byte throttles when its header has arrived. A peer that
+declares more than it sends must not make other links wait for bytes that occupy no memory. So the first link that
+has to wait for bytes recalls the bytes that have not arrived yet from every message in arrival. A recalled message
+takes its bytes as they arrive, and waits for them like any other message. A message that waits for a throttle
+which only messages in arrival fill starts in the same way.
+
+One message at a time may then exceed the limits, so that messages in arrival cannot deadlock; a throttle therefore
+never holds more than its limit and one message.
 """
 
 from typing import TYPE_CHECKING
@@ -16,26 +18,26 @@ if TYPE_CHECKING:
 
 
 class Arrivals:
-    """The gates of a host's links whose message is in arrival, the longest admitted first."""
+    """The gates of a host's links whose message is in arrival, in order of admission."""
 
     __slots__ = ("_exceeding", "_gates", "_recallable")
 
     def __init__(self) -> None:
         self._gates: dict[int, Gate] = {}
         self._recallable: dict[int, Gate] = {}
-        """Those that hold bytes that have not arrived."""
+        """Gates that hold bytes which have not arrived."""
         self._exceeding: Gate | None = None
-        """The one that may exceed the limits."""
+        """The gate whose message may exceed the limits."""
 
     def __len__(self) -> int:
         return len(self._gates)
 
     def add(self, gate: "Gate") -> None:
-        """A message was admitted whose rest has not arrived."""
+        """Register a gate whose message was admitted but has not arrived completely."""
         self._gates[gate.key] = self._recallable[gate.key] = gate
 
     def remove(self, gate: "Gate") -> bool:
-        """The message is complete, or its link is closed; True if another one may exceed the limits now."""
+        """Remove a gate (message complete, or link closed). True if another message may exceed the limits now."""
         self._gates.pop(gate.key, None)
         self._recallable.pop(gate.key, None)
         if gate is not self._exceeding:
@@ -44,7 +46,7 @@ class Arrivals:
         return True
 
     def recall(self, now: float) -> bool:
-        """Take back what messages hold beyond what has arrived of them; True if that was anything."""
+        """Take back the bytes that messages hold but that have not arrived; True if there were any."""
         recalled = False
         while self._recallable:
             _, gate = self._recallable.popitem()
@@ -56,11 +58,11 @@ class Arrivals:
         return self._exceeding is gate
 
     def may_exceed(self, gate: "Gate") -> bool:
-        """Let the message of ``gate`` exceed the limits until it is complete, unless another one does."""
+        """Let the message of ``gate`` exceed the limits until it is complete, unless another one may."""
         if self._exceeding is None:
             self._exceeding = gate
         return self.exceeds(gate)
 
     def fill(self, throttle: "Throttle") -> bool:
-        """True if a throttle holds nothing but messages in arrival: no release will make room."""
+        """True if messages in arrival hold all that a throttle has granted: no release will free units."""
         return throttle.value <= sum(gate.held_of(throttle) for gate in self._gates.values())

@@ -1,4 +1,4 @@
-"""What the data phases of both protocols share: how much is put together, and how."""
+"""What the data phases of both protocols share: batch sizes, decoding of messages, joining of buffers."""
 
 from messenger.denc.codec import Buffer
 from messenger.errors import DecodeError, FaultReason, PeerError
@@ -6,16 +6,16 @@ from messenger.messages.message import Message
 from messenger.messages.registry import decode_payload
 
 BATCH_BYTES = 512 * 1024
-"""Frames are built up to about this much before they are handed to the transport."""
+"""Frames are built up to about this many bytes before they are handed to the transport."""
 JOIN_BELOW_BYTES = 16 * 1024
-"""Pieces shorter than this are cheaper to copy into one buffer than to hand over one by one."""
+"""Shorter buffers are cheaper to copy into one than to pass to the transport one by one."""
 
 
 def decode_message(message: Message, features: int) -> None:
-    """Find out what a received message means.
+    """Decode the payload of a received message.
 
     Raises:
-        PeerError: BAD_MESSAGE; a message that does not decode ends the link, as in Ceph (docs/protocol.md §6.1).
+        PeerError: BAD_MESSAGE: the payload cannot be decoded, which ends the link (docs/protocol.md §6.1).
     """
     try:
         message.payload = decode_payload(message, features)
@@ -26,7 +26,7 @@ def decode_message(message: Message, features: int) -> None:
 
 
 def joined(pieces: list[Buffer]) -> list[Buffer]:
-    """The pieces with runs of small ones joined; large payloads stay the buffers they are."""
+    """Join runs of small buffers; large ones are returned as they are, without a copy."""
     result: list[Buffer] = []
     run: list[Buffer] = []
     for piece in pieces:

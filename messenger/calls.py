@@ -1,8 +1,8 @@
-"""Calls between shards, as values that carry their place in the order (messenger/shards restores that order).
+"""Calls between shards, as values numbered in their order (messenger/shards applies them in that order).
 
-A *stint* is the time a link spends on a shard. The calls of a stint are numbered from 1 in each direction; they
-may arrive in any order and are applied in theirs. The first call to a shard is :class:`OpenIo`, the last one
-:class:`LeaveIo`; the last one back is :class:`LeftIo`.
+A *stint* is the time that a link spends on a shard. The calls of a stint are numbered from 1 in each direction.
+They may arrive in any order and are applied in order of their numbers. The first call to a shard is
+:class:`OpenIo`, the last one :class:`LeaveIo`; the last call back is :class:`LeftIo`.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from messenger.session.session import Session
 
 @dataclass(slots=True)
 class Traffic:
-    """How many calls of a stint were made and applied. Each number is written by one of the two shards only."""
+    """Numbers of calls made and applied in a stint. Each counter is written by one of the two shards only."""
 
     to_shard: int = 0
     applied_by_shard: int = 0
@@ -25,7 +25,7 @@ class Traffic:
 
     @property
     def travelling(self) -> int:
-        """Calls on their way."""
+        """Number of calls that were made but not applied yet."""
         return self.to_shard - self.applied_by_shard + self.to_home - self.applied_at_home
 
 
@@ -39,7 +39,7 @@ class StintCall:
 
 @dataclass(slots=True)
 class OpenIo(StintCall):
-    """The link is open: run its data phase. The io half of the session is the shard's from here on."""
+    """Run the data phase of an open link. From here on the shard owns the io half of the session."""
 
     session: Session
     link: Link
@@ -48,19 +48,19 @@ class OpenIo(StintCall):
 
 @dataclass(slots=True)
 class SendIo(StintCall):
-    """The application sends."""
+    """Queue a message of the application."""
 
     message: Message
 
 
 @dataclass(slots=True)
 class KeepAliveIo(StintCall):
-    """The application asks for a sign of life."""
+    """Send a keepalive."""
 
 
 @dataclass(slots=True)
 class UnblockIo(StintCall):
-    """Release what an interceptor holds."""
+    """Release a link that an interceptor holds."""
 
 
 @dataclass(slots=True)
@@ -70,44 +70,44 @@ class FinishIo(StintCall):
 
 @dataclass(slots=True)
 class LeaveIo(StintCall):
-    """Close the link and give the io half of the session back."""
+    """Close the link and return the io half of the session to the home shard."""
 
     fault: Fault
     last: bool
-    """The session is over, not only this link."""
+    """True if the session ends, not only this link."""
 
 
 @dataclass(slots=True)
 class ReleaseIo:
-    """The application is done with something received; belongs to no stint and needs no order."""
+    """Return to a throttle what the application has released; belongs to no stint and needs no order."""
 
     amount: int
     throttle: str
-    """The throttle that gets it back; ``amount`` is in its units."""
+    """Name of the throttle; ``amount`` is in its units."""
 
 
 @dataclass(slots=True)
 class DeliverIo(StintCall):
-    """Messages for the application."""
+    """Deliver messages to the application."""
 
     deliver: Deliver
 
 
 @dataclass(slots=True)
 class FaultIo(StintCall):
-    """The link broke; the io half stays here until it is called back."""
+    """Report that the link broke; the io half stays on the shard until it is recalled."""
 
     fault: Fault
 
 
 @dataclass(slots=True)
 class LeftIo(StintCall):
-    """The io half of the session is the home shard's again."""
+    """Return the io half of the session to the home shard."""
 
 
 @dataclass(slots=True)
 class ReconfigureIo:
-    """Options have changed; belongs to no stint."""
+    """Apply changed options; belongs to no stint."""
 
 
 ToShard = OpenIo | SendIo | KeepAliveIo | UnblockIo | FinishIo | LeaveIo | ReleaseIo | ReconfigureIo

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class HomeClosing:
-    """One whose io half is on the home shard, at least for now.
+    """A closing session, as the home shard sees it.
 
     Args:
         core: the home shard.
-        session: nothing more is queued on it.
-        now: from here on ``ms_shutdown_timeout`` runs.
+        session: the session to close; it accepts no further messages.
+        now: start of ``ms_shutdown_timeout``.
     """
 
     def __init__(self, core: "Core", session: Session, now: float) -> None:
@@ -28,16 +28,16 @@ class HomeClosing:
             core.shards.finish(session.stint)
 
     def check(self, now: float) -> None:
-        """Close the session once its queue is drained and acknowledged.
+        """Close the session if its queue is drained and acknowledged.
 
-        While the io half is on another shard, that shard does it.
+        While the io half is on another shard, that shard checks this.
         """
         session = self._session
         if session.stint is None and session.state is not SessionState.CLOSED and all_said(session):
             self._end(now)
 
     def cancel(self) -> None:
-        """The session has ended."""
+        """Cancel the timeout, because the session has ended."""
         self._timer.cancel()
 
     def _end(self, now: float) -> None:

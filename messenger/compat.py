@@ -1,4 +1,4 @@
-"""Parts of the standard library that Python 3.11 lacks."""
+"""Backports of standard library features that Python 3.11 lacks."""
 
 import sys
 from typing import TYPE_CHECKING, TypeVar
@@ -11,7 +11,7 @@ else:
     Method = TypeVar("Method")
 
     def override(method: Method) -> Method:
-        """Mark a method that overrides one of a base class and is documented there."""
+        """Mark a method that overrides one of a base class, where it is documented."""
         method.__override__ = True
         return method
 

@@ -1,4 +1,4 @@
-"""Options under Ceph's own names and defaults (docs/protocol.md §7), and the few that only this messenger has."""
+"""Options with Ceph's names and defaults (docs/protocol.md §7), and those that only this messenger has."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -22,7 +22,7 @@ _CONNECTION_MODES = (
 )
 _LIST_SEPARATORS = str.maketrans(";,=\t", "    ")
 _BYTES_PER_HELD_MESSAGE = 256
-"""About what a message without parts costs in memory."""
+"""Estimated memory, in bytes, of a received message without parts."""
 _LEAST_HELD_MESSAGES = 1024
 FIXED_OPTIONS = frozenset(
     {
@@ -36,7 +36,7 @@ FIXED_OPTIONS = frozenset(
         "mon_daemon_bytes",
     }
 )
-"""Options that are read when a messenger or its policies are made, and never again."""
+"""Options that are read once, when a messenger or its policies are created."""
 _ZLIB_LEVELS = range(10)
 _ZSTD_LEVELS = range(1, 23)
 _MONITORS = (EntityType.MON, EntityType.MGR)
@@ -45,20 +45,20 @@ _DAEMONS = (EntityType.OSD, EntityType.MDS)
 
 @dataclass(slots=True, kw_only=True)
 class Config(RuleOptions):
-    """One messenger's options. Times are seconds, sizes bytes."""
+    """Options of one messenger. Times are seconds, sizes bytes."""
 
     ms_initial_backoff: float = 0.2
     """First delay before dialling again; doubled at each further failure."""
     ms_max_backoff: float = 15.0
-    """Longest delay before dialling again, and how long a race loser waits for the winner."""
+    """Longest delay before dialling again, and how long the loser of a connection race waits for the winner."""
     ms_connection_ready_timeout: float = 10.0
-    """A link must be READY within this, from the dial or the accept on."""
+    """Time from the dial or accept within which a link must be READY."""
     ms_connection_idle_timeout: float = 900.0
     """A READY link without traffic for this long is closed."""
     ms_learn_addr_from_peer: bool = True
-    """Take the own blank address from the first peer's HELLO rather than from the socket."""
+    """Learn this messenger's own IP address from the first peer's HELLO rather than from the socket."""
     ms_dispatch_throttle_bytes: int = 100 << 20
-    """Received bytes the application may hold before reading stops; 0 = no limit."""
+    """Received bytes that the application may hold before reading pauses; 0 = no limit."""
 
     ms_crc_header: bool = True
     """v1: compute and check the crcs of message headers, front and middle segments."""
@@ -71,39 +71,39 @@ class Config(RuleOptions):
     ms_cluster_mode: str = "crc secure"
     ms_service_mode: str = "crc secure"
     ms_client_mode: str = "crc secure"
-    """Connection modes to offer and to allow, the preferred one first; which option counts, says §4.7."""
+    """Connection modes to offer and to allow, the preferred one first; §4.7 lists which option applies."""
 
     cephx_sign_messages: bool = True
-    """v1: sign messages and check signatures, where there is a session key and MSG_AUTH (§3.7)."""
+    """v1: sign messages and check signatures if there is a session key and MSG_AUTH was negotiated (§3.7)."""
     cephx_require_signatures: bool = False
     """v1: require MSG_AUTH of every peer that authenticates by cephx."""
     cephx_cluster_require_signatures: bool = False
-    """v1: the same of daemons."""
+    """v1: require MSG_AUTH of daemons that authenticate by cephx."""
     cephx_service_require_signatures: bool = False
-    """v1: the same of clients."""
+    """v1: require MSG_AUTH of clients that authenticate by cephx."""
     cephx_require_version: int = 2
-    """v1: from 2 on, require CEPHX_V2 of every peer that authenticates by cephx."""
+    """v1: 2 or more requires CEPHX_V2 of every peer that authenticates by cephx."""
     cephx_cluster_require_version: int = 2
-    """v1: the same of daemons."""
+    """v1: 2 or more requires CEPHX_V2 of daemons that authenticate by cephx."""
     cephx_service_require_version: int = 2
-    """v1: the same of clients."""
+    """v1: 2 or more requires CEPHX_V2 of clients that authenticate by cephx."""
     require_authorizer: bool = True
-    """v1: refuse peers without authorizer, except clients of monitors. Off where heartbeats are answered."""
+    """v1: refuse peers without an authorizer, except clients of monitors. False for an OSD's heartbeat servers."""
 
     ms_osd_compress_mode: str = "none"
-    """Compression of links between OSDs: none, passive, aggressive or force; all but none enable it."""
+    """Compression of links between OSDs: none, passive, aggressive or force; all except none enable it."""
     ms_osd_compress_min_size: int = 1024
-    """Frames are compressed from this length on."""
+    """Shortest frame that is compressed, in bytes."""
     ms_osd_compression_algorithm: str = "snappy"
     """Algorithms to offer or to allow, the preferred one first: snappy, zlib, zstd, lz4, brotli."""
     ms_compress_secure: bool = False
-    """Compress secure links too, although frame lengths then reveal something about the plaintext."""
+    """Compress secure links too, although the frame lengths then reveal something about the plaintext."""
     compressor_zlib_level: int = 5
     compressor_zstd_level: int = 1
-    """How hard to compress: 0 to 9 with zlib, 1 to 22 with zstd."""
+    """Compression levels: 0 to 9 with zlib, 1 to 22 with zstd."""
 
     msgr2_features: int = MSGR2_SUPPORTED
-    """Mask advertised in the banner (§2.5): 3 as Ceph 20.2, 1 as crimson, 0 as releases without msgr 2.1."""
+    """Feature mask of the banner (§2.5): 3 as Ceph 20.2, 1 as crimson, 0 as releases without msgr 2.1."""
     features_supported: int = CLIENT_FEATURES
     """Feature mask advertised in CLIENT_IDENT and SERVER_IDENT (§2.4)."""
     max_frame_bytes: int = 512 << 20
@@ -111,19 +111,20 @@ class Config(RuleOptions):
     max_preauth_frame_bytes: int = 128 << 10
     """Longest frame accepted before the peer has authenticated, and longest control frame after that."""
     max_preauth_bytes: int = 512 << 10
-    """What may be exchanged with an unauthenticated peer (both directions are kept for the signature)."""
+    """Most bytes exchanged with an unauthenticated peer (both directions are kept for the signature)."""
     frame_timeout_s: float = 30.0
-    """An open link may wait this long for the rest of a frame, ...; 0 = for ever."""
+    """An open link may wait this long for the rest of a frame; 0 = without limit."""
     frame_min_bytes_per_s: int = 32 << 10
-    """... and longer as long as the frame has come at this rate since."""
+    """A frame may take longer than ``frame_timeout_s`` as long as it arrives at this average rate."""
     frame_timeout_contended_s: float = 5.0
-    """``frame_timeout_s`` while other links wait for a throttle that nothing but incomplete messages fill;
-    0 = the same as ``frame_timeout_s``."""
+    """``frame_timeout_s`` while other links wait for a throttle that only incomplete messages fill; 0 = no other
+    timeout than ``frame_timeout_s``."""
     max_held_messages: int = 0
-    """Received messages the application may hold before reading stops, beside ``ms_dispatch_throttle_bytes``, for
-    which a message without parts counts nothing; 0 = one for each 256 bytes of that, at least 1024."""
+    """Received messages that the application may hold before reading pauses; 0 = one for each 256 bytes of
+    ``ms_dispatch_throttle_bytes``, at least 1024. Bounds messages without parts, which take no bytes of that
+    throttle."""
     write_ahead_bytes: int = 2 << 20
-    """Frames handed to the transport but not yet written by it; more is built only below this."""
+    """Bytes handed to the transport but not yet written; further frames are built only below this."""
 
     def __post_init__(self) -> None:
         self._check("compressor_zlib_level", _ZLIB_LEVELS)
@@ -140,7 +141,7 @@ class Config(RuleOptions):
             raise LocalError(f"frame_min_bytes_per_s = {self.frame_min_bytes_per_s}: give 1 or more")
 
     def _check_kinds(self) -> None:
-        """Refuse a value of another type than the default's, and numbers below 0."""
+        """Raise LocalError if a value has another type than the option's default, or is a number below 0."""
         for option, kind in OPTIONS.items():
             value = getattr(self, option)
             if not _WANTED[kind][0](value):
@@ -153,25 +154,25 @@ class Config(RuleOptions):
 
     @property
     def held_messages_limit(self) -> int:
-        """Most received messages that the application may hold; 0 = any number."""
+        """Most received messages that the application may hold; 0 = no limit."""
         if self.max_held_messages or not self.ms_dispatch_throttle_bytes:
             return self.max_held_messages
         return max(self.ms_dispatch_throttle_bytes // _BYTES_PER_HELD_MESSAGE, _LEAST_HELD_MESSAGES)
 
     @property
     def first_frame_check_s(self) -> float:
-        """Time after which the rest of a frame may be due for the first time."""
+        """Seconds after which an incomplete frame is checked for its timeout for the first time."""
         return min(self.frame_timeout_contended_s or self.frame_timeout_s, self.frame_timeout_s)
 
     @property
     def cephx_requirements(self) -> CephxRequirements:
-        """The ``cephx_*require*`` options together."""
+        """The values of all options ``cephx_*require*``."""
         return CephxRequirements(
             **{option.name: getattr(self, option.name) for option in fields(CephxRequirements)}
         )
 
     def connection_modes(self, me: EntityType, peer: EntityType, *, connecting: bool) -> tuple[ConMode, ...]:
-        """The modes to offer or to allow, in order of preference (the matrix of §4.7)."""
+        """The connection modes to offer or to allow, in order of preference (§4.7)."""
         if me in _MONITORS or me is EntityType.AUTH:
             option = "ms_mon_cluster_mode" if peer in _MONITORS else "ms_mon_service_mode"
         elif me in _DAEMONS:
@@ -185,7 +186,7 @@ class Config(RuleOptions):
         return parse_modes(option, getattr(self, option))
 
     def compression(self, peer: EntityType, *, secure: bool) -> tuple[CompressionMode, tuple[Algorithm, ...]]:
-        """True if links to such a peer are compressed, and the algorithms to offer or to allow (§4.10)."""
+        """The compression mode of links to such a peer, and the algorithms to offer or to allow (§4.10)."""
         mode = _parse_compression_mode(self.ms_osd_compress_mode)
         methods = _parse_algorithms(self.ms_osd_compression_algorithm)
         if peer is not EntityType.OSD:
@@ -194,25 +195,25 @@ class Config(RuleOptions):
 
     @classmethod
     def only_mode(cls, mode: ConMode, **options: object) -> "Config":
-        """A configuration that offers and allows one connection mode, but where ``options`` say otherwise."""
+        """A configuration that offers and allows one connection mode, except for ``options``."""
         modes = dict.fromkeys(_CONNECTION_MODES, mode.name.lower())
         return cls(**(modes | options))  # type: ignore[arg-type]
 
     @classmethod
     def like(cls, implementation: str, **options: object) -> "Config":
-        """A configuration with the rules of ``classic``, ``crimson`` or ``kernel``, except where options say else.
+        """A configuration with the rules of ``classic``, ``crimson`` or ``kernel``, except for ``options``.
 
         Raises:
-            LocalError: there are no rules of that implementation.
+            LocalError: ``implementation`` is none of these.
         """
         return cls(**rules_of(implementation) | options)  # type: ignore[arg-type]
 
 
 OPTIONS: dict[str, type] = {option.name: type(option.default) for option in fields(Config)}
-"""Every option, with the type of its values."""
+"""The type of each option's values, by option name."""
 
 
-# NaN is no number: it is not above 0.
+# NaN is refused, because it compares false with 0.
 def _is_number(value: object, *kinds: type) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool) and value >= 0  # type: ignore[operator]
 
@@ -223,15 +224,15 @@ _WANTED: dict[type, tuple[Callable[[object], bool], str]] = {
     float: (lambda value: _is_number(value, int, float), "a number, 0 or more"),
     str: (lambda value: isinstance(value, str), "a text"),
 }
-"""By the type of an option's default: which values it takes, and what an error says of them."""
+"""By the type of an option's default: the values that it accepts, and how an error message describes them."""
 
 
 @cache
 def parse_modes(option: str, text: str) -> tuple[ConMode, ...]:
-    """The modes in a mode option's text, which names ``crc`` and ``secure`` by preference.
+    """Parse the text of a mode option: ``crc``, ``secure`` or both, the preferred one first.
 
     Raises:
-        LocalError: an unknown mode, or none at all.
+        LocalError: the text is empty or names an unknown mode.
     """
     known = {"crc": ConMode.CRC, "secure": ConMode.SECURE}
     words = text.replace(",", " ").split()

@@ -1,4 +1,4 @@
-"""What an application holds of a session."""
+"""The application's handle of a session."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Connection:
-    """What an application holds of a session; it survives links where the policy is lossless, as in Ceph."""
+    """The application's handle of a session. It outlives links where the policy is lossless, as in Ceph."""
 
     def __init__(self, driver: "Driver", session: Session) -> None:
         self._driver = driver
@@ -25,85 +25,86 @@ class Connection:
         """The core's session: state, counters, negotiated features; to be read, not changed."""
         self.marked_down = False
         self.user: Any = None
-        """The application's own object for this connection."""
+        """Any object that the application attaches to this connection; the messenger does not use it."""
 
     def __repr__(self) -> str:
         return f"<Connection {self.session.peer_name} {self.session.peer_addrs} {self.state}>"
 
     @property
     def state(self) -> SessionState:
-        """Where the session stands."""
+        """State of the session."""
         return self.session.state
 
     @property
     def last_fault(self) -> Fault | None:
-        """Why the connection ended, its last link broke or its last dial failed; None while all is well."""
+        """Why the connection ended, its last link broke or its last dial failed; None if there was no fault."""
         return self.session.last_fault
 
     @property
     def peer_addrs(self) -> AddrVec:
-        """Where the peer is."""
+        """Addresses of the peer."""
         return self._driver.addrs if self.session.local else self.session.peer_addrs
 
     @property
     def peer_type(self) -> EntityType:
-        """What the peer is."""
+        """Entity type of the peer."""
         return self.session.peer_type
 
     @property
     def is_loopback(self) -> bool:
-        """True for the connection to oneself."""
+        """True for the messenger's connection to itself."""
         return self.session.local
 
     @property
     def is_connected(self) -> bool:
-        """True while messages flow; False while they wait in the queue."""
+        """True while the session is READY; in other states messages wait in its queue."""
         return self.state is SessionState.READY
 
     @property
     def protocol(self) -> Protocol:
-        """The protocol of the session."""
+        """Protocol of the session: msgr v1 or v2."""
         return Protocol.of(self.session.target_addr)
 
     @property
     def auth_result(self) -> AuthResult | None:
-        """What the handshake of the present link agreed on; None without a link."""
+        """Result of the authentication of the current link; None while there is no link."""
         link = self.session.link
         return link.auth_result if link is not None else None
 
     def has_feature(self, feature: int) -> bool:
-        """True if a feature was negotiated, with all bits of its incarnation (docs/protocol.md §2.1)."""
+        """True if ``feature`` was negotiated, with all bits of its incarnation (docs/protocol.md §2.1)."""
         return has_feature(self.session.features, feature)
 
     def get_con_mode(self) -> ConMode | None:
-        """Ceph's word for :attr:`connection_mode`."""
+        """Ceph's name for :attr:`connection_mode`."""
         return self.connection_mode
 
     @property
     def last_keepalive(self) -> float:
-        """Unix time at which the peer last asked for a sign of life; 0 before the first."""
+        """Unix time at which the newest keepalive of the peer arrived; 0 before the first."""
         return self.session.keepalive_seen_s
 
     @property
     def last_keepalive_ack(self) -> float:
-        """Unix time of the newest keepalive of ours that the peer has answered; 0 before the first."""
+        """Unix time at which the newest keepalive that the peer has acknowledged was sent; 0 before the first."""
         return self.session.keepalive_acked_s
 
     @property
     def connection_mode(self) -> ConMode | None:
-        """The connection mode while a link carries the session, else None."""
+        """Connection mode (crc or secure) of the current link; None unless the session is READY."""
         link = self.session.link
         return link.con_mode if link is not None and self.state is SessionState.READY else None
 
     def send(self, message: Message | Payload) -> bool:
-        """Queue a message, or a payload to be wrapped in one; False if the connection has ended.
+        """Queue a message, or wrap a payload in one and queue that. Returns False if the connection has ended.
 
-        True says nothing of the peer: :attr:`last_fault` does. Leave the parts of the message unchanged until the
-        peer has acknowledged it.
+        True means only that it is queued: the peer may not get it (see :attr:`last_fault`). Do not change the
+        parts of the message until the peer has acknowledged it.
 
         Raises:
-            LocalError: it is neither a message nor a payload, a part of the message is no buffer of bytes or too
-                long, its payload cannot be encoded, or this is not the thread of the messenger.
+            LocalError: ``message`` is neither a message nor a payload, one of its parts is too long or no
+                bytes-like object, its payload cannot be encoded, or the caller runs in another thread than the
+                messenger.
         """
         if not isinstance(message, Message):
             if not hasattr(message, "TYPE"):
@@ -112,27 +113,27 @@ class Connection:
         return self._driver.send(self, message)
 
     def wake(self) -> None:
-        """Dial if the session is in STANDBY, unless only the peer may."""
+        """Dial if the session is in STANDBY, unless its policy makes it a server."""
         self._driver.wake(self)
 
     def keepalive(self) -> None:
-        """Send a keepalive; ``session.keepalive_acked_s`` shows the answer."""
+        """Send a keepalive; :attr:`last_keepalive_ack` shows when the peer has acknowledged it."""
         self._driver.keepalive(self)
 
     def keep_alive(self, interval_s: float | None = None, timeout_s: float | None = None) -> None:
         """Send keepalives at regular intervals until the session ends.
 
-        A link on which the newest answer is older than the timeout is closed: a lossless session dials again, a
-        lossy one ends with a reset.
+        A link whose newest acknowledged keepalive is older than the timeout is closed: a lossless session dials
+        again, a lossy one ends with a reset event.
 
         Args:
-            interval_s: ``mon_client_ping_interval`` unless given; 0 ends it.
-            timeout_s: ``mon_client_ping_timeout`` unless given; 0 = wait for ever.
+            interval_s: seconds between keepalives, ``mon_client_ping_interval`` unless given; 0 stops them.
+            timeout_s: seconds, ``mon_client_ping_timeout`` unless given; 0 never closes the link.
         """
         self._driver.keep_alive(self, interval_s, timeout_s)
 
     def release(self, message: Message) -> None:
-        """Release a message that ``ms_dispatch`` kept by returning True."""
+        """Return to the throttles what a message holds that ``ms_dispatch`` kept by returning True."""
         self._driver.release(self, message)
 
     def mark_down(self) -> None:
@@ -140,16 +141,16 @@ class Connection:
         self._driver.mark_down(self)
 
     def mark_disposable(self) -> None:
-        """A fault of the open session is to end it, whatever its policy says; until then everything goes on."""
+        """Make the next fault of the open session end it, whatever its policy; nothing else changes."""
         self._driver.endpoint.mark_disposable(self.session)
 
     def begin_shutdown(self) -> None:
         """Refuse further messages, and close the session without an event once its queue is sent.
 
-        A lossless session waits for acknowledgements, too. After ``ms_shutdown_timeout`` it ends in any case.
+        A lossless session also waits for acknowledgements. After ``ms_shutdown_timeout`` it is closed in any case.
         """
         self._driver.begin_shutdown(self)
 
     def settled(self, fault: Fault | None) -> None:
-        """The session opened (None), or was refused or ended."""
+        """Record the outcome of a handshake or the end: None if the session opened, else the fault."""
         self.session.last_fault = fault

@@ -1,6 +1,6 @@
-"""Links and sessions of one messenger: how they begin, take each other over and end.
+"""Links and sessions of one messenger: how they start, replace each other and end.
 
-:class:`messenger.endpoint.Endpoint` adds the outer side, the inputs and outputs of the contract (docs/core.md).
+:class:`messenger.endpoint.Endpoint` adds the inputs and outputs of the contract (docs/core.md).
 """
 
 from collections.abc import Callable, Mapping
@@ -80,7 +80,7 @@ class Core(Home):
         self._logs_keys = key_log
         self._loopback: Session | None = None
         self.keepalives: dict[int, Keepalive] = {}
-        """By session id."""
+        """Regular keepalives, by session id."""
         self._last_link_id = 0
         self._is_shut = False
         self.half_open = HalfOpenLinks(self)
@@ -89,7 +89,7 @@ class Core(Home):
 
     @property
     def name(self) -> EntityName:
-        """Own name; a client learns its number when it has logged in to a monitor."""
+        """Entity name of this messenger; a client gets its number when it has logged in to a monitor."""
         return self.me.name
 
     @name.setter
@@ -98,7 +98,7 @@ class Core(Home):
 
     @property
     def addrs(self) -> AddrVec:
-        """Own addresses, as announced to peers."""
+        """Addresses of this messenger, as announced to peers."""
         return self.me.addrs
 
     @addrs.setter
@@ -106,7 +106,7 @@ class Core(Home):
         self.me.addrs = addrs
 
     def update_injection(self) -> None:
-        """Have an injector on every shard, if an option asks for one."""
+        """Create an injector on every shard if an option asks for one, or update the existing ones."""
         for host in (self, *self.shards.hosts):
             if host.injector is not None:
                 host.injector.reconfigured()
@@ -117,7 +117,7 @@ class Core(Home):
 
     @property
     def _guards_sessions(self) -> bool:
-        """True if sending must be looked at first on every session."""
+        """True if :meth:`Endpoint.send` must run its checks on every session."""
         return self.injector is not None or self.config.max_queued_bytes > 0
 
     @override
@@ -129,7 +129,7 @@ class Core(Home):
             go_on(now)
 
     def settle_delayed(self, session: Session, *, deliver: bool) -> None:
-        """What an injector still delays of a session is due now, or dropped."""
+        """Deliver or drop the messages of a session that an injector still delays."""
         if self.injector is not None:
             self.emit(SettleDelayed(session, deliver))
 
@@ -143,14 +143,14 @@ class Core(Home):
     # ---- links
 
     def new_link(self, protocol: Protocol, *, connector: bool) -> Link:
-        """A link that nothing has flowed on yet."""
+        """Create a link on which no byte has passed yet."""
         self._last_link_id += 1
         link = _LINKS[protocol](self, self._last_link_id, connector=connector)
         self._links[link.id] = link
         return link
 
     def dial(self, session: Session, now: float) -> None:
-        """Start a link for a session, under a new global_seq."""
+        """Dial a new link for a session, with a new global_seq."""
         session.cancel_backoff()
         session.global_seq = self.numbers.next_global_seq(session.global_seq)
         link = self.new_link(Protocol.of(session.target_addr), connector=True)
@@ -167,14 +167,14 @@ class Core(Home):
         link.run(lambda at: link.gate_write([Custom.SOCKET_CONNECTING], at, open_link), now)
 
     def redial(self, session: Session, now: float) -> None:
-        """The pause after a failed dial, or the wait for the peer's, is over."""
+        """Dial again after the backoff, or after waiting in vain for the peer to dial."""
         session.backoff_timer = None
         if session.state is SessionState.WAIT:
             self.change_session(session, Change.DIAL, "the peer did not dial in time", now)
         self.dial(session, now)
 
     def await_ready(self, link: Link, now: float) -> None:
-        """Close a link whose handshake takes too long."""
+        """Set the timeout of a link's handshake."""
         timeout_s = self.config.ms_connection_ready_timeout
 
         def expired(then: float) -> None:
@@ -183,14 +183,14 @@ class Core(Home):
         link.ready_timer = self.timers.at(now + timeout_s, expired)
 
     def close_link(self, link: Link, fault: Fault, now: float) -> None:
-        """Close a link without a word to its session."""
+        """Close a link without notifying its session."""
         if link.session is not None and link.session.link is link:
             link.session.link = None
         self.half_open.discard(link)
         super().close_link(link, fault, now)
 
     def link_fault(self, link: Link, fault: Fault, now: float) -> None:
-        """A link broke: close it, and let the session it carried react."""
+        """Close a broken link, and let its session react according to its policy."""
         session = link.session if link.session is not None and link.session.link is link else None
         if not link.closed:
             self.trace_fault(link, session, fault.reason, str(fault), now)
@@ -198,14 +198,14 @@ class Core(Home):
         dialling = link.dialling
         self.close_link(link, fault, now)
         if session is not None:
-            # Only a dial that got WAIT itself has not failed for good.
+            # The peer got WAIT and expects our dial, which has failed now, unless that dial got WAIT (RACE).
             session.peer_let_down |= session.peer_waits and link.connector and fault.reason is not FaultReason.RACE
             self.with_io(
                 session, fault, lambda then: session_fault(self, session, fault, then, dialling=dialling), now
             )
 
     def with_io(self, session: Session, fault: Fault, then: Step, now: float) -> None:
-        """Do ``then`` where the io half of the session is at home, if need be after it was called back."""
+        """Call ``then`` with the io half of the session on the home shard, recalling it first if needed."""
         if session.stint is None:
             then(now)
         else:
@@ -218,7 +218,7 @@ class Core(Home):
     @property
     @override
     def held_by_application_bytes(self) -> int:
-        """Bytes held by the application, those of other shards included."""
+        """Received bytes that the application holds, on all shards."""
         return self.dispatch_throttle.value + self.shards.owed_bytes
 
     # ---- sessions
@@ -243,7 +243,7 @@ class Core(Home):
             self.stop_session(double, fault, now)
 
     def begin(self, session: Session, why: str, now: float) -> None:
-        """Make a session of this side known, unless it is anonymous, and dial."""
+        """Register a dialled session, unless it is anonymous, and dial."""
         if not session.anonymous:
             self.registry.register(session)
         self.change_session(session, Change.DIAL, why, now)
@@ -265,18 +265,18 @@ class Core(Home):
 
     @property
     def protocols(self) -> frozenset[Protocol]:
-        """Those that are spoken here."""
+        """The protocols that this messenger can speak."""
         return frozenset(_LINKS)
 
     @property
     def loopback(self) -> Session:
-        """The session with oneself."""
+        """The messenger's session with itself."""
         if self._loopback is None:
             self._loopback = loopback_session(self)
         return self._loopback
 
     def deliver_local(self, session: Session, message: Message) -> None:
-        """Deliver what was sent to oneself."""
+        """Deliver a message that was sent on the loopback session."""
         size_bytes = message.size_bytes
         message.held_bytes = size_bytes
         self.dispatch_throttle.take(size_bytes)
@@ -332,7 +332,7 @@ class Core(Home):
             old.close(fault, now)
 
         def with_queue(at: float) -> None:
-            self.settle_delayed(session, deliver=not resets)  # another shard may have sent more until now
+            self.settle_delayed(session, deliver=not resets)  # another shard may have delivered more until now
             session.requeue_sent()
             then(at)
 
@@ -364,7 +364,7 @@ class Core(Home):
                 wake(self, session, now)
 
     def break_link(self, session: Session, fault: Fault, now: float) -> None:
-        """Give up the link that carries a session; the session does what its policy says."""
+        """Break the link of a session; the session reacts according to its policy."""
         if session.stint is not None:
             self.shards.fault(session.stint, fault)
         elif session.link is not None:
@@ -376,7 +376,7 @@ class Core(Home):
         self.session_event(session, EventKind.RESET, fault, now)
 
     def end_session(self, session: Session, fault: Fault, now: float) -> None:
-        """End a session without a word to the application."""
+        """End a session without raising an event."""
         session.cancel_backoff()
         self.settle_delayed(session, deliver=False)
         self.change_session(session, Change.CLOSE, str(fault), now)
@@ -439,7 +439,7 @@ class Core(Home):
 
     @override
     def trace_held(self, session: Session | None, now: float) -> None:
-        """Record what is held against the throttles, on this shard and on the others."""
+        """Record what is held against the throttles, on all shards."""
         if self.shards.count:
             self.shards.trace_held(session, now)
         else:

@@ -1,6 +1,6 @@
-"""CRC-32C as Ceph computes it: nothing inverted, the seed is the running register (docs/protocol.md §1.4).
+"""CRC-32C as Ceph computes it: no inversion at the start or end; the seed is the register (docs/protocol.md §1.4).
 
-The libraries compute the textbook CRC, which inverts both; two xors convert one into the other.
+Libraries compute the textbook CRC, which inverts at both ends; two xors convert one into the other.
 """
 
 from typing import Protocol
@@ -11,13 +11,13 @@ _INVERT = 0xFFFFFFFF
 
 
 class _Crc(Protocol):
-    """A library's CRC function: the buffer, then the result of what came before it."""
+    """A library's CRC function. Arguments: a buffer, and the CRC of the bytes before it."""
 
     def __call__(self, data: Buffer, initial: int = ..., /) -> int: ...
 
 
 def _load_standard_crc32c() -> _Crc:
-    """fastcrc, which uses the CPU's instructions, or crcmod where there is no build of it."""
+    """Return fastcrc's function, which uses CPU instructions, or crcmod's on platforms without fastcrc."""
     try:
         from fastcrc.crc32 import iscsi  # noqa: PLC0415 - may be absent
     except ImportError:
@@ -33,10 +33,10 @@ standard_crc32c = _load_standard_crc32c()
 
 
 def crc32c(data: Buffer, seed: int) -> int:
-    """Ceph's crc of ``data``, continuing from ``seed``.
+    """Ceph's CRC of ``data``, continued from ``seed``.
 
     Args:
         data: any contiguous buffer.
-        seed: 0, 0xFFFFFFFF, or the crc of what comes before ``data``.
+        seed: 0, 0xFFFFFFFF, or the CRC of the bytes before ``data``.
     """
     return standard_crc32c(data, seed ^ _INVERT) ^ _INVERT

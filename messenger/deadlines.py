@@ -1,4 +1,4 @@
-"""Deadlines of an open link: for any traffic, and for the rest of a frame that holds memory and throttles."""
+"""Deadlines of an open link: for any traffic, and for the rest of an incomplete frame."""
 
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 class IdleDeadline:
-    """Closes a link without traffic for ``ms_connection_idle_timeout``.
+    """Closes a link that has no traffic for ``ms_connection_idle_timeout``.
 
-    Activity moves the deadline, which is looked at only when the old one has come.
+    Activity does not touch the timer: when it fires, it is set again for the time that is left.
     """
 
     __slots__ = ("_link",)
@@ -21,7 +21,7 @@ class IdleDeadline:
         self._link = link
 
     def set(self) -> None:
-        """Set the timer of the link, for silence from its last activity on."""
+        """Set the link's timer to one timeout after its last activity."""
         link = self._link
         due_s = link.last_activity_s + link.host.config.ms_connection_idle_timeout
         link.idle_timer = link.host.timers.at(due_s, self._check)
@@ -30,7 +30,7 @@ class IdleDeadline:
         link = self._link
         timeout_s = link.host.config.ms_connection_idle_timeout
         if link.paused:
-            link.last_activity_s = now  # reading is paused: bytes of the peer are not seen
+            link.last_activity_s = now  # bytes of the peer may be waiting unread
         elif link.last_activity_s + timeout_s <= now:
             link.fault(FaultReason.IDLE_TIMEOUT, f"{timeout_s:g} s", now)
             return
@@ -38,12 +38,14 @@ class IdleDeadline:
 
 
 class FrameDeadline:
-    """The deadline of one link's incomplete frame.
+    """The deadline for the rest of one link's incomplete frame, which holds memory and throttles.
 
-    After ``frame_timeout_s`` the frame must have come at ``frame_min_bytes_per_s`` or faster, else the link
-    faults; after ``frame_timeout_contended_s`` already, while links wait for a throttle that messages in arrival
-    fill. There is at most one timer, which looks at the frame that is incomplete when it fires: frames come and go
-    far more often.
+    The link faults if the frame is incomplete ``frame_timeout_s`` after its first byte, plus the time that the
+    arrived bytes take at ``frame_min_bytes_per_s``. While other links wait for a throttle that messages in arrival
+    fill, ``frame_timeout_contended_s`` applies instead.
+
+    Frames change far more often than they time out, so there is at most one timer; when it fires it checks the
+    frame that is incomplete then.
     """
 
     __slots__ = ("_link", "_offset", "_since_s", "timer")
@@ -51,12 +53,12 @@ class FrameDeadline:
     def __init__(self, link: "Link") -> None:
         self._link = link
         self._offset = -1
-        """Where the frame begins in the received stream."""
+        """Offset of the frame in the received stream."""
         self._since_s = 0.0
         self.timer: Timer | None = None
 
     def await_rest(self, now: float) -> None:
-        """The frame at the present position of the stream is incomplete."""
+        """Start or continue the deadline of the incomplete frame at the current position of the stream."""
         link = self._link
         if self._offset != link.rx_offset:
             self._offset = link.rx_offset
@@ -66,14 +68,18 @@ class FrameDeadline:
             self.timer = link.host.timers.at(max(now, self._since_s + config.first_frame_check_s), self._check)
 
     def restart(self, waited_s: float | None) -> None:
-        """Reading was paused for so long (None: for unknown time), and goes on: that time does not count."""
+        """Exclude the time for which reading was paused.
+
+        Args:
+            waited_s: length of the pause in seconds; None if unknown, which starts the deadline again.
+        """
         if waited_s is None:
             self._offset = -1
         else:
             self._since_s += waited_s
 
     def cancel(self) -> None:
-        """The link is closed."""
+        """Cancel the timer, because the link is closed."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

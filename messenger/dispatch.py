@@ -17,59 +17,67 @@ if TYPE_CHECKING:
 
 
 class Dispatcher:
-    """Callbacks of a messenger, under Ceph's names; override those of interest.
+    """Callbacks of a messenger, under Ceph's names; override those that you need.
 
-    They run inside the event loop: return quickly. Sending from inside one is the quickest way to reply. None of
-    them is a coroutine function: :class:`messenger.Inbox` is the dispatcher for coroutines.
+    They run on the event loop and must return quickly. They may send: a reply from ``ms_dispatch`` takes the
+    shortest way. None of them may be a coroutine function; :class:`messenger.Inbox` is the dispatcher for
+    coroutines. A dispatcher that answers pings::
+
+        class Answer(Dispatcher):
+            def ms_dispatch(self, connection, message):
+                if message.type != MessageType.PING:
+                    return False
+                connection.send(MPing())
     """
 
     def ms_dispatch(self, connection: Connection, message: Message) -> bool | None:  # noqa: ARG002 - for others
-        """A message has arrived.
+        """Handle a message that has arrived.
 
-        Return True to keep it: its bytes count against ``ms_dispatch_throttle_bytes`` (and it against the
-        throttles of the connection's policy) until ``connection.release(message)``. Return False if it is none
-        of yours: the next dispatcher is asked, and without one it is unhandled. Otherwise it counts as done on
-        return.
+        Returns:
+            False if this dispatcher does not handle the message. The next one then gets it, and after the last one
+            it counts as unhandled. True to keep the message: its bytes count against
+            ``ms_dispatch_throttle_bytes``, and it counts against the throttles of the connection's policy, until
+            ``connection.release(message)``. None releases the message on return.
         """
         return False
 
     def ms_can_fast_dispatch(self, message: Message) -> bool:  # noqa: ARG002 - for others
-        """True if :meth:`ms_fast_dispatch` takes this message. Called only if that is overridden."""
+        """True if :meth:`ms_fast_dispatch` handles this message. Called only if that method is overridden."""
         return False
 
     def ms_fast_dispatch(self, connection: Connection, message: Message) -> bool | None:
-        """A message has arrived, and is not queued by priority; see :meth:`ms_dispatch` for what to return."""
+        """Handle a message as it arrives, ahead of the priority queue; returns as :meth:`ms_dispatch`."""
 
     def ms_handle_fast_connect(self, connection: Connection) -> None:
-        """As :meth:`ms_handle_connect`, and for the connection to oneself the only word of it."""
+        """Called before :meth:`ms_handle_connect`; the only event for the messenger's connection to itself."""
 
     def ms_handle_connect(self, connection: Connection) -> None:
-        """A session this side dialled is open, for the first time or again."""
+        """A dialled session became ready, either new or reconnected."""
 
     def ms_handle_fast_accept(self, connection: Connection) -> None:
-        """As :meth:`ms_handle_accept`."""
+        """Called before :meth:`ms_handle_accept`."""
 
     def ms_handle_accept(self, connection: Connection) -> None:
         """An accepted session became ready, either new or reconnected."""
 
     def ms_handle_reset(self, connection: Connection, fault: Fault) -> bool | None:
-        """The session ended; what was queued is gone. Return True to keep it from the next dispatcher."""
+        """The session ended and its queue is dropped. Return True to keep the event from the next dispatcher."""
 
     def ms_handle_remote_reset(self, connection: Connection, fault: Fault) -> None:
-        """The peer lost its state; what was sent and queued is gone, the session goes on."""
+        """The peer lost the session; sent and queued messages are dropped, and the session starts again."""
 
     def ms_handle_refused(self, connection: Connection, fault: Fault) -> bool | None:
-        """The peer refused; the session keeps trying until it is marked down. Return True as with a reset."""
+        """The peer refused the session, which keeps dialling until it is marked down. Returns as a reset."""
 
 
 _CALLBACKS = tuple(name for name in vars(Dispatcher) if name.startswith("ms_"))
 
 
 def _check(dispatcher: Dispatcher) -> Dispatcher:
-    """The dispatcher, if the messenger can call it.
+    """Return the dispatcher unchanged if the messenger can call it.
 
     Raises:
-        LocalError: it is no Dispatcher, or a callback is a coroutine function, which would never be awaited.
+        LocalError: it is not a Dispatcher, or a callback is a coroutine function, which would never be awaited.
     """
     if not isinstance(dispatcher, Dispatcher):
         raise LocalError(f"{dispatcher!r} is no dispatcher: derive its class from messenger.Dispatcher")
@@ -83,17 +91,17 @@ def _check(dispatcher: Dispatcher) -> Dispatcher:
 
 
 class Dispatchers:
-    """The dispatchers of a messenger, in the order in which they are asked.
+    """The chain of dispatchers of a messenger, in the order in which they are called.
 
-    An exception of one of them is reported, and the others are asked as if it had returned nothing.
+    An exception of a dispatcher is reported, and the next one is called as if this one had returned nothing.
 
     Args:
-        dispatcher: the first one.
-        escaped: is called with an exception of a dispatcher and the connection that the callback was about; raises
-            it again if it is to end the messenger or the program.
+        dispatcher: the first dispatcher.
+        escaped: called with the exception of a dispatcher and the connection concerned; it raises the exception
+            again if that shall end the messenger or the program.
 
     Raises:
-        LocalError: the messenger could not call it; so do :meth:`replace` and :meth:`add`.
+        LocalError: the messenger cannot call the dispatcher; so do :meth:`replace` and :meth:`add`.
     """
 
     def __init__(self, dispatcher: Dispatcher, escaped: Callable[[BaseException, Connection], None]) -> None:
@@ -101,19 +109,19 @@ class Dispatchers:
         self._escaped = escaped
         self._fast: list[Dispatcher] = []
         self.dispatch: Callable[[Connection, Message], bool | None]
-        """Receives each message; a lone dispatcher directly. Returns False if no dispatcher took the message."""
+        """Dispatches a message; a lone dispatcher is called directly. Returns False if no dispatcher took it."""
         self._arrange()
 
     def __iter__(self) -> Iterator[Dispatcher]:
         return iter(self._all)
 
     def replace(self, dispatcher: Dispatcher) -> None:
-        """Ask this one alone."""
+        """Make ``dispatcher`` the only one."""
         self._all = [_check(dispatcher)]
         self._arrange()
 
     def add(self, dispatcher: Dispatcher, *, head: bool) -> None:
-        """Ask this one too, before or after all others."""
+        """Add a dispatcher before (``head``) or after all others."""
         self._all.insert(0 if head else len(self._all), _check(dispatcher))
         self._arrange()
 
@@ -124,7 +132,7 @@ class Dispatchers:
 
     @property
     def has_fast(self) -> bool:
-        """True if a dispatcher of the chain dispatches fast."""
+        """True if a dispatcher of the chain overrides :meth:`Dispatcher.ms_can_fast_dispatch`."""
         return bool(self._fast)
 
     def _in_turn(self, connection: Connection, message: Message) -> bool | None:
@@ -132,7 +140,7 @@ class Dispatchers:
         for dispatcher in self._all:
             try:
                 taken = dispatcher.ms_dispatch(connection, message)
-            except BaseException as error:  # noqa: BLE001 - the application's; the next dispatcher is asked
+            except BaseException as error:  # noqa: BLE001 - the application's; the next dispatcher is called
                 self._escaped(error, connection)
                 unhandled = None
             else:
@@ -141,19 +149,19 @@ class Dispatchers:
         return unhandled
 
     def fast(self, message: Message) -> Callable[[Connection, Message], bool | None] | None:
-        """What takes this message at once; None if it goes the usual way."""
+        """The callback that fast-dispatches this message; None if it is dispatched by priority."""
         for dispatcher in self._fast:
             if dispatcher.ms_can_fast_dispatch(message):
                 return dispatcher.ms_fast_dispatch
         return None
 
     def tell_loopback(self, connection: Connection) -> None:
-        """The connection to oneself exists; as in Ceph there is no other event about it."""
+        """Raise the one event of the messenger's connection to itself, as Ceph does."""
         for dispatcher in self._all:
             self._call(dispatcher.ms_handle_fast_connect, connection)
 
     def tell(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
-        """Call the callbacks of a session event, of a reset or refusal only until a dispatcher takes it."""
+        """Call the callbacks of a session event; a reset or refusal only until a dispatcher returns True."""
         for dispatcher in self._all:
             if kind is EventKind.CONNECT:
                 self._call(dispatcher.ms_handle_fast_connect, connection)

@@ -1,7 +1,7 @@
-"""Messages on their way to dispatchers where that is not simply the order of arrival: queued by priority, or fast.
+"""Dispatch in an order other than arrival: by priority, or fast.
 
-Used only if the application asks for the queue (``dispatch_by_priority``) or one of its dispatchers dispatches
-fast; otherwise the driver hands a batch to the dispatcher as it comes.
+Used only if the option ``dispatch_by_priority`` is set or a dispatcher fast-dispatches; otherwise the driver
+passes each batch to the dispatcher as it arrives.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Connection", Message], bool | None]
 Give = Callable[["Connection", Iterator[Message], Handler], None]
-"""Gives messages to what handles them, and releases those that are done."""
+"""Passes messages to a handler, and releases those that the application does not keep."""
 
 
 class DispatchQueue:
-    """What has arrived and is not dispatched yet.
+    """Messages that have arrived but are not dispatched yet.
 
     Args:
-        config: options; ``ms_pq_*`` are those of the queue.
-        dispatchers: whom to ask.
+        config: options; ``ms_pq_*`` configure the queue.
+        dispatchers: the messenger's dispatchers.
         give: dispatches messages.
     """
 
@@ -40,7 +40,7 @@ class DispatchQueue:
         return len(self._waiting or ())
 
     def arrive(self, connection: "Connection", messages: Iterator[Message]) -> None:
-        """Messages have come: those that can be are dispatched fast, the others when their turn comes."""
+        """Dispatch messages that a dispatcher takes fast, and queue the others by priority."""
         for message in messages:
             fast = self._dispatchers.fast(message)
             if fast is not None:
@@ -52,12 +52,12 @@ class DispatchQueue:
 
     def _push(self, connection: "Connection", message: Message) -> None:
         assert self._waiting is not None
-        # As in Ceph the data alone is the cost.
+        # As in Ceph, only the length of the data segment counts as the cost.
         cost_bytes = len(message.data)
         self._waiting.push(connection.session.id, message.priority, cost_bytes, (connection, message))
 
     def run(self) -> bool:
-        """Dispatch all that waits, in its order; whether that was anything."""
+        """Dispatch all queued messages in order of the queue; False if there were none."""
         waiting = self._waiting
         if not waiting:
             return False
@@ -67,7 +67,7 @@ class DispatchQueue:
         return True
 
     def run_session(self, session_id: int) -> None:
-        """Dispatch the waiting messages of one session before its later event."""
+        """Dispatch a session's queued messages, which arrived before an event that is about to be raised."""
         if not self._waiting:
             return
         items = iter(self._waiting.pop_class(session_id))
@@ -75,6 +75,6 @@ class DispatchQueue:
             for connection, message in items:
                 self._give(connection, iter((message,)), self._dispatchers.dispatch)
         except BaseException:
-            for connection, message in items:  # for the next time
+            for connection, message in items:  # dispatched by the next call
                 self._push(connection, message)
             raise

@@ -1,7 +1,7 @@
-"""Carries out what the core asks for, whatever the transport: the part that all drivers share.
+"""The part of a driver that does not depend on the transport: it carries out the outputs of the core.
 
-A driver owns an Endpoint, a clock and byte streams. Subclasses say how to open, write, pause and close links;
-the asyncio one is messenger.py, the simulator has another.
+A driver owns an Endpoint, a clock and byte streams. Subclasses open, write, pause and close links; the asyncio one
+is messenger.py, the simulator has another.
 """
 
 from abc import ABC, abstractmethod
@@ -43,11 +43,11 @@ from messenger.session.states import SessionState
 __all__ = ["Connection", "Driver"]
 
 _FATAL = (DieError, KeyboardInterrupt, SystemExit, GeneratorExit)
-"""Exceptions that are meant to end the messenger or the program, not only the callback that raised them."""
+"""Exceptions that end the messenger or the program, not only the callback that raised them."""
 
 
 class Driver(ABC):
-    """An endpoint being driven."""
+    """Runs one endpoint: carries out its outputs and dispatches its messages and events."""
 
     connection_class: type[Connection] = Connection
 
@@ -60,16 +60,16 @@ class Driver(ABC):
         self.connections: dict[int, Connection] = {}
         """Open connections by session id."""
         self._shutting: dict[int, Connection] = {}
-        # When the present pump began, None between pumps. Whatever happens within one has one time.
+        # Time at which the current pump began; None between pumps. Everything within one pump has the same time.
         self._turn_s: float | None = None
         self._left: list[Output] = []
-        """Outputs that an exception kept from being carried out, for the next pump."""
+        """Outputs that an exception in the last pump left undone; the next pump carries them out."""
         self._recording = True
-        """The last line of the history was taken."""
+        """True if the last record of the history was accepted."""
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """The dispatcher that is asked first; to set it is to have no other."""
+        """The first dispatcher; setting it removes all others."""
         return next(iter(self.dispatchers))
 
     @dispatcher.setter
@@ -79,71 +79,71 @@ class Driver(ABC):
 
     @property
     def addrs(self) -> AddrVec:
-        """Own addresses, as announced to peers."""
+        """Addresses of this messenger, as announced to peers."""
         return self.endpoint.addrs
 
     # ---- what a transport provides
 
     @abstractmethod
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Monotonic time in seconds."""
 
     @abstractmethod
     def soon(self) -> None:
-        """Arrange for :meth:`pump` to run when the present caller, which is not a pump, is done."""
+        """Arrange for :meth:`pump` to run after the current caller returns. Not called within a pump."""
 
     @abstractmethod
     def set_timer(self, deadline_s: float | None) -> None:
-        """Arrange for the endpoint's timer to be called at ``deadline_s``; None cancels."""
+        """Arrange for the endpoint's timer to be called at ``deadline_s``; None cancels that."""
 
     @abstractmethod
     def open_link(self, link_id: int, addr: EntityAddr) -> None:
-        """Dial."""
+        """Dial ``addr`` for a link."""
 
     @abstractmethod
     def write_link(self, link_id: int, buffers: list[Buffer]) -> None:
-        """Write behind what is pending."""
+        """Write buffers after those that are pending."""
 
     @abstractmethod
     def pause_link(self, link_id: int, *, paused: bool) -> None:
-        """Stop or go on reading."""
+        """Stop or resume reading."""
 
     @abstractmethod
     def shut_link(self, link_id: int) -> None:
-        """Shut the stream down both ways, behind what was written; the link stays until it is closed."""
+        """Shut the stream down in both directions, after what was written; the link stays until it is closed."""
 
     @abstractmethod
     def close_link(self, link_id: int) -> None:
-        """Close at once."""
+        """Close the stream at once."""
 
     @abstractmethod
     def record(self, record: TraceRecord) -> None:
-        """A line of the history; called only if the endpoint traces."""
+        """Take a record of the history; called only if the endpoint traces."""
 
     def move_link(self, link_id: int, shard: int) -> None:
-        """Hand a byte stream to another shard; only for drivers that have any."""
+        """Hand a byte stream to another shard; only for drivers with shards."""
         raise LocalError(f"link {link_id} cannot move: there is no shard {shard}")
 
     def call_shard(self, shard: int, call: ToShard) -> None:
-        """Let another shard have a call; only for drivers that have any."""
+        """Pass a call to another shard; only for drivers with shards."""
         raise LocalError(f"{call!r}: there is no shard {shard}")
 
     def log_keys(self, secrets: LinkSecrets) -> None:
-        """Write a line of the key log; only for drivers whose endpoint keeps one."""
+        """Write a line of the key log; only for drivers whose endpoint logs keys."""
         raise LocalError(f"no key log for {secrets.protocol} link {secrets.link}")
 
     def failed(self, error: BaseException) -> None:
-        """A dispatcher callback, or other code of the application, raised; the messenger itself goes on."""
+        """Report an exception of the application's code; the messenger itself continues. By default raise it."""
         raise error
 
     # ---- for applications
 
     def add_dispatcher_head(self, dispatcher: Dispatcher) -> None:
-        """Ask this dispatcher before all others, from the next message on."""
+        """Add a dispatcher that gets each message and event before all others."""
         self._add_dispatcher(dispatcher, head=True)
 
     def add_dispatcher_tail(self, dispatcher: Dispatcher) -> None:
-        """Ask this dispatcher after all others."""
+        """Add a dispatcher that gets each message and event after all others."""
         self._add_dispatcher(dispatcher, head=False)
 
     def _add_dispatcher(self, dispatcher: Dispatcher, *, head: bool) -> None:
@@ -152,7 +152,7 @@ class Driver(ABC):
 
     @property
     def loopback(self) -> Connection:
-        """The connection to oneself: what is sent on it is dispatched here, in order."""
+        """The messenger's connection to itself: messages sent on it are dispatched here, in order."""
         return self._connection(self.endpoint.loopback)
 
     def connect(
@@ -165,11 +165,15 @@ class Driver(ABC):
     ) -> Connection:
         """The connection to the peer at ``addrs``: the existing one, or a new one that starts to dial.
 
-        The messenger's own address gives :attr:`loopback`. An ``anonymous`` connection is always a new one, and is
-        never found by the peer's address.
+        Args:
+            addrs: addresses of the peer, for example ``v2:10.0.0.1:3300``; the messenger's own address gives
+                :attr:`loopback`.
+            peer_type: entity type of the peer.
+            policy: policy of a new session; by default the messenger's policy for ``peer_type``.
+            anonymous: always create a new connection, which is never found by the peer's address.
 
         Raises:
-            LocalError: the address is not usable; see Endpoint.connect.
+            LocalError: the address cannot be dialled; see :meth:`messenger.endpoint.Endpoint.connect`.
         """
         if isinstance(addrs, str):
             addrs = AddrVec.parse(addrs)
@@ -185,26 +189,26 @@ class Driver(ABC):
         self.endpoint.configure(**options)
 
     def send(self, connection: Connection, message: Message) -> bool:
-        """Queue a message, or a payload to be wrapped in one; False if the connection has ended."""
+        """Queue a message. Returns False if the connection has ended."""
         return self.endpoint.send(connection.session, message, self._input())
 
     def wake(self, connection: Connection) -> None:
-        """Dial if the session is in STANDBY, unless only the peer may."""
+        """Dial if the session is in STANDBY, unless its policy makes it a server."""
         self.endpoint.wake_session(connection.session, self._input())
 
     def keepalive(self, connection: Connection) -> None:
-        """Send a keepalive; ``session.keepalive_acked_s`` shows the answer."""
+        """Send a keepalive; ``session.keepalive_acked_s`` shows when the peer has acknowledged it."""
         self.endpoint.send_keepalive(connection.session, self._input())
 
     def keep_alive(self, connection: Connection, interval_s: float | None, timeout_s: float | None) -> None:
-        """Send keepalives at regular intervals until the session ends."""
+        """Send keepalives at regular intervals until the session ends; see :meth:`.Connection.keep_alive`."""
         config = self.endpoint.config
         interval_s = config.mon_client_ping_interval if interval_s is None else interval_s
         timeout_s = config.mon_client_ping_timeout if timeout_s is None else timeout_s
         self.endpoint.keep_alive(connection.session, interval_s, timeout_s, self._input())
 
     def release(self, connection: Connection, message: Message) -> None:
-        """Release a message that ``ms_dispatch`` kept by returning True."""
+        """Return to the throttles what a message holds that ``ms_dispatch`` kept by returning True."""
         size_bytes = message.held_bytes
         if size_bytes is None:
             raise LocalError(f"{message!r} holds nothing of the throttles: was it released before?")
@@ -212,44 +216,44 @@ class Driver(ABC):
         self.endpoint.release(size_bytes, self._input(), connection.session)
 
     def perf_dump(self) -> PerfDump:
-        """What was counted so far, shaped like ``ceph daemon NAME perf dump``."""
+        """The performance counters, in the format of ``ceph daemon NAME perf dump``."""
         return self.endpoint.perf_dump()
 
     def prometheus(self) -> str:
-        """The same as Prometheus text, named as Ceph's exporter names it."""
+        """The performance counters as Prometheus text, with the names of Ceph's exporter."""
         return prometheus(self.perf_dump(), str(self.endpoint.name))
 
     def unblock(self, link_id: int) -> None:
-        """Let a link go on that the interceptor blocked or stalled."""
+        """Continue a link that the interceptor blocked or stalled."""
         self.endpoint.unblock(link_id, self._input())
 
     def mark_down(self, connection: Connection) -> None:
         """Close the session at once: it delivers nothing more and raises no event.
 
-        Without effect on the connection to oneself.
+        Has no effect on the messenger's connection to itself.
         """
         if connection.is_loopback:
             return
         connection.marked_down = True
         if connection.state is not SessionState.CLOSED:
             self.endpoint.mark_down(connection.session, self._input())
-        if connection.session.id in self.connections:  # otherwise it has ended before, for its own reason
+        if connection.session.id in self.connections:  # otherwise it has ended before and keeps its own fault
             self._forget(connection, Fault(FaultReason.MARKED_DOWN))
 
     @property
     def moment_s(self) -> float:
-        """The time of what happens now: within one pump everything has one time."""
+        """The current time; the time at which the pump began while one runs."""
         return self.now() if self._turn_s is None else self._turn_s
 
     def _input(self) -> float:
-        """The time of an input from the application; what comes of it is carried out in this turn, or soon."""
+        """Time of an input from the application; makes sure that a pump carries out the resulting outputs."""
         if self._turn_s is not None:
             return self._turn_s
         self.soon()
         return self.now()
 
     def mark_down_all(self) -> None:
-        """End every session with a reset event, and every incoming link that has no session yet."""
+        """End every session with a reset event, and close every accepted link without a session."""
         self.endpoint.mark_down_all(self._input())
 
     def begin_shutdown(self, connection: Connection) -> None:
@@ -260,9 +264,10 @@ class Driver(ABC):
     # ---- carrying out
 
     def pump(self) -> None:
-        """Carry out everything the core asks for.
+        """Carry out all outputs of the core and dispatch what has arrived.
 
-        What raises here stops it (``ms_die_on_*``, an interrupt): the rest is carried out by the next pump.
+        An exception that is raised here (``ms_die_on_*``, an interrupt) stops the pump; the next pump does the
+        rest.
         """
         if self._turn_s is not None:
             return
@@ -288,7 +293,7 @@ class Driver(ABC):
             self.set_timer(self.endpoint.timers.next_deadline())
 
     def _forget_shut(self) -> None:
-        """Graceful ends make no event: see which have come."""
+        """Forget the connections whose graceful shutdown is complete, which raises no event."""
         for connection in list(self._shutting.values()):
             if connection.state is SessionState.CLOSED or connection.is_loopback:
                 del self._shutting[connection.session.id]
@@ -324,10 +329,10 @@ class Driver(ABC):
             self.failed(output.error)
 
     def _record(self, record: TraceRecord) -> None:
-        """Write a line of the history; a recorder that fails is reported once, until it works again."""
+        """Pass a record to the history; if the recorder fails repeatedly, only the first failure is reported."""
         try:
             self.record(record)
-        except Exception as error:  # noqa: BLE001 - the application's; the conversation goes on without a record
+        except Exception as error:  # noqa: BLE001 - the application's; the link goes on without a record
             was_recording, self._recording = self._recording, False
             if was_recording:
                 self.failed(error)
@@ -348,7 +353,7 @@ class Driver(ABC):
             raise
 
     def _dispatch(self, connection: Connection, messages: Iterator[Message], handler: Handler) -> None:
-        """Dispatch messages in order; those that the application does not keep are released together."""
+        """Dispatch messages in order, then release together those that the application does not keep."""
         done = done_bytes = 0
         try:
             for message in messages:
@@ -356,7 +361,7 @@ class Driver(ABC):
                 try:
                     if not connection.marked_down:
                         taken = handler(connection, message)
-                except BaseException as error:  # noqa: BLE001 - the application's; its message counts as done
+                except BaseException as error:  # noqa: BLE001 - the application's; the message is released
                     self._escaped(error, connection)
                 finally:
                     if not taken and (size_bytes := message.held_bytes) is not None:
@@ -370,10 +375,10 @@ class Driver(ABC):
                 self.endpoint.release(done_bytes, self._input(), connection.session, done)
 
     def _escaped(self, error: BaseException, connection: Connection) -> None:
-        """A dispatcher raised: record and report it.
+        """Record and report an exception of a dispatcher.
 
         Raises:
-            BaseException: the same one, if it is to end the program or the messenger.
+            BaseException: the same exception, if it is meant to end the program or the messenger.
         """
         if isinstance(error, _FATAL):
             raise error
@@ -384,7 +389,7 @@ class Driver(ABC):
         self.failed(error)
 
     def _unhandled(self, connection: Connection, message: Message) -> None:
-        """No dispatcher wants a message."""
+        """Count and record a message that no dispatcher took."""
         endpoint = self.endpoint
         endpoint.counters.unhandled_messages += 1
         session = connection.session
@@ -399,7 +404,7 @@ class Driver(ABC):
     def _event(self, output: SessionEvent) -> None:
         connection = self._connection(output.session)
         if not self._in_order:
-            self._queue.run_session(output.session.id)  # nothing overtakes what came before the event
+            self._queue.run_session(output.session.id)  # messages that arrived before the event come first
         if not connection.marked_down:
             self._tell(connection, output.kind, output.fault)
 

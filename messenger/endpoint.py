@@ -1,8 +1,9 @@
 """The deterministic core of one messenger: sessions, links, registry (docs/core.md is the contract).
 
-Inputs are method calls that carry ``now`` (monotonic seconds); outputs are values drained afterwards. Nothing
-here reads a clock, a socket or a generator of its own, and no bytes of a peer make it raise. The order a driver
-must keep: call an input, then :meth:`Endpoint.drain` until it returns nothing, carrying out each output in turn.
+Inputs are method calls that carry ``now`` (monotonic seconds); outputs are values, drained afterwards. The core
+reads no clock and no socket, uses only the random numbers it is given, and never raises because of a peer's bytes.
+A driver calls an input, then :meth:`Endpoint.drain` until it returns nothing, and carries out each output in
+order.
 """
 
 from dataclasses import replace
@@ -35,19 +36,19 @@ class Endpoint(Core):
     """One messenger without its sockets.
 
     Args:
-        name: this messenger's entity name; the number goes into ident frames.
-        addrs: own addresses; for a pure client one ANY address with port 0 and a nonce of its own.
-        rng: the only source of randomness.
-        auth_client: how to authenticate to peers; needed to dial.
-        auth_server: how peers authenticate here; needed to accept.
-        policies: what a fault means, per type of peer.
+        name: this messenger's entity name; ident frames carry its number.
+        addrs: this messenger's addresses; for a pure client one address of type ANY with port 0 and its nonce.
+        rng: the only source of random numbers.
+        auth_client: authenticates to peers; required to dial.
+        auth_server: authenticates peers; required to accept.
+        policies: what a session does after a fault, by the peer's entity type.
         config: options.
         wall_offset_s: unix time minus ``now``; keepalive stamps and tickets use unix time.
-        tracing: keep a history as TraceRecord outputs.
-        interceptor: asked at every point a conversation passes.
-        shards: number of other shards that run data phases; with 0 everything happens here. Their hosts come from
-            ``shards.new_shard``; the driver of this endpoint drives them too (docs/core.md).
-        key_log: emit the keys of links as LogKeys outputs.
+        tracing: True emits the history as TraceRecord outputs.
+        interceptor: called at every breakpoint of a link or session.
+        shards: number of further shards, which run the data phases; with 0 the home shard runs them. Their hosts
+            come from ``shards.new_shard``, and the driver of this endpoint drives them too (docs/core.md).
+        key_log: True emits the keys of links as LogKeys outputs.
     """
 
     # ---- inputs from the application
@@ -64,15 +65,15 @@ class Endpoint(Core):
         """The session with the peer at ``addrs``: the registered one, or a new one that starts to dial.
 
         Args:
-            addrs: where the peer listens; one's own address gives the session with oneself.
-            peer_type: what it is.
+            addrs: addresses at which the peer listens; the messenger's own address gives its session with itself.
+            peer_type: entity type of the peer.
             now: the time.
-            policy: for a new session; that of the policies unless given.
-            anonymous: always a new session, which is not found by the peer's address, by neither side's doing.
+            policy: policy of a new session; by default the messenger's policy for ``peer_type``.
+            anonymous: always create a new session, which neither side finds by the other's address.
 
         Raises:
-            LocalError: no address to dial among them, an argument of another type, no way to authenticate, or the
-                messenger is shut down.
+            LocalError: ``addrs`` has no address that can be dialled, an argument has the wrong type, there are no
+                credentials, or the messenger is shut down.
         """
         if self._is_shut:
             raise LocalError("this messenger has been shut down")
@@ -98,7 +99,7 @@ class Endpoint(Core):
         session.announced = True
         self.counters.created_connections += 1
         if existing is not None:
-            # The peer has one session with this messenger: the closing one ends before the next one is dialled.
+            # A peer has at most one session with this messenger: the closing one ends before the next one dials.
             existing.successor = session
             self.change_session(session, Change.DIAL, f"waits for session {existing.id} to close", now)
             return session
@@ -106,10 +107,10 @@ class Endpoint(Core):
         return session
 
     def _existing(self, addrs: AddrVec, peer_type: EntityType, now: float) -> Session | None:
-        """The session with the peer that has one of these addresses.
+        """The registered session with the peer that has one of these addresses, if any.
 
         Raises:
-            LocalError: it is open, or being opened, and its peer is of another type.
+            LocalError: the session has a link, and its peer is of another type.
         """
         existing = self.registry.find(addrs)
         if existing is None or existing.peer_type is peer_type:
@@ -121,10 +122,10 @@ class Endpoint(Core):
         return None
 
     def send(self, session: Session, message: Message, now: float) -> bool:
-        """Queue a message; False if the session is closed and the message is dropped.
+        """Queue a message. Returns False if the session is closed and the message is dropped.
 
-        Its parts must not change until the peer has acknowledged it: they are written, and written again after a
-        reconnect, from where they are.
+        The parts of the message must not change until the peer has acknowledged it: they are written without a
+        copy, and written again after a reconnect.
 
         Raises:
             LocalError: a part or a number of the message does not fit into a frame (docs/protocol.md §4.4, §4.8),
@@ -146,7 +147,7 @@ class Endpoint(Core):
                 >> 16
                 or len(data) + len(front) > self.config.max_frame_bytes
             )
-        except TypeError:  # of numbers that are none
+        except TypeError:  # a field that is no number
             unusual = True
         if unusual:
             message.check(self.config.max_frame_bytes)
@@ -160,14 +161,14 @@ class Endpoint(Core):
         return True
 
     def _encode(self, message: Message, session: Session) -> None:
-        """Encode a payload for the session's peer, or for one that can all that this messenger can."""
+        """Encode a payload for the features of the session's peer; before the handshake, for all own features."""
         try:
             message.encode_front(session.features or self.config.features_supported)
         except Exception as error:
             raise LocalError(f"{message!r} cannot be encoded: {describe(error)}") from error
 
     def _guarded_send(self, session: Session, message: Message, now: float) -> bool | None:
-        """What becomes of a message without a look at it; None if it takes the usual way."""
+        """Check a message on a guarded session. Returns the result of :meth:`send`; None to queue the message."""
         if session.state is SessionState.CLOSED or session.id in self.closing:
             return False
         if self.injector is not None and self.injector.swallows(session):
@@ -178,11 +179,11 @@ class Endpoint(Core):
         return None
 
     def configure(self, **options: object) -> None:
-        """Change options while the messenger runs. Open links keep the limits of their frames.
+        """Change options while the messenger runs. Open links keep their limits for frames.
 
         Raises:
-            LocalError: there is no such option, its value means nothing, or it cannot change any more; nothing has
-                changed then.
+            LocalError: an option is unknown, has an invalid value, or is fixed when the messenger is created. Then
+                no option has changed.
         """
         if unknown := options.keys() - OPTIONS:
             raise LocalError(f"there is no option {', '.join(sorted(unknown))}")
@@ -201,16 +202,16 @@ class Endpoint(Core):
         return self._is_shut
 
     def set_wall_clock(self, offset_s: float) -> None:
-        """The wall clock was looked at: ``offset_s`` is unix time minus ``now``."""
+        """Set the wall clock: ``offset_s`` is unix time minus ``now``."""
         for host in (self, *self.shards.hosts):
             host.wall_offset_s = offset_s
 
     def wake_session(self, session: Session, now: float) -> None:
-        """The application wants the session open: one in STANDBY dials, unless only the peer may."""
+        """Dial if the session is in STANDBY, unless its policy makes it a server."""
         wake(self, session, now)
 
     def mark_down(self, session: Session, now: float) -> None:
-        """End a session at once and silently; nothing more of it is delivered."""
+        """End a session at once and without an event; nothing more of it is delivered."""
         if session.state is SessionState.CLOSED:
             return
         if self.tracing:
@@ -218,12 +219,12 @@ class Endpoint(Core):
         self.end_session(session, Fault(FaultReason.MARKED_DOWN), now)
 
     def keep_alive(self, session: Session, interval_s: float, timeout_s: float, now: float) -> None:
-        """Ask the session's peer for a sign of life at regular times, instead of what was agreed on before.
+        """Send keepalives at regular intervals; replaces the session's earlier interval and timeout.
 
         Args:
-            session: whose peer.
-            interval_s: pause between two questions; 0 = ask no more.
-            timeout_s: silence after which the link is closed; 0 = never.
+            session: the session whose peer shall answer.
+            interval_s: seconds between two keepalives; 0 stops them.
+            timeout_s: age of the newest acknowledged keepalive at which the link is closed; 0 = never.
             now: the time.
         """
         if (before := self.keepalives.pop(session.id, None)) is not None:
@@ -235,21 +236,21 @@ class Endpoint(Core):
             self.keepalives[session.id] = Keepalive(self, session, interval_s, timeout_s, now)
 
     def mark_disposable(self, session: Session) -> None:
-        """From now on a fault of the open session ends it, whatever its policy or the server says."""
+        """Make the next fault of the open session end it, whatever its policy or the server's."""
         session.disposable = session.lossy = True
 
     def mark_down_all(self, now: float) -> None:
-        """End every session, with a reset event each, and every link that has none yet."""
+        """End every session with a reset event, and close every link without a session."""
         for session in list(self.registry.sessions.values()):
             self.stop_session(session, Fault(FaultReason.MARKED_DOWN), now)
         for link in list(self._links.values()):
             self.close_link(link, Fault(FaultReason.MARKED_DOWN), now)
 
     def close_gracefully(self, session: Session, now: float) -> None:
-        """Refuse further messages, and close the session without an event once its queue is acknowledged.
+        """Refuse further messages, and close the session without an event once its queue is sent.
 
-        That is when nothing is queued and all of it has left; of a lossless session, when it is acknowledged.
-        After ``ms_shutdown_timeout`` it ends in any case.
+        A lossless session also waits until everything is acknowledged. After ``ms_shutdown_timeout`` it ends in
+        any case.
         """
         if session.state is SessionState.CLOSED or session.local or session.id in self.closing:
             return
@@ -257,7 +258,7 @@ class Endpoint(Core):
         self.closing[session.id] = HomeClosing(self, session, now)
 
     def shutdown(self, now: float) -> None:
-        """End every session and link; there will be no others."""
+        """End every session and link; later calls of :meth:`connect` raise."""
         self._is_shut = True
         if self._loopback is not None and self._loopback.state is not SessionState.CLOSED:
             self._loopback.change(Change.CLOSE)
@@ -276,16 +277,16 @@ class Endpoint(Core):
         protocol: Protocol = Protocol.V2,
         local_addr: EntityAddr | None = None,
     ) -> int:
-        """A peer dialled in where ``protocol`` is spoken; returns the id of the new link.
+        """Start the handshake on an accepted link. Returns the id of the link.
 
         Args:
-            remote_addr: where the peer dials from.
+            remote_addr: address from which the peer dials.
             now: the time.
-            protocol: of the listener.
-            local_addr: the socket's own address; None if the driver does not know it.
+            protocol: protocol of the listener.
+            local_addr: local address of the socket; None if the driver does not know it.
 
         Raises:
-            LocalError: this messenger has no way to authenticate peers.
+            LocalError: this messenger has no authentication server.
         """
         if self.me.auth_server is None:
             raise LocalError("this messenger cannot accept: it has no authentication server")
@@ -305,14 +306,14 @@ class Endpoint(Core):
         """Close the oldest half-open link, because the driver lacked descriptors or memory to accept a peer.
 
         Returns:
-            True if there was one.
+            True if there was a half-open link.
         """
         self.counters.accept_failures += 1
         self.trace("exhausted", now, what="accept", detail=detail)
         return self.half_open.make_room(detail, now)
 
     def link_opened(self, link_id: int, local_addr: EntityAddr, now: float) -> None:
-        """A dial succeeded; ``local_addr`` is the socket's own address."""
+        """Start the handshake on a dialled link; ``local_addr`` is the local address of its socket."""
         link = self._links.get(link_id)
         if link is None:
             return
@@ -339,12 +340,12 @@ class Endpoint(Core):
     # ---- inputs from other shards
 
     def shard_call(self, call: ToHome, now: float) -> None:
-        """A call of another shard arrived."""
+        """Apply a call that arrived from another shard."""
         self.shards.call(call, now)
 
     @override
     def release(self, size_bytes: int, now: float, session: Session | None = None, messages: int = 1) -> None:
-        """Release messages; those of other shards go back to their shards."""
+        """Return released messages to the throttles of the shards that delivered them."""
         if self.shards.count:
             self.shards.release(messages, size_bytes, now)
             if session is not None:
@@ -357,10 +358,10 @@ class Endpoint(Core):
         if not self.shards.unblock(link_id):
             super().unblock(link_id, now)
 
-    # ---- for the driver's eyes
+    # ---- monitoring, for the driver
 
     def perf_dump(self) -> PerfDump:
-        """What was counted so far, in the form of Ceph's ``perf dump``; see messenger/perf.py."""
+        """The performance counters, in the format of Ceph's ``perf dump``; see messenger/perf.py."""
         shards = self.shards.hosts
         away = [len(shard.link_ids) for shard in shards]
         active = [len(self.registry.sessions) - sum(away), *away]
@@ -375,16 +376,16 @@ class Endpoint(Core):
 
     @property
     def link_count(self) -> int:
-        """Links that are open or being opened."""
+        """Number of links that are open or being opened."""
         return len(self._links) + len(self.shards)
 
     @property
     def held_bytes(self) -> dict[int, int]:
-        """Memory each link holds for incomplete frames and signatures, by link id."""
+        """Bytes that each link holds for incomplete frames and signatures, by link id."""
         return {link.id: link.held_bytes for link in self._links.values()}
 
     def resources(self) -> dict[str, object]:
-        """What is in use beside that, for the same record; nothing of it stays when nothing happens."""
+        """Further resources in use, for the history's ``end`` record; if idle, only a timer for each link."""
         hosts: list[LinkHost] = [self, *self.shards.hosts]
         links = self._all_links()
         deadlines = sum(link.deadline is not None and link.deadline.timer is not None for link in links)
@@ -398,7 +399,7 @@ class Endpoint(Core):
         }
 
     def snapshot(self) -> dict[str, object]:
-        """Counters that must be at rest when nothing happens, for the history's ``end`` record."""
+        """Sessions, links and messages not settled yet, for the history's ``end`` record."""
         travelling = self.shards.travelling + (0 if self.injector is None else self.injector.held_back)
         return {
             "registry": len(self.registry),

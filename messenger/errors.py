@@ -1,18 +1,18 @@
-"""Errors of the messenger: ours, the peer's, and the typed reason every broken link carries.
+"""Errors of the messenger: caller's mistakes, peer's mistakes, and the typed reason of each broken link.
 
-A peer's bytes never raise out of the core (the receiving side turns :class:`PeerError` into a
-:class:`Fault`); a caller's own misuse raises :class:`LocalError` where it happens.
+A peer's bytes never make the core raise: the receiving side turns a :class:`PeerError` into a :class:`Fault`.
+A caller's mistake raises :class:`LocalError` at the call.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 _DETAIL_CHARS = 200
-"""Longest quotation of what a peer sent."""
+"""Most characters of a peer's data that an error quotes."""
 
 
 class FaultReason(StrEnum):
-    """Why a link ended. The value is what logs, histories and counters show."""
+    """Why a link ended. Logs, histories and counters show the value."""
 
     # the byte stream itself
     REFUSED = "connection refused"
@@ -41,7 +41,7 @@ class FaultReason(StrEnum):
     FRAME = "malformed frame"
     COMPRESSION = "compressed segment cannot be restored"
     NONCE_EXHAUSTED = "out of nonces"
-    # conversation
+    # protocol
     UNKNOWN_TAG = "unknown frame tag"
     UNEXPECTED_FRAME = "frame not expected in this state"
     MALFORMED = "malformed payload"
@@ -77,7 +77,7 @@ class FaultReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One broken link, in words: the reason, what exactly was seen, and where in the conversation."""
+    """Why a link broke: the reason, details of what was received, and the state of the handshake or session."""
 
     reason: FaultReason
     detail: str = ""
@@ -89,7 +89,7 @@ class Fault:
 
 
 def _one_line(detail: str) -> str:
-    """Fit for a log whatever the peer put into it: without line breaks and the like, of bounded length."""
+    """Make the text fit for one line of a log: escape unprintable characters, and limit the length."""
     shown = detail[:_DETAIL_CHARS]
     if not shown.isprintable():
         escaped = (c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
@@ -98,36 +98,36 @@ def _one_line(detail: str) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line, for histories and faults."""
+    """Describe an exception in one line, for histories and faults."""
     return _one_line(f"{type(error).__name__}: {error}")
 
 
 class MsgrError(Exception):
-    """Base of every error this package raises."""
+    """Base class of all errors that this package raises."""
 
 
 class LocalError(MsgrError):
-    """The caller asked for something that is not possible: wrong state, wrong argument."""
+    """A mistake of the caller: an argument, or a call in this state, is not acceptable."""
 
 
 def check_kind(argument: str, value: object, kind: type, example: str) -> None:
-    """Refuse an argument of another type than the one that is needed, before anything is done with it.
+    """Raise if an argument has the wrong type.
 
     Args:
-        argument: its name.
-        value: what was given; the error names only its type, since it may be a secret.
-        kind: the type.
-        example: what to give instead.
+        argument: name of the argument.
+        value: its value; the error shows only the type, because the value may be a secret.
+        kind: the accepted type.
+        example: what to give instead, for the error message.
 
     Raises:
-        LocalError: it is of another type.
+        LocalError: ``value`` is of another type.
     """
     if not isinstance(value, kind):
         raise LocalError(f"{argument} is of type {type(value).__name__}: give {example}")
 
 
 class DieError(MsgrError):
-    """Something happened that an option ``ms_die_on_*`` makes fatal; the messenger is not usable any more."""
+    """An event that an option ``ms_die_on_*`` makes fatal; the messenger cannot be used any more."""
 
     def __init__(self, option: str, detail: str) -> None:
         super().__init__(f"{option}: {detail}")
@@ -136,7 +136,7 @@ class DieError(MsgrError):
 
 
 class PeerError(MsgrError):
-    """The peer's bytes break the protocol. Carries the typed reason; becomes a :class:`Fault` in the core."""
+    """The peer violated the protocol. Carries the typed reason; the core turns it into a :class:`Fault`."""
 
     def __init__(self, reason: FaultReason, detail: str = "") -> None:
         detail = _one_line(detail)
@@ -146,14 +146,14 @@ class PeerError(MsgrError):
 
 
 class DecodeError(PeerError):
-    """Bytes that do not decode as the structure they should be: too short, too new, out of range."""
+    """Bytes that cannot be decoded as the expected structure: too short, too new, or a value out of range."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(FaultReason.MALFORMED, detail)
 
 
 class AuthError(PeerError):
-    """Authentication failed. ``errno`` is the positive Linux error number that goes on the wire (§4.7)."""
+    """Authentication failed. ``errno`` is the positive Linux error number that is sent to the peer (§4.7)."""
 
     def __init__(self, reason: FaultReason, detail: str = "", errno: int = 13) -> None:
         super().__init__(reason, detail)
@@ -161,7 +161,7 @@ class AuthError(PeerError):
 
 
 class FaultError(MsgrError):
-    """Raised to a caller waiting on a connection that ended. ``fault`` says why."""
+    """Raised to a caller that waits for a connection which has ended; ``fault`` says why."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(str(fault))

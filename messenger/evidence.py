@@ -17,7 +17,7 @@ _TICKET_DIGITS = 3
 
 
 class Peaks:
-    """The most bytes a link has held at once for what was incomplete, before and after authentication."""
+    """The most bytes that a link has held at once for incomplete data, before and after authentication."""
 
     __slots__ = ("_data_bytes", "_handshake_bytes")
 
@@ -26,17 +26,17 @@ class Peaks:
         self._data_bytes = 0
 
     def note(self, held_bytes: int, *, authenticated: bool) -> None:
-        """So much is held now."""
+        """Record that the link holds ``held_bytes`` now."""
         if authenticated:
             self._data_bytes = max(self._data_bytes, held_bytes)
         else:
             self._handshake_bytes = max(self._handshake_bytes, held_bytes)
 
     def fields(self, config: Config) -> dict[str, object]:
-        """Their part of a ``usage`` record.
+        """The fields of the peaks in a ``usage`` record, with their limits.
 
-        The limits: a frame, what is read together with its beginning, and before authentication what is kept for
-        the signatures (docs/protocol.md §4.7).
+        A limit is the longest frame and one read beyond it; before authentication also what is kept for the
+        signatures (docs/protocol.md §4.7).
         """
         handshake_limit = config.max_preauth_frame_bytes + config.max_preauth_bytes
         return {
@@ -48,11 +48,11 @@ class Peaks:
 
 
 def auth_fields(link: "Link", now: float) -> dict[str, object]:
-    """The fields of an ``auth`` record: how the peer of a link has authenticated."""
+    """The fields of an ``auth`` record: how the peer of a link has authenticated, without secrets."""
     endpoint, result = link.endpoint, link.auth_result
     assert result is not None
     known = bool(result.session_key)
-    modes = link.allowed_modes if known else (ConMode.CRC,)  # without keys there is no other
+    modes = link.allowed_modes if known else (ConMode.CRC,)  # secure mode needs keys
     expires_s = result.ticket_expires_s
     left_s = None if expires_s is None else round(expires_s - endpoint.wall_time_s(now), _TICKET_DIGITS)
     key = result.connection_secret[:_KEY_BYTES]

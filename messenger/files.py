@@ -1,8 +1,8 @@
 """Files of unknown origin: read up to a limit, and written so that no other user can read or redirect them.
 
-A path that a user gives is read here. A directory, device, socket or named pipe is refused before it is opened,
-because opening alone may block for ever or have an effect. A pipe without a name, which a shell makes of
-``<(COMMAND)``, is read like a file.
+Paths that a user gives are read here. A directory, device, socket or named pipe is refused before it is opened,
+because opening alone may block or have an effect. An unnamed pipe, such as a shell makes for ``<(COMMAND)``, is
+read like a file.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def open_file(path: Path | str) -> io.FileIO:
     except (OSError, ValueError) as error:
         raise LocalError(f"{path}: {_reason(error)}") from None
     try:
-        _require_file(path, os.fstat(descriptor))  # something else may have taken its place
+        _require_file(path, os.fstat(descriptor))  # the path may have been replaced since
         os.set_blocking(descriptor, True)
         return os.fdopen(descriptor, "rb", buffering=0)
     except BaseException:
@@ -57,15 +57,15 @@ def open_file(path: Path | str) -> io.FileIO:
 
 
 def read_bytes(path: Path | str, most_bytes: int, what: str) -> bytes:
-    """The contents of a file; of a longer one, no more than the limit is read.
+    """Read the contents of a file, if it is not longer than a limit.
 
     Args:
-        path: of the file.
+        path: path of the file.
         most_bytes: the limit.
-        what: the file should be, for errors: ``keyring``.
+        what: kind of the file for error messages, such as ``keyring``.
 
     Raises:
-        LocalError: it cannot be read, is not a file, or is longer.
+        LocalError: it cannot be read, is not a file, or is longer than the limit.
     """
     found = bytearray()
     with open_file(path) as file:
@@ -82,10 +82,10 @@ def read_bytes(path: Path | str, most_bytes: int, what: str) -> bytes:
 
 
 def read_text(path: Path | str, most_bytes: int, what: str) -> str:
-    """The text of a file in UTF-8; arguments as for :func:`read_bytes`.
+    """Read a file as UTF-8 text; arguments as for :func:`read_bytes`.
 
     Raises:
-        LocalError: as :func:`read_bytes`; or it is not UTF-8, says where.
+        LocalError: as :func:`read_bytes`; or the file is not UTF-8 (the error names the line).
     """
     raw = read_bytes(path, most_bytes, what)
     try:
@@ -95,16 +95,16 @@ def read_text(path: Path | str, most_bytes: int, what: str) -> str:
 
 
 def read_lines(path: Path | str, most_bytes: int, longest_bytes: int, what: str) -> Iterator[str]:
-    """The lines of a text file with their line ends, one by one.
+    """Yield the lines of a text file, with their line ends.
 
     Args:
-        path: of the file.
-        most_bytes: the limit for all lines together.
-        longest_bytes: the limit for one line.
-        what: the file should be, for errors: ``history``.
+        path: path of the file.
+        most_bytes: limit for the whole file.
+        longest_bytes: limit for one line.
+        what: kind of the file for error messages, such as ``history``.
 
     Raises:
-        LocalError: as :func:`read_text`; or a line is longer.
+        LocalError: as :func:`read_text`; or a line is longer than its limit.
     """
     left_bytes, number = most_bytes, 0
     with open_file(path) as raw, io.BufferedReader(raw, _PIECE_BYTES) as file:
@@ -136,7 +136,7 @@ def _require_file(path: Path | str, status: os.stat_result) -> None:
 
 
 def _has_no_name(path: Path | str) -> bool:
-    """True if the path leads to a pipe of this process, such as ``/dev/fd/63``, not to one in a directory."""
+    """True if the path is a pipe without a name in any directory, such as ``/dev/fd/63``."""
     return not os.path.lexists(os.path.realpath(path))
 
 
@@ -149,7 +149,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def amount(size_bytes: int) -> str:
-    """A size in words: ``64 MiB``."""
+    """Format a size with a binary unit if it is a multiple of one: ``64 MiB``."""
     for unit, name in _UNITS:
         if size_bytes >= unit and not size_bytes % unit:
             return f"{size_bytes // unit} {name}"
@@ -163,23 +163,23 @@ def new_file(path: Path | str, mode: int = PRIVATE_MODE) -> BinaryIO:
     """Create a file, by default one that only its owner can read.
 
     Raises:
-        OSError: it exists, also as a symbolic link, or cannot be written.
+        OSError: the path exists (a symbolic link counts), or cannot be written.
     """
     return os.fdopen(os.open(path, _NEW, mode), "wb")
 
 
 @contextlib.contextmanager
 def replacing(path: Path | str, mode: int = PRIVATE_MODE) -> Iterator[BinaryIO]:
-    """A file that takes the place of ``path`` when the block ends, and leaves it alone if the block raises.
+    """Open a temporary file that replaces ``path`` when the block ends, and is removed if the block raises.
 
     A symbolic link at ``path`` is replaced, not followed.
 
     Args:
-        path: what to replace; there may be nothing yet.
-        mode: of the new file, less the umask; by default only its owner can read it.
+        path: file to replace or create.
+        mode: mode of the new file, less the umask; by default only its owner can read it.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     path = Path(path)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
@@ -193,10 +193,11 @@ def replacing(path: Path | str, mode: int = PRIVATE_MODE) -> Iterator[BinaryIO]:
 
 
 def append_private(path: Path | str) -> int:
-    """Open a file of secrets for appending, created if there is none; returns the descriptor.
+    """Open a file of secrets for appending, or create it. Returns the descriptor.
 
     Raises:
-        OSError: it cannot be written; or it is a symbolic link, not a file, another user's, or open to others.
+        OSError: it cannot be written, is a symbolic link or no regular file, belongs to another user, or others
+            have access to it.
     """
     try:
         descriptor = os.open(path, _APPEND, PRIVATE_MODE)

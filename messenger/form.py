@@ -1,7 +1,7 @@
 """The two forms of the hot modules: Python, or the same source compiled by Cython (docs/compiled.md).
 
-A compiled module lies beside its source, where Python prefers it. The Python form runs where nothing is compiled,
-where ``MSGRLAB_PURE=1`` is set, and where a source has changed since: one form for all of them, never a mixture.
+A compiled module lies beside its source, and Python prefers it. The Python form is used if nothing is compiled, if
+``MSGRLAB_PURE=1`` is set, or if a source has changed since it was compiled; always for all modules or for none.
 """
 
 import os
@@ -23,30 +23,30 @@ HOT_MODULES = (
     "messenger.session.queue",
     "messenger.v2.framing",
 )
-"""Those that cost less CPU compiled than in Python."""
+"""The modules that use less CPU when they are compiled."""
 SUFFIX = EXTENSION_SUFFIXES[0]
-"""What the file name of a compiled module ends with, for this interpreter."""
+"""File name suffix of compiled modules for this interpreter."""
 PURE = "MSGRLAB_PURE"
-"""The environment variable that keeps the Python form."""
+"""Environment variable that selects the Python form."""
 
 _HOME = Path(__file__).parent
 RECORD = _HOME / f"compiled{SUFFIX}.json"
-"""What ``make compile`` writes beside the package: :func:`source_digest` of each module that it compiled."""
+"""File that ``make compile`` writes beside the package: :func:`source_digest` of each compiled module."""
 
 
 def source_path(module: str) -> Path:
-    """The Python source of one of this package's modules."""
+    """Path of the Python source of a module of this package."""
     return _HOME.joinpath(*module.split(".")[1:]).with_suffix(".py")
 
 
 def compiled_path(module: str) -> Path:
-    """Where the compiled form of it lies, if there is one."""
+    """Path of the compiled form of a module, whether or not it exists."""
     return source_path(module).with_suffix(SUFFIX)
 
 
 def source_digest(module: str) -> str:
-    """Of all that a module is compiled from: the source, and the declarations beside it."""
-    from hashlib import sha256  # noqa: PLC0415 - where nothing is compiled, nobody pays for it
+    """SHA-256 of everything that a module is compiled from: its source and the ``.pxd`` file beside it."""
+    from hashlib import sha256  # noqa: PLC0415 - not needed if nothing is compiled
 
     source = source_path(module)
     types = source.with_suffix(".pxd")
@@ -54,8 +54,8 @@ def source_digest(module: str) -> str:
 
 
 def changed_modules() -> list[str]:
-    """Modules whose source is not that of their compiled form; an installed package has no record of it."""
-    import json  # noqa: PLC0415 - where nothing is compiled, nobody pays for it
+    """Names of the modules whose source has changed since it was compiled; none in an installed package."""
+    import json  # noqa: PLC0415 - not needed if nothing is compiled
 
     try:
         record = json.loads(RECORD.read_text("utf-8"))
@@ -65,7 +65,7 @@ def changed_modules() -> list[str]:
 
 
 def reason_for_python() -> str | None:
-    """Why the Python form runs, in a few words; None if the compiled one does."""
+    """Why the Python form is used; None if the compiled one is."""
     if not all(compiled_path(name).exists() for name in HOT_MODULES):
         return "nothing is compiled"
     if os.environ.get(PURE, "0") not in {"", "0"}:
@@ -75,7 +75,7 @@ def reason_for_python() -> str | None:
 
 
 class _PythonForm(MetaPathFinder):
-    """Finds the sources of the hot modules, whatever lies beside them."""
+    """Import hook that finds the sources of the hot modules even if compiled forms lie beside them."""
 
     @override
     def find_spec(
@@ -88,14 +88,14 @@ class _PythonForm(MetaPathFinder):
 
 
 def choose() -> None:
-    """Have the right form found when a hot module is imported; for the package's ``__init__``."""
+    """Install the import hook if the Python form must be used; called by the package's ``__init__``."""
     if reason_for_python() is not None and any(compiled_path(name).exists() for name in HOT_MODULES):
         sys.meta_path.insert(0, _PythonForm())
 
 
-@cache  # what was loaded stays, whatever is compiled meanwhile
+@cache  # modules that are loaded do not change
 def form() -> str:
-    """The form that runs here: ``compiled`` or ``Python``."""
+    """The form in use: ``compiled`` or ``Python``."""
     spec = find_spec(HOT_MODULES[0])
     compiled = spec is not None and spec.origin is not None and spec.origin.endswith(SUFFIX)
     return "compiled" if compiled else "Python"

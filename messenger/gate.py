@@ -1,11 +1,11 @@
 """Admission of one link's messages to the throttles (docs/protocol.md §3.10).
 
-As in Ceph a message takes what it needs when its head has been read, for the size that the head declares: one
-of the message throttle and its bytes of the byte throttle that the session's policy names, then the same of the
-dispatch throttles. What it has taken it keeps while it waits for the next one. Nothing polls: a throttle that gets
-something back wakes the links that wait for it, the longest waiting first.
+As in Ceph, a message takes its share of each throttle when its header has been read, for the size that the header
+declares: first the message and byte throttles of the session's policy, then the dispatch throttles. It keeps what
+it has taken while it waits for the next throttle. Nothing polls: when something is returned to a throttle, the
+throttle wakes the links that wait for it, the longest waiting first.
 
-A message in arrival may have to return what has not arrived of it: see messenger/arrivals.py.
+A message in arrival may have to return the bytes that have not arrived yet: see messenger/arrivals.py.
 """
 
 from typing import TYPE_CHECKING
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 _SMALLEST_BYTES = 64
-"""A message takes more than this on the wire, in either protocol."""
+"""A lower bound of a message's size on the wire, in either protocol."""
 
 
 class Gate:
-    """What one open link has taken from its throttles and not delivered yet.
+    """What an open link has taken from its throttles for messages that are not delivered yet.
 
     Args:
         link: the link that receives the messages.
-        policy: the throttles of its session's policy.
-        dispatch: those of the host, of messages and of bytes.
+        policy: throttles of the session's policy.
+        dispatch: the host's dispatch throttles, of messages and of bytes.
     """
 
     __slots__ = (
@@ -54,48 +54,48 @@ class Gate:
         self._link = link
         self._dispatch = dispatch
         self._throttles: tuple[Throttle, ...] = (*policy, *dispatch) if policy else dispatch
-        # Restored messages may be larger than all the bytes that they came in.
+        # A decompressed message may be larger than the batch of bytes that contains it.
         self._watched = bool(policy) or link.is_compressed
         self.is_watched = self._watched
-        """Messages must be admitted one by one, whatever the dispatch throttles hold."""
+        """True if messages must be admitted one by one, however much room the dispatch throttles have."""
         self.is_open = False
-        """The message at the head of the stream has all that it needs for the bytes that are here."""
+        """True if the message at the head of the stream has taken all it needs for the bytes that have arrived."""
         self._admitted = False
-        """The message has its place in the message throttles, and of the byte throttles what it holds."""
+        """True if the message is counted in the message throttles, and by its held bytes in the byte throttles."""
         self._held_bytes = 0
-        """What the admitted message holds of each byte throttle: its declared size, unless that was recalled."""
+        """Bytes that the admitted message holds of each byte throttle: the declared size, unless it was
+        recalled."""
         self._wanted_bytes = 0
-        """What it asks of each byte throttle at present."""
+        """Bytes that it requests of each byte throttle now."""
         self._taken = 0
-        """Of the throttles, so many have given what is asked at present."""
+        """Number of throttles that have granted the current request."""
         self._since_s: float | None = None
-        """It waits since then."""
+        """Time since which it waits for a throttle; None if it does not."""
         self._paused_s = 0.0
         self._arrived_bytes = 0
         self._in_arrival = False
-        """The host knows the admitted message as one in arrival."""
+        """True if the host's arrivals include the admitted message."""
         self._recalled = False
-        """It takes its bytes as they arrive."""
+        """True if the message takes its bytes as they arrive."""
         self._has_exceeded = False
-        """A message was complete that might exceed the limits; others do not know yet."""
+        """True if a message that could exceed the limits is complete, but the waiting links are not woken yet."""
         self.passed = 0
-        """Messages that were admitted one by one since the last delivery."""
+        """Number of messages that were admitted one by one since the last delivery."""
         self._passed_bytes = 0
 
     @property
     def key(self) -> int:
-        """The key of this waiter among those of one throttle."""
+        """Key of this gate among the waiters of a throttle."""
         return self._link.id
 
     def held_of(self, throttle: Throttle) -> int:
-        """Units of a throttle that the message in arrival holds."""
+        """Units of a throttle that the message in arrival holds; 0 if none is in arrival."""
         return throttle.units(1, self._held_bytes) if self._in_arrival and throttle in self._throttles else 0
 
     def watches(self, batch_bytes: int) -> bool:
-        """True if the messages of a batch of received bytes must be admitted one by one.
+        """True if the messages in a batch of received bytes must be admitted one by one.
 
-        Otherwise all of them fit into the dispatch throttles whatever they are, and are counted when they are
-        delivered.
+        Otherwise any messages of that many bytes fit into the dispatch throttles, and are counted on delivery.
         """
         messages, size_bytes = self._dispatch
         return (
@@ -105,12 +105,15 @@ class Gate:
         )
 
     def admit(self, size_bytes: int, arrived_bytes: int, now: float) -> bool:
-        """Take what the message at the head of the stream needs, or pause the link until it has been given that.
+        """Take what the message at the head of the stream needs; pause the link while a throttle lacks it.
 
         Args:
-            size_bytes: the size that its head declares.
-            arrived_bytes: received bytes from its head on.
+            size_bytes: the size that its header declares.
+            arrived_bytes: received bytes from its start on.
             now: the time.
+
+        Returns:
+            True if the message is admitted; False if the link is paused.
         """
         if self.is_open:
             return True
@@ -127,26 +130,26 @@ class Gate:
         return self.is_open
 
     def retry(self, now: float) -> None:
-        """Something was given back: read on if that was enough."""
+        """Continue the request after units were returned to a throttle; resume reading if it is granted."""
         self.is_open = self._advance(now)
         if self.is_open:
             self._link.resume(now, now - self._paused_s)
 
     def await_rest(self, arrived_bytes: int, now: float) -> None:
-        """If the message was admitted, it is incomplete: what has not arrived of it may be recalled."""
+        """Register an admitted but incomplete message as one in arrival: its missing bytes may be recalled."""
         if not self.is_open:
             return
         self._arrived_bytes = arrived_bytes
         if self._recalled:
-            self.is_open = False  # what arrives next needs room first
+            self.is_open = False  # the next bytes must be admitted first
         if not self._in_arrival:
             self._in_arrival = True
             host = self._link.host
             host.arrivals.add(self)
-            host.wake(now)  # waiting links may recall the rest
+            host.wake(now)  # waiting links may recall the missing bytes
 
     def give_back_rest(self, now: float) -> bool:
-        """Return what has not arrived of the message, and take bytes as they arrive; True if that was anything."""
+        """Return the bytes that have not arrived, and take them as they arrive; False if there are none."""
         rest_bytes = self._held_bytes - self._arrived_bytes
         if rest_bytes <= 0:
             return False
@@ -160,9 +163,10 @@ class Gate:
         return True
 
     def pass_one(self, size_bytes: int) -> None:
-        """The admitted message was read whole.
+        """Count the admitted message as read completely.
 
-        One that was compressed has another size than its head declared: the difference is taken in any case.
+        A compressed message has another size than its header declares; the difference is taken even beyond the
+        limit.
         """
         held_bytes, self._held_bytes = self._held_bytes, 0
         self.is_open = self._admitted = False
@@ -177,9 +181,9 @@ class Gate:
                     throttle.value += size_bytes - held_bytes
 
     def settle(self, messages: int, size_bytes: int, now: float) -> None:
-        """So many messages of that size are delivered.
+        """Account for ``messages`` delivered messages of ``size_bytes`` in total.
 
-        The others that had been admitted came twice or were bad: what they had is given back.
+        Admitted messages beyond that were duplicates or invalid: what they hold is returned to the throttles.
         """
         over, over_bytes = self.passed - messages, self._passed_bytes - size_bytes
         self.passed = self._passed_bytes = 0
@@ -188,7 +192,7 @@ class Gate:
         self._let_another_exceed(now)
 
     def close(self, now: float) -> None:
-        """The link is closed: give back what a message has that was not read."""
+        """Return what the link's unread message holds, because the link is closed."""
         taken, self._taken = self._taken, 0
         if self._since_s is not None:
             self._waited(self._throttles[taken], now)
@@ -209,7 +213,7 @@ class Gate:
         if returned:
             self._put(returned, now)
         for throttle in self._throttles:
-            throttle.wake(now)  # this link may have been the first in the line
+            throttle.wake(now)  # this link may have been the first in the queue
         self._let_another_exceed(now)
 
     def _take_as_it_arrives(self) -> None:
@@ -245,7 +249,7 @@ class Gate:
         self._link.host.trace("wait", now, link=self._link.id, name=throttle.name, action=action)
 
     def _advance(self, now: float) -> bool:
-        """Take what is to be had; True if that was all that is needed."""
+        """Take from the throttles in order until one is full; True if all have granted the request."""
         for throttle in self._throttles[self._taken :]:
             if not self._take(throttle, throttle.units(int(not self._admitted), self._wanted_bytes), now):
                 if self._since_s is None:
@@ -273,7 +277,7 @@ class Gate:
         if not arrivals.exceeds(self):
             if not (throttle.is_first(self) and arrivals.fill(throttle)):
                 return False
-            # No release will make room.
+            # Messages in arrival hold all of the throttle, so no release will make room.
             if not self._admitted:
                 self._ask_for_what_is_here()
                 units = self._wanted_bytes
@@ -286,7 +290,7 @@ class Gate:
         return True
 
     def _ask_for_what_is_here(self) -> None:
-        """Ask for bytes that have arrived, and for the others when they arrive."""
+        """Reduce the request to the bytes that have arrived; the rest is requested as it arrives."""
         self._take_as_it_arrives()
         rest_bytes = max(0, self._wanted_bytes - self._arrived_bytes)
         self._wanted_bytes -= rest_bytes

@@ -1,4 +1,4 @@
-"""Accepted links that are not open yet: they cost descriptors and memory before the peer is known."""
+"""Accepted links with an unfinished handshake: they use memory before the peer has authenticated."""
 
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 
 class HalfOpenLinks:
-    """The accepted links of one messenger whose handshake is not finished, in total and by the IP they come from.
+    """The half-open links of one messenger, in total and by the IP address they come from.
 
-    Each new one beyond a limit costs the oldest: an honest peer has finished before its link is the oldest.
+    Each new link beyond a limit closes the oldest one: an honest peer finishes its handshake long before its link
+    is the oldest.
     """
 
     def __init__(self, core: "Core") -> None:
@@ -24,7 +25,7 @@ class HalfOpenLinks:
         return len(self._links)
 
     def add(self, link: "Link", now: float) -> None:
-        """A link was accepted."""
+        """Add an accepted link; close the oldest one if a limit is exceeded."""
         config = self._core.config
         host = self._by_host.setdefault(link.remote_addr.ip, {})
         self._links[link.id] = host[link.id] = link
@@ -34,7 +35,7 @@ class HalfOpenLinks:
             self._close_first(self._links, str(len(self._links)), now)
 
     def discard(self, link: "Link") -> None:
-        """A link is open now, or closed."""
+        """Remove a link that is open or closed now."""
         if self._links.pop(link.id, None) is not None:
             host = self._by_host[link.remote_addr.ip]
             del host[link.id]
@@ -42,7 +43,7 @@ class HalfOpenLinks:
                 del self._by_host[link.remote_addr.ip]
 
     def make_room(self, why: str, now: float) -> bool:
-        """Close the oldest link; False if there is none."""
+        """Close the oldest half-open link; False if there is none."""
         if not self._links:
             return False
         self._close_first(self._links, why, now)

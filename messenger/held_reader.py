@@ -1,7 +1,7 @@
-"""A frame reader that shows every frame to the interceptor, and keeps a frame that the interceptor holds.
+"""A frame reader that passes every frame to the interceptor first, and keeps a frame that the interceptor holds.
 
-The bytes of a held frame stay in the receive buffer, so that the transport's view of it stays right; the frame
-itself is kept, since a stream that was decrypted once cannot be decrypted again.
+The bytes of a held frame stay in the receive buffer, so that offsets remain right; the decoded frame is kept too,
+because a stream cipher cannot decrypt the same bytes again.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from messenger.link import Link
 
 Frame = TypeVar("Frame", bound=tuple[Any, ...])
-"""The offset just behind the frame, then the frame."""
+"""The offset of the end of the frame, then the frame's fields."""
 Frame_co = TypeVar("Frame_co", bound=tuple[Any, ...], covariant=True)
 
 
@@ -24,14 +24,14 @@ class Reader(Protocol[Frame_co]):
     max_frame_bytes: int
 
     def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
-        """Tag and declared length of the frame at ``view[start:end]``, or None while its head has not arrived."""
+        """Tag and declared length of the frame at ``view[start:end]``; None while its header is incomplete."""
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame_co | None:
-        """The frame at ``view[start:end]``, or None while it is incomplete."""
+        """The frame at ``view[start:end]``; None while it is incomplete."""
 
 
 class InterceptingReader(ABC, Generic[Frame]):
-    """Frames of another reader, each shown to the interceptor once before it is handed on."""
+    """Yields the frames of another reader, each after one call of the interceptor."""
 
     __slots__ = ("_held", "_link", "_reader")
 
@@ -39,7 +39,7 @@ class InterceptingReader(ABC, Generic[Frame]):
         self._link = link
         self._reader = reader
         self._held: tuple[Any, ...] | None = None
-        """The frame that is held, with its length in place of its end."""
+        """The held frame, with its length in place of the offset of its end."""
 
     @property
     def max_frame_bytes(self) -> int:
@@ -52,7 +52,7 @@ class InterceptingReader(ABC, Generic[Frame]):
 
     @property
     def needed(self) -> int:
-        """Length of the frame that was found incomplete, 0 if it is not known."""
+        """Length of the incomplete frame; 0 if it is not known."""
         return self._reader.needed
 
     @needed.setter
@@ -60,14 +60,14 @@ class InterceptingReader(ABC, Generic[Frame]):
         self._reader.needed = count
 
     def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
-        """The head of the other reader's next frame; a held frame was admitted before it was shown."""
+        """Tag and length of the next frame; None for a held frame, which has been admitted already."""
         return None if self._held is not None else self._reader.head(view, start, end)
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
-        """The next frame of the other reader, unless the interceptor holds it.
+        """The next frame of the other reader; None while it is incomplete or the interceptor holds it.
 
         Raises:
-            PeerError: as the other reader; INTERCEPTED.
+            PeerError: as the other reader; or INTERCEPTED.
         """
         held, self._held = self._held, None
         if held is not None:
@@ -80,10 +80,10 @@ class InterceptingReader(ABC, Generic[Frame]):
 
     @abstractmethod
     def tag(self, frame: Frame) -> str | None:
-        """The tag of the point that a frame passes; None if it passes none."""
+        """The tag of the frame's breakpoint; None if the frame has no breakpoint."""
 
     def _passes(self, frame: Frame) -> bool:
-        """True if the interceptor lets the frame pass; if not, the link is paused."""
+        """True if the interceptor lets the frame pass; otherwise the link is held or stalled."""
         tag = self.tag(frame)
         if tag is None:
             return True
@@ -91,7 +91,7 @@ class InterceptingReader(ABC, Generic[Frame]):
         action = link.ask(Point(tag, Way.READ))
         if action is Action.CONTINUE:
             return True
-        now = link.last_activity_s  # of the receive that this is a part of
+        now = link.last_activity_s  # time of the receive that yielded this frame
         if action is Action.BLOCK:
             link.hold(lambda _now: None, now)
         else:

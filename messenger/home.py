@@ -1,6 +1,6 @@
-"""The host on which handshakes run: what links and handshakes use of a messenger.
+"""The host on which handshakes run: the interface of a messenger that links and handshakes use.
 
-:class:`messenger.core.Core` fills it in; :class:`messenger.endpoint.Endpoint` adds the inputs of applications.
+:class:`messenger.core.Core` implements it; :class:`messenger.endpoint.Endpoint` adds the application's inputs.
 """
 
 from abc import abstractmethod
@@ -29,9 +29,9 @@ class Home(LinkHost):
     """The home shard of one messenger, as links and handshakes see it."""
 
     me: LocalEntity
-    """This messenger: name, addresses, authentication."""
+    """This messenger's name, addresses and authentication."""
     policies: PolicySet
-    """What a fault means, per type of peer."""
+    """What a session does after a fault, by the peer's entity type."""
     registry: Registry
     numbers: Numbers
     rng: RandomSource
@@ -40,18 +40,18 @@ class Home(LinkHost):
 
     @abstractmethod
     def internal_delay(self, link: Link, go_on: Step, now: float, *, learning: bool = False) -> None:
-        """Go on with a handshake at a point where Ceph would provoke a race, if need be after a pause.
+        """Call ``go_on`` at a point where Ceph can provoke a race, after an injected delay if there is one.
 
         See docs/protocol.md §7.2.
         """
 
     @abstractmethod
     def log_keys(self, link: Link, auth_payload: Buffer, result: AuthResult | None) -> None:
-        """A link has authenticated; ``auth_payload`` is the acceptor's last word in that."""
+        """Log the keys of an authenticated link; ``auth_payload`` is the acceptor's last one."""
 
     @abstractmethod
     def refused_peer(self, link: Link, error: PeerError, now: float) -> None:
-        """A peer was refused, for what it is or what it lacks; it may try again on the same link."""
+        """Record that a peer was refused for its type or features; it may try again on the same link."""
 
     @abstractmethod
     def trace_decision(
@@ -63,19 +63,19 @@ class Home(LinkHost):
 
     @abstractmethod
     def end_other_protocol(self, addrs: AddrVec, protocol: Protocol, now: float) -> None:
-        """A peer dials by ``protocol``: a session with it by the other protocol ends (§9 item 28)."""
+        """End sessions with a peer by the other protocol, because it dials by ``protocol`` (§9 item 28)."""
 
     @abstractmethod
     def yield_to(self, peer: EntityName, auth_name: AuthName | None, addrs: AddrVec, now: float) -> None:
-        """End the sessions under a peer's addresses that are with another peer, as far as they yield to it.
+        """End sessions that are registered under ``addrs`` but belong to another peer, if they yield to this peer.
 
         Raises:
-            PeerError: PEER_IDENTITY, one of them does not.
+            PeerError: PEER_IDENTITY: one of these sessions does not yield.
         """
 
     @abstractmethod
     def end_doubles(self, session: Session, addrs: AddrVec, num: int, now: float) -> None:
-        """Close sessions under other addresses of the peer, now that ``session`` has all of them."""
+        """Close other sessions with the same peer under addresses that ``session`` now has."""
 
     # ---- the life of a session
 
@@ -89,41 +89,41 @@ class Home(LinkHost):
         *,
         accepted: bool = False,
     ) -> Session:
-        """A fresh session, which is not registered yet; ``accepted`` if the peer has dialled."""
+        """Create a session without registering it; ``accepted`` if the peer has dialled."""
 
     @abstractmethod
     def open_session(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
-        """Make a session READY on its link, raise the event and start traffic."""
+        """Make a session READY on its link, raise the event and start the data phase."""
 
     @abstractmethod
     def open_announced(self, session: Session, link: Link, now: float) -> None:
-        """The answer to the peer is written, and the accept event was emitted before: traffic may flow (§4.9)."""
+        """Start the data phase after the answer was written; the accept event was raised before it (§4.9)."""
 
     @abstractmethod
     def set_ready(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
-        """A session is READY as far as this side can decide; with v1, its link may not be open yet (§3.4)."""
+        """Make a session READY on this side; with v1, its link may not be open yet (§3.4)."""
 
     @abstractmethod
     def open_link(self, session: Session, link: Link, now: float) -> None:
-        """Both sides know that the session is open: traffic may flow."""
+        """Start the data phase on a link, because both sides regard the session as open."""
 
     @abstractmethod
     def take_over(self, session: Session, link: Link, then: Step, now: float, *, resets: bool = False) -> None:
-        """An incoming link takes the place of whatever link or dial the session had (§4.9, reuse).
+        """Replace the link or dial of a session by an incoming link (§4.9, reuse).
 
         Args:
-            session: whose.
-            link: the new one.
-            then: what follows once nothing of the old link comes any more.
+            session: the session that gets the link.
+            link: the new link.
+            then: next step, called once the old link can deliver nothing more.
             now: monotonic seconds.
-            resets: ``then`` resets the session, so what an injector still delays of it is dropped.
+            resets: True if ``then`` resets the session, so messages that an injector delays are dropped.
         """
 
     @abstractmethod
     def reset_session(self, session: Session, why: str, now: float) -> None:
-        """The peer lost its state: drop everything of the old session and raise remote_reset (§4.9).
+        """Drop all state of a session that the peer has lost, and raise the remote_reset event (§4.9).
 
-        Repeated resets before the session is open raise one event, unless messages are lost again.
+        Repeated resets before the session opens raise only one event, unless messages are dropped again.
         """
 
     @abstractmethod
@@ -132,12 +132,12 @@ class Home(LinkHost):
 
     @abstractmethod
     def change_session(self, session: Session, change: Change, why: str, now: float) -> None:
-        """Carry out a change of a session's state, for the reason given."""
+        """Apply a change to the session's state and record it with the reason ``why``."""
 
     @abstractmethod
     def session_event(self, session: Session, kind: EventKind, fault: Fault | None, now: float) -> None:
-        """Raise an event of a session, unless the application has never heard of the session."""
+        """Raise an event of a session; a reset only if the application knows the session."""
 
     @abstractmethod
     def send_keepalive(self, session: Session, now: float) -> None:
-        """Send a keepalive; ``session.keepalive_acked_s`` shows its answer."""
+        """Send a keepalive; ``session.keepalive_acked_s`` shows when the peer has acknowledged it."""

@@ -1,7 +1,7 @@
-"""What carries links: the side of the core that transports talk to, on the home shard and on every other.
+"""The part of the core that transports call, on the home shard and on every other shard.
 
-A host owns links, the buffer they read through, timers and a dispatch throttle. The home shard's host is the
-core itself; others (messenger/shards) run nothing but data phases.
+A host owns links, the buffer into which they read, timers and dispatch throttles. The host of the home shard is
+the core itself; the other shards (messenger/shards) run only data phases.
 """
 
 from abc import ABC, abstractmethod
@@ -29,17 +29,17 @@ from messenger.v2.framing import FrameCaches
 from messenger.v2.preamble import PreambleLimits
 
 _HANDSHAKE_READ_BYTES = 4096
-"""Longest read before a link is open: the small frames of a handshake are the expensive ones."""
+"""Longest read before a link is open: the small frames of a handshake are the expensive ones to process."""
 
 
 class LinkHost(ABC):
-    """A set of links and what they share.
+    """A set of links and the resources they share.
 
     Args:
         config: options.
         wall_offset_s: unix time minus ``now``.
-        tracing: keep a history as TraceRecord outputs.
-        interceptor: asked at every point a conversation passes.
+        tracing: True emits the history as TraceRecord outputs.
+        interceptor: called at every breakpoint.
         shares: number of hosts that share the limits of the throttles.
     """
 
@@ -74,14 +74,14 @@ class LinkHost(ABC):
         self._after_events: deque[Step] = deque()
         self._unflushed: dict[int, Session] = {}
         self.closing: dict[int, Closing] = {}
-        """Sessions that close once their queue is drained and acknowledged."""
+        """Sessions that close once their queue is drained and acknowledged, by session id."""
         self.injector: Injector | None = None
-        """Only where an option asks for faults."""
+        """Injects faults; None unless an option asks for them."""
         self.passes: dict[Point, int] = {}
-        """How often each point was passed."""
+        """How often each breakpoint was passed."""
 
     def _limit_dispatch(self) -> None:
-        """Set the limits of the dispatch throttles as the options say, this host's part of them."""
+        """Set the limits of the dispatch throttles from the options: this host's share of them."""
         config = self.config
         self.dispatch_throttle.limit = -(-config.ms_dispatch_throttle_bytes // self._shares)
         self.dispatch_messages.limit = -(-config.held_messages_limit // self._shares)
@@ -92,14 +92,14 @@ class LinkHost(ABC):
         return FrameCaches(PreambleLimits(checked, config.max_preauth_frame_bytes))
 
     def reconfigured(self) -> None:
-        """Options have changed: those that are kept elsewhere take effect. Open links keep their limits."""
+        """Apply changed options to the throttles and frame caches. Open links keep their limits for frames."""
         self._limit_dispatch()
         self.frame_caches = self._new_frame_caches()
-        self._after_events.append(self.wake)  # there may be room now
+        self._after_events.append(self.wake)  # a higher limit may admit waiting messages
 
     @property
     def scratch(self) -> memoryview:
-        """The buffer all links read through; hosts of one thread may share one, set before the first link."""
+        """The buffer into which all links read. Hosts of one thread may share one, set before the first link."""
         if self._scratch is None:
             self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         return self._scratch
@@ -110,18 +110,18 @@ class LinkHost(ABC):
 
     @property
     def links(self) -> list[Link]:
-        """Every link, in no order that means anything."""
+        """Every link of this host, in no particular order."""
         return list(self._links.values())
 
     @property
     def link_ids(self) -> list[int]:
-        """The links that are here now."""
+        """Ids of the links of this host."""
         return list(self._links)
 
     # ---- inputs from the transport
 
     def receive_buffer(self, link_id: int) -> memoryview:
-        """Where to put bytes received on a link; report them by :meth:`link_received` before the next call."""
+        """Buffer for the next bytes of a link; report them by :meth:`link_received` before the next call."""
         link = self._links.get(link_id)
         if link is None:
             return self.scratch
@@ -129,7 +129,7 @@ class LinkHost(ABC):
         return buffer if link.open else buffer[:_HANDSHAKE_READ_BYTES]
 
     def link_received(self, link_id: int, count: int, now: float) -> None:
-        """``count`` bytes were put into the receive buffer."""
+        """Process ``count`` bytes that were read into the receive buffer."""
         link = self._links.get(link_id)
         if link is not None:
             if self.injector is not None:
@@ -137,7 +137,7 @@ class LinkHost(ABC):
             link.receive(count, now)
 
     def link_data(self, link_id: int, chunk: bytes | memoryview, now: float) -> None:
-        """Bytes were received on a link; the convenient form for drivers that have them already."""
+        """Process received bytes of a link; for drivers that already have them in a buffer of their own."""
         view = memoryview(chunk)
         while view.nbytes and (link := self._links.get(link_id)) is not None:
             if link.paused:
@@ -150,7 +150,7 @@ class LinkHost(ABC):
             view = view[count:]
 
     def link_written(self, link_id: int, count: int, now: float) -> None:
-        """``count`` bytes of a link's writes have left."""
+        """Account for ``count`` written bytes of a link; build more frames if the transport has caught up."""
         link = self._links.get(link_id)
         if link is None:
             return
@@ -161,11 +161,11 @@ class LinkHost(ABC):
             self.want_flush(link.session)
 
     def link_eof(self, link_id: int, now: float) -> None:
-        """The peer closed the byte stream."""
+        """Fault a link because the peer closed the byte stream."""
         self.link_failed(link_id, FaultReason.EOF, "", now)
 
     def link_failed(self, link_id: int, reason: FaultReason, detail: str, now: float) -> None:
-        """A dial failed, or the byte stream broke."""
+        """Fault a link because its dial failed or its byte stream broke."""
         link = self._links.get(link_id)
         if link is None:
             return
@@ -177,7 +177,7 @@ class LinkHost(ABC):
         link.failed(reason, detail, now)
 
     def unblock(self, link_id: int, now: float) -> None:
-        """Let a link go on that the interceptor blocked or stalled."""
+        """Continue a link that the interceptor blocked or stalled."""
         link = self._links.get(link_id)
         if link is not None:
             link.unblock(now)
@@ -186,10 +186,10 @@ class LinkHost(ABC):
         """Return ``size_bytes`` to the dispatch throttle; resume paused links if it has room.
 
         Args:
-            size_bytes: of all of them.
+            size_bytes: size of all released messages.
             now: the time.
-            session: whose they are; needed where its policy has throttles.
-            messages: how many they are.
+            session: session of the messages; required if its policy has throttles.
+            messages: number of released messages.
 
         Raises:
             LocalError: more is released than is held.
@@ -205,16 +205,16 @@ class LinkHost(ABC):
         self.wake(now)
 
     def throttle(self, name: str) -> Throttle:
-        """The dispatch throttle of that name, or that of a policy."""
+        """The dispatch or policy throttle of that name."""
         return next(throttle for throttle in self.all_throttles if throttle.name == name)
 
     @property
     def all_throttles(self) -> tuple[Throttle, ...]:
-        """Those of dispatching, and those that policies name."""
+        """The dispatch throttles and those of policies."""
         return (*self._dispatch_throttles, *self.throttles)
 
     def wake(self, now: float) -> None:
-        """Something was given back, or limits have changed: links that wait for a throttle try again."""
+        """Retry all links that wait for a throttle, after a release or a change of limits."""
         for throttle in self.all_throttles:
             if throttle.waiting:
                 throttle.wake(now)
@@ -234,17 +234,17 @@ class LinkHost(ABC):
 
     @property
     def held_by_application_bytes(self) -> int:
-        """Received bytes that the application holds, and those reserved for messages that are being read."""
+        """Received bytes that the application holds, and those reserved for messages that are being received."""
         return self.dispatch_throttle.value
 
     # ---- time
 
     def next_deadline(self) -> float | None:
-        """When :meth:`timer` must be called at the latest; None if nothing is pending."""
+        """Time at which :meth:`timer` must be called; None if no timer is pending."""
         return self.timers.next_deadline()
 
     def timer(self, now: float) -> None:
-        """Time has passed: carry out what is due."""
+        """Run the timers that are due."""
         self.timers.fire(now, self._run_timer)
 
     def _run_timer(self, callback: Step, now: float) -> None:
@@ -252,7 +252,7 @@ class LinkHost(ABC):
             callback(now)
         except DieError:
             raise
-        except Exception as error:  # noqa: BLE001 - of the code around the core; other timers are due as well
+        except Exception as error:  # noqa: BLE001 - of code outside the core; other timers still run
             self.escaped(error, "in a timer", None, now)
 
     def wall_time_s(self, now: float) -> float:
@@ -267,10 +267,10 @@ class LinkHost(ABC):
         return not (self._outputs or self._after_events or self._unflushed or self.closing)
 
     def drain(self, now: float) -> list[Output]:
-        """The outputs since the last call, in order; an empty list means that nothing is left to do.
+        """The outputs since the last call, in order; an empty list means that there is nothing left to do.
 
-        Writes are built last, so that replies the application sends while its messages are delivered leave
-        together.
+        Frames are built last, so that replies which the application sends while its messages are delivered leave
+        in one write.
         """
         while True:
             if not self._outputs:
@@ -297,30 +297,30 @@ class LinkHost(ABC):
                 if link.open and not link.held:
                     try:
                         link.flush(session, now)
-                    except Exception as error:  # noqa: BLE001 - see broken_by; other sessions are flushed as well
+                    except Exception as error:  # noqa: BLE001 - see broken_by; other sessions are still flushed
                         link.broken_by(error, now)
             if session.queued_s is None and session.queue:
                 session.queued_s = now
 
     def after_events(self, link: Link, step: Step) -> None:
-        """Go on with a link once the application has handled the events emitted so far, unless it has ended it."""
+        """Call ``step`` once the application has handled the events so far, unless it has ended the link."""
         link.wait(step)
         self._after_events.append(link.proceed)
 
-    # ---- the rest is called by the parts of the core
+    # ---- called by the other parts of the core
 
     def emit(self, output: Output) -> None:
         """Add an output."""
         self._outputs.append(output)
 
     def escaped(self, error: Exception, where: str, session: Session | None, now: float) -> None:
-        """Code around the core raised: report it, and go on."""
+        """Report an exception of code outside the core, such as an interceptor or authenticator, and continue."""
         sid = None if session is None else session.id
         self.trace("exception", now, where=where, error=describe(error), session=sid)
         self.emit(Escaped(error, where))
 
     def unsendable(self, session: Session, message: Message, error: Exception, now: float) -> None:
-        """A message cannot be put on the wire: it alone is dropped, and reported."""
+        """Drop and report a message that cannot be encoded; the session goes on."""
         self.counters.unsendable_messages += 1
         why = f"{message!r} cannot be sent: {describe(error)}"
         if self.tracing:
@@ -329,16 +329,16 @@ class LinkHost(ABC):
         self.emit(Escaped(LocalError(why), "while a message was written"))
 
     def trace(self, kind: str, now: float, **fields: object) -> None:
-        """Add a line of history; callers check ``tracing`` first where the fields cost something."""
+        """Add a record to the history. Callers check ``tracing`` first if computing the fields is costly."""
         if self.tracing:
             self._outputs.append(TraceRecord(now, kind, fields))
 
     def want_flush(self, session: Session) -> None:
-        """The session has something to write, or may write again."""
+        """Schedule a flush of the session, which has something to write or may write again."""
         self._unflushed[session.id] = session
 
     def passing(self, link: Link, point: Point) -> Action:
-        """A link comes to a point: the interceptor's answer."""
+        """Count a pass of a breakpoint and return the interceptor's action."""
         assert self.interceptor is not None
         passes = self.passes[point] = self.passes.get(point, 0) + 1
         action = self.interceptor.intercept(link, point, passes)
@@ -349,19 +349,19 @@ class LinkHost(ABC):
         return action
 
     def begin_data(self, link: Link, session: Session) -> None:
-        """The data phase of a link begins here."""
+        """Start the data phase of a link: the idle timeout and the gate."""
         IdleDeadline(link).set()
         link.opened_at = (link.rx_offset, link.tx_offset)
         throttles = session.policy_throttles(self.throttles)
         link.gate = Gate(link, throttles, self._dispatch_throttles)
 
     def take(self, messages: int, size_bytes: int) -> None:
-        """Messages were read that all fitted into the dispatch throttles: count them."""
+        """Count messages that were read in a batch which fits into the dispatch throttles."""
         self.dispatch_throttle.take(size_bytes, messages)
         self.dispatch_messages.take(messages, messages)
 
     def deliver(self, session: Session, messages: list[Message], size_bytes: int, now: float) -> None:
-        """Hand received messages to the application; the throttles have counted them."""
+        """Deliver received messages to the application; the throttles have counted them already."""
         if self.tracing:
             self.trace_throttle(now)
             self.trace_held(session, now)
@@ -369,7 +369,7 @@ class LinkHost(ABC):
         self.emit(Deliver(session, messages, size_bytes))
 
     def count_sent(self, session: Session, messages: int, now: float) -> None:
-        """A batch of messages was written."""
+        """Count a written batch of messages, and the time it was queued."""
         counters = self.counters
         counters.send_messages += messages
         counters.batches_sent += 1
@@ -378,7 +378,11 @@ class LinkHost(ABC):
             session.queued_s = None
 
     def count_fault(self, link: Link, fault: Fault) -> None:
-        """A link breaks."""
+        """Count the fault of a link.
+
+        Raises:
+            DieError: an option ``ms_die_on_*`` makes the fault fatal.
+        """
         self.counters.faults[fault.reason] += 1
         if fault.reason is FaultReason.BAD_MESSAGE and self.config.ms_die_on_bad_msg:
             raise DieError("ms_die_on_bad_msg", f"{link!r}: {fault}")
@@ -387,10 +391,10 @@ class LinkHost(ABC):
 
     @abstractmethod
     def link_fault(self, link: Link, fault: Fault, now: float) -> None:
-        """A link broke."""
+        """Handle the fault of a link: close it and notify its session."""
 
     def close_link(self, link: Link, fault: Fault, now: float) -> None:
-        """Close a link without a word to its session."""
+        """Close a link without notifying its session."""
         if self._links.pop(link.id, None) is None:
             return
         link.end()
@@ -407,13 +411,13 @@ class LinkHost(ABC):
     def trace_fault(
         self, link: Link, session: Session | None, reason: FaultReason, detail: str, now: float
     ) -> None:
-        """Record what broke a link, or why a peer was refused on it."""
+        """Record the fault of a link, or the reason why a peer was refused on it."""
         if self.tracing:
             sid = session.id if session else None
             self.trace("fault", now, session=sid, link=link.id, reason=reason.name, detail=detail)
 
     def trace_throttle(self, now: float) -> None:
-        """Record what the application holds."""
+        """Record how many bytes the application holds."""
         limit = self.dispatch_throttle.limit
         self.trace("throttle", now, name="dispatch_bytes", value=self.held_by_application_bytes, limit=limit)
 
@@ -425,7 +429,7 @@ class LinkHost(ABC):
             self.trace("throttle", now, name=throttle.name, value=throttle.value, limit=throttle.limit)
 
     def trace_link(self, link: Link, action: str, now: float, fault: Fault | None = None) -> None:
-        """Record what becomes of a link."""
+        """Record an action on a link, such as open or close."""
         if self.tracing:
             sid = link.session.id if link.session else None
             detail = str(fault) if fault else ""

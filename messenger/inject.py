@@ -1,7 +1,7 @@
-"""Faults that a messenger does to itself, each under the name Ceph has for it (docs/protocol.md §7.2).
+"""Faults that a messenger injects into itself, each under Ceph's name for it (docs/protocol.md §7.2).
 
-An injector exists only where one of its options is set. It stands where outputs leave a host and where bytes come
-in; chance comes from the host's generator, delays are timers, so that a seed repeats a run.
+An injector exists only if one of its options is set. It filters the outputs of a host, and draws a random number
+at each read. Random numbers come from the host's generator and delays are timers, so that a seed reproduces a run.
 """
 
 from collections import deque
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     from messenger.link import Link
 
 _CONGESTION_RETRY_S = 0.001
-"""A socket that took nothing is tried again after this long."""
+"""Seconds until a write that was refused as congested is tried again."""
 _CHANCE_BITS = 53
 
 _PIECES = 3
-"""Ceph reads a message in so many pieces beside its parts: tag or preamble, header, footer or epilogue."""
+"""Number of reads for a message in Ceph apart from its segments: tag or preamble, header, footer or epilogue."""
 
 _Delayed = tuple[float, Message, int]
-"""When a message leaves at the earliest, the message, and its size."""
+"""Earliest time of delivery, the message, and its size in bytes."""
 
 
 class Injector:
-    """What one host does to its links and deliveries.
+    """Injects faults into the links and deliveries of one host.
 
     Args:
-        host: whose outputs pass here.
-        config: options; may be changed, see ``Endpoint.configure``.
-        rng: the messenger's randomness.
+        host: the host whose outputs are filtered.
+        config: options; they may change later, see ``Endpoint.configure``.
+        rng: source of random numbers.
     """
 
     def __init__(self, host: "LinkHost", config: Config, rng: RandomSource) -> None:
@@ -54,16 +54,16 @@ class Injector:
         self._config = config
         self._rng = rng
         self._ready: list[Output] = []
-        """Outputs whose time has come."""
+        """Outputs whose delay is over; they leave with the next drain."""
         self._congested: dict[int, list[WriteLink]] = {}
         self._delayed: dict[int, deque[_Delayed]] = {}
         self._timers: dict[int, Timer] = {}
-        """Of each session with delayed messages, for the first of them."""
+        """Timer of each session's first delayed message."""
         self._blackholes = config.blackholes()
 
     @staticmethod
     def wanted(config: Config) -> bool:
-        """True if an option injects a fault."""
+        """True if an option asks for a fault that the injector makes."""
         return bool(
             config.ms_inject_socket_failures
             or config.ms_inject_internal_delays
@@ -74,12 +74,12 @@ class Injector:
 
     @property
     def held_back(self) -> int:
-        """Writes and messages that are late."""
+        """Number of writes and messages that are being delayed."""
         late = len(self._ready) + sum(len(writes) for writes in self._congested.values())
         return late + sum(len(messages) for messages in self._delayed.values())
 
     def reconfigured(self) -> None:
-        """Options have changed; what is held back already leaves when it was going to."""
+        """Apply changed options; writes and messages that are already delayed keep their times."""
         self._blackholes = self._config.blackholes()
 
     # ---- chance
@@ -90,20 +90,20 @@ class Injector:
     def _fraction(self) -> float:
         return self._rng.getrandbits(_CHANCE_BITS) / (1 << _CHANCE_BITS)
 
-    # ---- what is asked before something happens
+    # ---- questions of the host
 
     def swallows(self, session: Session) -> bool:
         """True if messages to this session's peer are dropped."""
         return session.peer_type in self._blackholes
 
     def reading(self, link: "Link", now: float) -> None:
-        """The link reads: one in so many finds its socket shut down; see also :meth:`_read`."""
+        """Shut the socket down before one in so many reads; see also :meth:`_read`."""
         if self._one_in(self._config.ms_inject_socket_failures):
             self._record("ms_inject_socket_failures", "read", now, link=link.id)
             self._host.emit(ShutLink(link.id))
 
     def internal_delay_s(self, *, learning: bool = False) -> float:
-        """How long to pause at a decision point; on learning the own address only sometimes."""
+        """Seconds to pause at a decision point; on ``learning`` an address, pause only at random."""
         if learning and not self._one_in(self._config.ms_inject_socket_failures):
             return 0.0
         return self._config.ms_inject_internal_delays
@@ -111,7 +111,7 @@ class Injector:
     # ---- outputs
 
     def pass_on(self, outputs: list[Output], now: float) -> list[Output]:
-        """Of these outputs, those that leave now, together with older ones whose time has come."""
+        """Return those of the outputs that leave now, together with earlier ones whose delay is over."""
         passed, self._ready = self._ready, []
         for output in outputs:
             if isinstance(output, WriteLink):
@@ -137,10 +137,10 @@ class Injector:
         return passed
 
     def _read(self, link_id: int, messages: list[Message], passed: list[Output], now: float) -> None:
-        """Shut the socket down if Ceph would have done so while it read these messages piece by piece.
+        """Shut the socket down if Ceph would have done so in one of its reads for these messages.
 
-        The messages are delivered in any case, as in Ceph, which has read them ahead; the next read fails. For the
-        first piece :meth:`reading` has drawn.
+        The messages are delivered in any case, as in Ceph, which has read them ahead; the next read fails. The
+        random number for the first read of the batch was drawn by :meth:`reading`.
         """
         count = self._config.ms_inject_socket_failures
         pieces = sum(_PIECES + bool(one.front) + bool(one.middle) + bool(one.data) for one in messages) - 1
@@ -195,7 +195,7 @@ class Injector:
             passed.append(output)
 
     def _delay(self, session: Session, message: Message, passed: list[Output], now: float) -> None:
-        """Deliver a message when its delay is over, if it has one, and behind those that came before it."""
+        """Deliver a message after its random delay, if it has one, and after the messages before it."""
         config = self._config
         delay_s = 0.0
         if self._fraction() < config.ms_inject_delay_probability:
@@ -212,7 +212,7 @@ class Injector:
             passed.append(Deliver(session, [message], message.size_bytes))
 
     def _wait_for_first(self, session: Session) -> None:
-        """Set the timer for the first delayed message of a session; those behind it that are due leave with it."""
+        """Set the timer for the first delayed message; those behind it that are due by then leave with it."""
         queue = self._delayed[session.id]
 
         def leave(then: float) -> None:
@@ -231,7 +231,7 @@ class Injector:
         self._timers[session.id] = self._host.timers.at(queue[0][0], leave)
 
     def _settle(self, output: SettleDelayed, passed: list[Output], now: float) -> None:
-        """Deliver all that is delayed of a session at once, or drop it."""
+        """Deliver or drop all delayed messages of a session at once."""
         session = output.session
         delayed = self._delayed.pop(session.id, None)
         if delayed is None:

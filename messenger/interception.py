@@ -1,9 +1,7 @@
-"""Breakpoints in a conversation: before a frame is written or handed on, someone may stop it.
+"""Breakpoints: before a frame is written or handled, an interceptor may stop it (docs/protocol.md §4.12).
 
-See docs/protocol.md §4.12.
-
-The grid has a point per frame tag and direction, and five custom ones around the socket and the banner. An
-:class:`Interceptor` is asked at each point that is passed; without one nothing of this costs anything.
+There is a breakpoint for each frame tag and direction, and five more at the socket and the banner. The
+:class:`Interceptor` is called at each one that is passed; a messenger without one has no overhead.
 """
 
 from dataclasses import dataclass
@@ -14,18 +12,18 @@ if TYPE_CHECKING:
     from messenger.link import Link
 
 BLOCK_LIMIT_S = 10.0
-"""A link is blocked for at most this long; then it faults."""
+"""Longest time in seconds that a link stays blocked; then it faults."""
 
 
 class Way(StrEnum):
-    """Which way a frame goes, seen from here."""
+    """Direction of a frame, as this side sees it."""
 
     READ = "READ"
     WRITE = "WRITE"
 
 
 class Custom(StrEnum):
-    """Points that belong to no frame."""
+    """Breakpoints that belong to no frame."""
 
     BANNER_WRITE = "BANNER_WRITE"
     BANNER_READ = "BANNER_READ"
@@ -35,24 +33,24 @@ class Custom(StrEnum):
 
 
 class Action(StrEnum):
-    """What is to happen at a point."""
+    """What an interceptor can decide at a breakpoint."""
 
     CONTINUE = "CONTINUE"
     FAULT = "FAULT"
-    """The link breaks instead of the frame passing."""
+    """Fault the link; the frame is not written or handled."""
     BLOCK = "BLOCK"
-    """The link does nothing until it is unblocked; then the frame passes."""
+    """Block the link until it is unblocked; then the frame passes."""
     STALL = "STALL"
-    """The frame passes and the stream is shut down; what follows from the frame waits for the unblocking."""
+    """Let the frame pass, but shut the stream down; the step after the frame waits until the link is unblocked."""
 
 
 ONLY_CONTINUE = frozenset({Custom.SOCKET_ACCEPTED})
-"""Points where nothing but CONTINUE makes sense."""
+"""Breakpoints at which only CONTINUE is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place in the conversation: a frame's tag and its way, or a custom point (``way`` None)."""
+    """A breakpoint: a frame's tag and direction, or a custom point (``way`` None)."""
 
     tag: str
     way: Way | None = None
@@ -62,18 +60,18 @@ class Point:
 
 
 class Interceptor(Protocol):
-    """Decides at every point."""
+    """Decides at every breakpoint."""
 
     def intercept(self, link: "Link", point: Point, passes: int) -> Action:
-        """What to do.
+        """Decide what happens at a breakpoint.
 
         Args:
-            link: where; ``link.session`` is its session, None before an acceptor has decided on one.
-            point: the point that is being passed.
-            passes: how often this messenger has come to this point, this time included.
+            link: the link; ``link.session`` is None until an acceptor has assigned a session.
+            point: the breakpoint.
+            passes: how often this messenger has reached this breakpoint, this time included.
         """
 
 
 def grid(tags: list[str]) -> list[Point]:
-    """Every point of a protocol whose frames have these tags."""
+    """All breakpoints of a protocol whose frames have these tags."""
     return [*(Point(custom) for custom in Custom), *(Point(tag, way) for tag in tags for way in Way)]

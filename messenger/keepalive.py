@@ -1,7 +1,4 @@
-"""Regular keepalives, and what their silence means: the rule of Ceph's monitor clients.
-
-See docs/protocol.md §7.3, §9 item 20.
-"""
+"""Regular keepalives and their timeout, as Ceph's monitor clients do it (docs/protocol.md §7.3, §9 item 20)."""
 
 from typing import TYPE_CHECKING
 
@@ -16,17 +13,17 @@ if TYPE_CHECKING:
 
 
 class Keepalive:
-    """Asks the peer of one session for a sign of life again and again, until the session ends.
+    """Sends keepalives on one session at regular intervals until the session ends.
 
-    If the newest answer is older than the timeout, the link is broken: a lossless session dials again, a lossy one
-    ends with a reset event.
+    If the newest acknowledged keepalive is older than the timeout, the link is broken: a lossless session dials
+    again, a lossy one ends with a reset event.
 
     Args:
         core: the messenger.
-        session: the session with the peer to ask.
-        interval_s: pause between two questions.
-        timeout_s: 0 = no answer is needed.
-        now: the first question is one interval from here.
+        session: the session with the peer that shall answer.
+        interval_s: seconds between two keepalives.
+        timeout_s: seconds; 0 = no answer is required.
+        now: the time; the first keepalive is sent one interval later.
     """
 
     def __init__(self, core: "Core", session: Session, interval_s: float, timeout_s: float, now: float) -> None:
@@ -39,7 +36,7 @@ class Keepalive:
         self._schedule(now)
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Send no more keepalives."""
         self._timer.cancel()
 
     def _schedule(self, now: float) -> None:
@@ -48,14 +45,14 @@ class Keepalive:
     def _tick(self, now: float) -> None:
         self._schedule(now)
         if self._session.state is not SessionState.READY:
-            self._open_since_s = None  # other timeouts watch over dials and handshakes
+            self._open_since_s = None  # dials and handshakes have timeouts of their own
             return
         if self._open_since_s is None:
             self._open_since_s = now
         link = self._session.link
         read_since_s = 0.0 if link is None else link.read_since_s
         silence_s = now - max(self._open_since_s, self._session.keepalive_heard_s, read_since_s)
-        # While the link is paused nothing of the peer is read: it is not silent, this side does not listen.
+        # While the link is paused, answers of the peer are not read, so silence proves nothing.
         is_read = link is None or not link.paused
         if self._is_watched and is_read and silence_s > self._timeout_s:
             self._open_since_s = None
@@ -66,5 +63,5 @@ class Keepalive:
 
     @property
     def _is_watched(self) -> bool:
-        """Older peers by v1 do not answer keepalives."""
+        """True if an answer is required; v1 peers without MSGR_KEEPALIVE2 do not answer keepalives."""
         return self._timeout_s > 0 and has_feature(self._session.features, Feature.MSGR_KEEPALIVE2)

@@ -1,20 +1,20 @@
-"""The key log: what opens the links of a capture, one line per link.
+"""The key log: the keys with which the links of a capture can be decrypted and verified, one line per link.
 
-Each holder of a link's keys (either end, or a proxy that can read it) writes a line when authentication is
-done. A reader of a capture finds the line by the last payload of the authentication, which both have::
+Each holder of a link's keys (either end, or a proxy that can read the link) writes a line when authentication is
+complete. A reader of a capture finds the line by the last authentication payload, which is in the capture too::
 
     v2 LINK SESSION_KEY CONNECTION_SECRET
     v1 LINK SESSION_KEY -
 
-LINK is 32 hex digits, a digest of what the acceptor's last word carries: the payload of AUTH_DONE, on v1 the
-authorizer behind the READY or SEQ reply. Both are sealed with keys and nonces of this one authentication, so no
-two links share it. SESSION_KEY is written as in keyrings, CONNECTION_SECRET in hex, or ``-`` in crc mode. Links
-without keys (auth none, clients of monitors on v1) have no line. A third kind of line is written by hand, and
-gives a key that a service shares with the monitors::
+LINK is 32 hex digits: a digest of the acceptor's last authentication payload, which is that of AUTH_DONE in v2 and
+the authorizer after the READY or SEQ reply in v1. It is encrypted with keys and nonces of this one authentication,
+so no two links share it. SESSION_KEY is written as in keyrings, CONNECTION_SECRET in hex, or ``-`` in crc mode.
+Links without keys (auth none, clients of monitors on v1) have no line. A third kind of line is written by hand,
+and contains a key that a service shares with the monitors::
 
     service TYPE SECRET_ID KEY
 
-Blank lines and lines that begin with ``#`` say nothing.
+Blank lines and lines that begin with ``#`` are ignored.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from messenger.denc.entity import EntityType
 from messenger.errors import LocalError
 
 MOST_KEY_LOG_BYTES = 1 << 26
-"""Of a file: the keys of some 270,000 links."""
+"""Longest key log file that is read: the keys of some 270,000 links."""
 _LINK_DIGITS = 32
 _NOTHING = "-"
 _U64_LIMIT = 1 << 64
@@ -52,20 +52,20 @@ class LinkSecrets:
     link: str
     """The digest that identifies the link, from :func:`link_digest`."""
     session_key: CryptoKey
-    """Signs messages (v1), or the transcript (v2)."""
+    """Signs messages (v1), or all bytes of the handshake (v2)."""
     connection_secret: bytes = field(default=b"", repr=False)
     """Key and nonces of secure mode; empty in crc mode."""
 
     @classmethod
     def of(cls, protocol: str, auth_payload: Buffer, result: AuthResult) -> Self | None:
-        """Those of a link that has authenticated; None if it has no keys."""
+        """The keys of a link that has authenticated; None if it has no keys."""
         if not result.session_key:
             return None
         session_key = CryptoKey(result.session_key_type, result.session_key)
         return cls(protocol, link_digest(auth_payload), session_key, result.connection_secret)
 
     def line(self) -> str:
-        """The line of the log, with its end."""
+        """The line of the log, with its newline."""
         secret = self.connection_secret.hex() or _NOTHING
         return f"{self.protocol} {self.link} {self.session_key.to_base64()} {secret}\n"
 
@@ -79,19 +79,19 @@ class ServiceSecret:
     key: CryptoKey
 
     def line(self) -> str:
-        """The line of the log, with its end."""
+        """The line of the log, with its newline."""
         return f"service {self.service.label} {self.secret_id} {self.key.to_base64()}\n"
 
 
 def parse_key_log(text: str, source: str = "key log") -> Iterator[LinkSecrets | ServiceSecret]:
-    """What the lines of a log say.
+    """Parse the lines of a key log.
 
     Args:
-        text: of the log.
-        source: what errors call it, usually the file's path.
+        text: the text of the log.
+        source: name of the log in errors, usually the file's path.
 
     Raises:
-        LocalError: a line that is none; names ``source`` and line.
+        LocalError: a line is malformed; the error names ``source`` and the line number.
     """
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
@@ -109,7 +109,7 @@ def _parse(words: list[str]) -> LinkSecrets | ServiceSecret:
             return LinkSecrets(protocol, _link(link), CryptoKey.from_base64(key), _connection_secret(secret))
         case ["service", label, secret_id, key]:
             return ServiceSecret(EntityType.from_label(label), _secret_id(secret_id), CryptoKey.from_base64(key))
-    # Without quoting the line: it may be a key.
+    # Does not quote the line, which may contain a key.
     raise LocalError("neither 'v1 or v2 LINK SESSION_KEY CONNECTION_SECRET' nor 'service TYPE SECRET_ID KEY'")
 
 
@@ -132,7 +132,7 @@ def _connection_secret(text: str) -> bytes:
 
 
 def _secret_id(text: str) -> int:
-    """As Ceph prints it: -1 is the service's own key."""
+    """Parse a secret_id as Ceph prints it: -1 stands for the service's own key."""
     short = len(text) <= _SECRET_ID_DIGITS and text.removeprefix("-").isdecimal()
     number = int(text) if short else _U64_LIMIT
     if not -1 <= number < _U64_LIMIT:

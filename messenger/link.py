@@ -1,7 +1,7 @@
-"""One link: a byte stream to one peer, whichever protocol flows on it.
+"""One link: a byte stream to one peer, in either protocol.
 
-A link belongs to a messenger's core. The subclasses in ``v1/`` and ``v2/`` interpret the bytes; what they share is
-here: buffering, writing, pausing, interception, ending and the history.
+A link belongs to a messenger's core. The subclasses in ``v1/`` and ``v2/`` interpret the bytes; this class does
+what they share: buffering, writing, pausing, interception, closing and the history.
 """
 
 from abc import ABC, abstractmethod
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 __all__ = ["Link", "Protocol", "Row", "Step"]
 
 _MOST_ACKS_DUE = 16
-"""So many messages may wait for their ack while more are arriving."""
+"""Most messages that may wait for their ack while more are arriving."""
 _CUSTOM: frozenset[str] = frozenset(Custom)
 
 Step = Callable[[float], None]
-"""Something to do at a time."""
+"""A step that is called with the time."""
 
 Handle = TypeVar("Handle")
 State = TypeVar("State", bound=StrEnum)
 
 
 class Row(Generic[Handle, State]):
-    """A row of a handshake table: what is done with a frame in a state, and the states that may follow.
+    """A row of a handshake table: the handler of a frame in a state, and the states that may follow.
 
-    Any row may end in a fault, which is CLOSED and not listed.
+    Any row may also end in a fault, which leads to CLOSED and is not listed.
     """
 
     __slots__ = ("handle", "leads_to")
@@ -58,7 +58,7 @@ class Row(Generic[Handle, State]):
 
 
 class Link(ABC):
-    """One byte stream to one peer and the conversation on it."""
+    """One byte stream to one peer, and the state of the protocol on it."""
 
     __slots__ = (
         "_failure",
@@ -103,50 +103,50 @@ class Link(ABC):
     CLOSED_STATE: ClassVar[StrEnum]
 
     reader: "Reader[Any]"
-    """Cuts frames out of the open link's bytes."""
+    """Splits the received bytes of the open link into frames."""
 
     def __init__(self, endpoint: "Home", link_id: int, state: StrEnum, *, connector: bool) -> None:
         self.endpoint = endpoint
         self.host: LinkHost = endpoint
-        """Host of the link: the core itself, or another shard once the link is open."""
+        """The host that runs the link: the core itself, or another shard once the link is open."""
         self.id = link_id
         self.connector = connector
         self.state = state
         self.open = False
-        """Messages may flow."""
+        """True in the data phase: messages may flow."""
         self.closed = False
         self.session: Session | None = None
         self.dialled_addr = BLANK
         self.remote_addr = BLANK
         self.local_addr = BLANK
-        """This end's address: that of the socket, then as the peer sees it. Blank while it is not known."""
+        """Address of this end: that of the socket, later as the peer sees it. Blank while it is not known."""
         self.peer_type: EntityType | None = None
         self.con_mode = ConMode.CRC
         self.auth_result: AuthResult | None = None
         self.receive_buffer = ReceiveBuffer(endpoint.scratch, endpoint.pool)
         self.unwritten_bytes = 0
         self.paused = False
-        """Nothing is read: a message waits for a throttle, or an interceptor blocks."""
+        """True while nothing is read, because a message waits for a throttle or an interceptor blocks the link."""
         self.last_activity_s = 0.0
         self.read_since_s = 0.0
-        """When reading last went on after a pause; before that the peer could not be heard."""
+        """Time at which reading last resumed after a pause; bytes that the peer sent before it were read late."""
         self.ready_timer: Timer | None = None
         self.idle_timer: Timer | None = None
         self.gate: Gate | None = None
-        """Admits messages to the throttles; from the data phase on."""
+        """Admits messages to the throttles; None before the data phase."""
         self.taken_bytes = 0
-        """Size of the messages taken out of the stream, but not delivered yet."""
+        """Size of the messages that were read from the stream but are not delivered yet."""
         self.deadline: FrameDeadline | None = None  # few links ever have an incomplete frame
-        # What an interceptor holds back.
+        # The step and fault that an interceptor holds.
         self._held: Step | None = None
         self._waiting = False
         self._hold_timer: Timer | None = None
         self._failure: tuple[FaultReason, str] | None = None
-        # Position in the two byte streams, for the history and the counters.
+        # Positions in both byte streams, for the history and the counters.
         self.rx_offset = 0
         self.tx_offset = 0
         self.opened_at = (0, 0)
-        """Positions in them where the data phase begins."""
+        """Positions (received, sent) at which the data phase began."""
         self.rx_frames = 0
         self.tx_frames = 0
         self.peaks = Peaks() if endpoint.tracing else None
@@ -157,27 +157,27 @@ class Link(ABC):
 
     @property
     def peer_entity(self) -> EntityType:
-        """The peer's type, once it is known."""
+        """The peer's entity type; only valid once it is known."""
         assert self.peer_type is not None
         return self.peer_type
 
     @property
     def dialling(self) -> bool:
-        """True until the session is open: a fault then ends no lossy session (docs/protocol.md §3.9 step 2)."""
+        """True until the link is open: a fault then ends no lossy session (docs/protocol.md §3.9 step 2)."""
         return not self.open
 
-    # ---- what a protocol fills in
+    # ---- implemented by the protocols
 
     @abstractmethod
     def start(self, now: float) -> None:
-        """The byte stream is open."""
+        """Start the handshake on the open byte stream."""
 
     @abstractmethod
     def handshake_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
-        """Handle what begins at ``start`` before the link is open; returns the bytes used, 0 while incomplete.
+        """Handle the banner or frame at ``start`` before the link is open; returns its length, 0 while incomplete.
 
         Raises:
-            PeerError: the peer broke the protocol.
+            PeerError: the peer violated the protocol.
         """
 
     @abstractmethod
@@ -192,17 +192,17 @@ class Link(ABC):
         now: float,
         /,
     ) -> int:
-        """Take every complete frame of ``view[start:end]`` on an open link, adding messages to ``messages``.
+        """Read every complete frame of ``view[start:end]`` on an open link, and append messages to ``messages``.
 
-        Their bytes are added to :attr:`taken_bytes`. Returns where the incomplete rest begins.
+        Adds their size to :attr:`taken_bytes`, and returns the offset at which the incomplete rest begins.
 
         Raises:
-            PeerError: the peer broke the protocol, or ended the session.
+            PeerError: the peer violated the protocol, or ended the session.
         """
 
     @abstractmethod
     def write_due(self, session: "Session", now: float, /) -> None:
-        """Write what is due on an open link, as far as the transport is not behind.
+        """Write the frames that are due on an open link, until the transport is behind by ``write_ahead_bytes``.
 
         Raises:
             PeerError: nothing more can be written on this link.
@@ -215,30 +215,30 @@ class Link(ABC):
     @property
     @abstractmethod
     def needed_bytes(self) -> int:
-        """Length of the frame that was found incomplete; 0 while it is not known."""
+        """Length of the incomplete frame; 0 while it is not known."""
 
     @property
     def held_bytes(self) -> int:
-        """Memory held for incomplete frames and the like."""
+        """Bytes of memory held for incomplete frames and for the pre-auth signature."""
         return self.receive_buffer.held_bytes
 
     def note_held(self, peaks: Peaks) -> None:
-        """Remember how much memory the link holds now."""
+        """Record how much memory the link holds now."""
         peaks.note(self.held_bytes, authenticated=self.auth_result is not None)
 
     @property
     def at_rest(self) -> bool:
-        """True if messages may flow and nothing waits to be written or read."""
+        """True if the link is open and nothing waits to be written or read."""
         return self.open and not (self.paused or self.unwritten_bytes or self.held_bytes)
 
     @property
     def allowed_modes(self) -> tuple[ConMode, ...]:
-        """The connection modes this side offers or allows on the link, the preferred one first."""
+        """The connection modes that this side offers or allows on the link, the preferred one first."""
         return (ConMode.CRC,)
 
     @property
     def ciphers(self) -> "tuple[StreamCipher, ...]":
-        """Of a secure link, the one that receives and the one that sends."""
+        """The ciphers of a secure link: the receiving one, then the sending one; empty in crc mode."""
         return ()
 
     @property
@@ -248,13 +248,13 @@ class Link(ABC):
 
     @property
     def revision(self) -> int:
-        """Of the frames: msgr 2.0 or 2.1."""
+        """Revision of the frames: 0 for msgr 2.0, 1 for msgr 2.1."""
         return 0
 
     # ---- receiving
 
     def receive(self, count: int, now: float) -> None:
-        """Process ``count`` bytes the transport has put into the receive buffer."""
+        """Process ``count`` bytes that the transport has read into the receive buffer."""
         self.last_activity_s = now
         view, position, end, owned = self.receive_buffer.received(count)
         host = self.host
@@ -268,7 +268,7 @@ class Link(ABC):
                     break
                 position += step
                 self.rx_offset += step
-        except Exception as error:  # noqa: BLE001 - an authoriser's, an interceptor's; see broken_by
+        except Exception as error:  # noqa: BLE001 - also of authenticators and interceptors
             self.broken_by(error, now)
         if position != end and not self.closed:
             ahead = self.open  # the peer has authenticated
@@ -280,39 +280,39 @@ class Link(ABC):
                 self.deadline.await_rest(now)
 
     def run(self, step: Step, now: float) -> None:
-        """Do a step of the conversation; if it fails, the link faults."""
+        """Run a step of the handshake; an exception faults the link."""
         try:
             step(now)
         except Exception as error:  # noqa: BLE001 - see broken_by
             self.broken_by(error, now)
 
     def broken_by(self, error: Exception, now: float) -> None:
-        """A step of the conversation failed: fault the link.
+        """Fault the link after an exception in one of its steps.
 
-        What is neither the peer's mistake nor an option's wish is a mistake of the code around the core, an
-        authoriser or an interceptor for example. It costs this link, and nothing else.
+        An exception that is neither a PeerError nor a DieError comes from code outside the core, such as an
+        authenticator or an interceptor. It ends this link and nothing else.
 
         Raises:
-            DieError: an option ``ms_die_on_*`` asks for it.
+            DieError: ``error`` is one.
         """
         if isinstance(error, DieError):
             raise error
         if isinstance(error, PeerError):
             self.fault(error.reason, error.detail, now)
         elif isinstance(error, MemoryError):
-            # Half a frame may be lost by now: nothing that follows on this link would mean what it says.
+            # A part of a frame may be lost now, so the bytes that follow cannot be interpreted.
             self.fault(FaultReason.MEMORY, "for what the peer sends", now)
         else:
             self.host.escaped(error, f"on {self!r}", self.session, now)
             self.fault(FaultReason.LOCAL, describe(error), now)
 
     def data_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
-        """Handle everything complete from ``start`` on an open link; returns where the incomplete rest begins.
+        """Handle all complete frames from ``start`` on; returns the offset at which the incomplete rest begins.
 
-        What was complete before a faulty frame is delivered before the fault is raised.
+        Messages that were complete before a faulty frame are delivered before the fault is raised.
 
         Raises:
-            PeerError: the peer broke the protocol, or ended the session.
+            PeerError: the peer violated the protocol, or ended the session.
         """
         session, host = self.session, self.host
         assert session is not None
@@ -337,32 +337,32 @@ class Link(ABC):
         return position
 
     def admits_next(self, view: memoryview, start: int, end: int) -> bool:
-        """True unless a message begins at ``start`` that a throttle refuses; the link then is paused."""
+        """False if a throttle has no room for the message that begins at ``start``; the link then is paused."""
         assert self.gate is not None
         head = self.reader.head(view, start, end)
         now = self.last_activity_s
         return head is None or head[0] != self.MESSAGE_TAG or self.gate.admit(head[1], end - start, now)
 
     def reserve_rest(self, view: memoryview, start: int, end: int) -> None:
-        """A frame is incomplete: if it is large, take from the throttles what it declares (§3.10)."""
+        """Take from the throttles what an incomplete large frame declares (§3.10)."""
         assert self.gate is not None
         if not self.gate.is_watched and self.reader.needed >= OWN_BUFFER_BYTES and not self.paused:
             self.admits_next(view, start, end)
         self.gate.await_rest(end - start, self.last_activity_s)
 
     def move_to(self, host: "LinkHost") -> None:
-        """Be carried by another host from now on."""
+        """Move the link to another shard's host."""
         self.host = host
         self.receive_buffer.move_to(host.scratch, host.pool)
 
     def pause(self) -> None:
-        """Leave what is here, stop reading."""
+        """Stop reading; bytes that are here stay in the receive buffer."""
         if not self.paused:
             self.paused = True
             self.host.emit(PauseLink(self.id, paused=True))
 
     def resume(self, now: float, waited_s: float | None = None) -> None:
-        """Read on, after waiting for a throttle for ``waited_s``; not if an interceptor holds the link."""
+        """Resume reading, unless the link is held; ``waited_s`` is the time that it waited for a throttle."""
         if self.paused and self._held is None:
             self.paused = False
             self.read_since_s = now
@@ -372,10 +372,10 @@ class Link(ABC):
             self.receive(0, now)
 
     def check_keepalive(self) -> None:
-        """A KEEPALIVE2 came.
+        """Check if a KEEPALIVE2 from this peer is allowed.
 
         Raises:
-            PeerError: UNEXPECTED_FRAME; a client of the kernel expects none.
+            PeerError: UNEXPECTED_FRAME: it came from the acceptor, which the kernel client does not accept.
         """
         if self.connector and self.host.config.server_keepalive == "fault":
             raise PeerError(FaultReason.UNEXPECTED_FRAME, "KEEPALIVE2 from who was dialled")
@@ -391,12 +391,12 @@ class Link(ABC):
 
     def ack_is_due(self, session: "Session") -> bool:
         """True if an explicit ACK is due."""
-        # With a part of the next frame here, the rest is on its way and wants an ack as well.
+        # If a part of the next frame is here, more messages are coming: one later ACK covers them too.
         more_is_coming = self.receive_buffer.held_bytes and not self.paused
         return session.ack_due >= (_MOST_ACKS_DUE if more_is_coming else 1)
 
     def write(self, buffers: list[Buffer], size_bytes: int) -> None:
-        """Hand frames to the transport."""
+        """Pass frames to the transport."""
         self.unwritten_bytes += size_bytes
         self.host.emit(WriteLink(self.id, buffers, size_bytes))
 
@@ -404,14 +404,14 @@ class Link(ABC):
 
     @property
     def held(self) -> bool:
-        """True if an interceptor holds the link."""
+        """True if an interceptor holds the link, or the link waits for the core."""
         return self._held is not None
 
     def ask(self, point: Point) -> Action:
-        """The interceptor's answer at a point.
+        """Call the interceptor at a breakpoint.
 
         Raises:
-            PeerError: INTERCEPTED, the answer is FAULT.
+            PeerError: INTERCEPTED: the action is FAULT.
         """
         action = self.host.passing(self, point)
         if action is Action.FAULT:
@@ -419,10 +419,10 @@ class Link(ABC):
         return action
 
     def gate_write(self, tags: list[str], now: float, write: Step, then: Step | None = None) -> None:
-        """Write frames with these tags, then go on with ``then``, as far as the interceptor lets it happen.
+        """Write frames with these tags, then call ``then``, as far as the interceptor allows.
 
         Raises:
-            PeerError: INTERCEPTED, the link is to fault.
+            PeerError: INTERCEPTED: the action is FAULT.
         """
         if self.host.interceptor is None:
             write(now)
@@ -449,10 +449,10 @@ class Link(ABC):
             self.stall(then, now)
 
     def gate_read(self, point: Point, now: float, handle: Step) -> None:
-        """Hand on what was read, as far as the interceptor lets it happen.
+        """Handle what was read, as far as the interceptor allows.
 
         Raises:
-            PeerError: INTERCEPTED, the link is to fault.
+            PeerError: INTERCEPTED: the action is FAULT.
         """
         action = Action.CONTINUE if self.host.interceptor is None else self.ask(point)
         if action is Action.CONTINUE:
@@ -463,18 +463,18 @@ class Link(ABC):
             self.stall(handle, now)
 
     def wait(self, go_on: Step) -> None:
-        """Do nothing on this link until the core calls :meth:`proceed`."""
+        """Pause the link until the core calls :meth:`proceed`, then call ``go_on``."""
         self._held = go_on
         self._waiting = True
         self.pause()
 
     def proceed(self, now: float) -> None:
-        """What the link waited for has come."""
+        """Continue a link that waited for the core."""
         self._waiting = False
         self.unblock(now)
 
     def hold(self, go_on: Step, now: float) -> None:
-        """Do nothing on this link until it is unblocked."""
+        """Pause the link until it is unblocked, then call ``go_on``; fault it after :data:`BLOCK_LIMIT_S`."""
         self._held = go_on
         self.pause()
 
@@ -485,19 +485,19 @@ class Link(ABC):
         self._hold_timer = self.host.timers.at(now + BLOCK_LIMIT_S, expired)
 
     def delay(self, delay_s: float, go_on: Step, now: float) -> None:
-        """Do nothing on this link for some time, then go on."""
+        """Pause the link for ``delay_s`` seconds, then call ``go_on``."""
         self._held = go_on
         self.pause()
         self._hold_timer = self.host.timers.at(now + delay_s, self.unblock)
 
     def stall(self, go_on: Step | None, now: float) -> None:
-        """Shut the stream down; go on when unblocked, only to find it dead."""
+        """Shut the stream down and pause the link; once unblocked, it calls ``go_on`` and then faults."""
         self.host.emit(ShutLink(self.id))
         self._failure = (FaultReason.EOF, "shut down by the interceptor")
         self.hold(go_on or (lambda _now: None), now)
 
     def unblock(self, now: float) -> None:
-        """Release what an interceptor holds; without effect if it holds nothing."""
+        """Continue a link that an interceptor holds; no effect on other links."""
         if self._held is None or self._waiting or self.closed:
             return
         held, self._held = self._held, None
@@ -511,7 +511,7 @@ class Link(ABC):
                 host.want_flush(self.session)
 
     def go_on(self, now: float) -> None:
-        """Read on, and notice what broke while the link was held; if it has moved, its new host does so."""
+        """Resume reading, and fault the link if it broke while it was held."""
         if self._held is None and not self.closed:
             if self.paused:
                 self.resume(now)
@@ -523,26 +523,26 @@ class Link(ABC):
     # ---- ending
 
     def failed(self, reason: FaultReason, detail: str, now: float) -> None:
-        """The byte stream broke; a held link notices when it is unblocked."""
+        """Fault the link because its byte stream broke; a held link faults when it is unblocked."""
         if self._held is not None:
             self._failure = self._failure or (reason, detail)
         else:
             self.fault(reason, detail, now)
 
     def fault(self, reason: FaultReason, detail: str, now: float) -> None:
-        """The link is of no more use."""
+        """Fault the link: it is closed and its session notified."""
         self.host.link_fault(self, Fault(reason, detail, self.state.value), now)
 
     def break_off(self, fault: Fault, now: float) -> None:
-        """The link breaks, for the reason given."""
+        """Fault the link, for the given fault."""
         self.host.link_fault(self, fault, now)
 
     def close(self, fault: Fault, now: float) -> None:
-        """Close the link without a word to its session."""
+        """Close the link without notifying its session."""
         self.endpoint.close_link(self, fault, now)
 
     def end(self) -> None:
-        """The link is closed: no deadline of it fires any more, nothing held goes on, its buffers are freed."""
+        """Mark the link closed, cancel its timers and free its buffers."""
         self.closed, self.open, self.state = True, False, self.CLOSED_STATE
         self._held = self._failure = None
         self.receive_buffer.clear()
@@ -554,12 +554,12 @@ class Link(ABC):
     # ---- history
 
     def trace_auth(self, now: float) -> None:
-        """Record how the peer has authenticated, when a history is kept."""
+        """Record how the peer has authenticated, if a history is kept."""
         if self.endpoint.tracing:
             self.endpoint.trace("auth", now, **auth_fields(self, now))
 
     def trace_end(self, now: float) -> None:
-        """Record what the link has used up; called only if a history is kept."""
+        """Record the nonces and the peak memory that the link has used; called only if a history is kept."""
         assert self.peaks is not None
         rx, tx = (cipher.used_nonces for cipher in self.ciphers) if self.ciphers else (0, 0)
         fields = self.peaks.fields(self.host.config)
@@ -574,7 +574,7 @@ class Link(ABC):
         now: float,
         offset: int = 0,
     ) -> None:
-        """Record one frame, when a history is kept; ``offset`` is relative to the stream position."""
+        """Record one frame, if a history is kept; ``offset`` is relative to the stream position."""
         if not self.host.tracing:
             return
         sent = direction == "tx"

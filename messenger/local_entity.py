@@ -1,4 +1,4 @@
-"""This messenger as its peers see it: its name, its addresses, and how it authenticates."""
+"""This messenger as its peers see it: name, addresses, authentication."""
 
 from messenger.cephx.exchange import AuthClient, AuthServer, ClientExchange, ConMode, ServerExchange
 from messenger.cephx.v1 import connect_exchange
@@ -21,15 +21,15 @@ def _with_ip(addrs: AddrVec, seen: EntityAddr) -> AddrVec:
 
 
 class LocalEntity:
-    """One messenger's own side of every handshake.
+    """One messenger's identity in every handshake.
 
     Args:
         name: its entity name.
         addrs: its addresses; the IP may be blank.
         config: options.
-        rng: randomness of its authentications.
-        auth_client: how it authenticates to peers; None if it cannot dial.
-        auth_server: how peers authenticate to it; None if it cannot accept.
+        rng: source of random numbers for authentication.
+        auth_client: authenticates to peers; None if the messenger cannot dial.
+        auth_server: authenticates peers; None if the messenger cannot accept.
     """
 
     def __init__(
@@ -48,20 +48,20 @@ class LocalEntity:
         self.auth_client = auth_client
         self.auth_server = auth_server
         self._wildcards: frozenset[_Port] = frozenset()
-        """Those of the addresses that are bound to every IP of this host."""
+        """Addresses that are bound to every IP address of this host."""
 
     # ---- addresses
 
     def learned_addr(self, seen: EntityAddr) -> None:
-        """An own IP became known: it replaces the blank one (docs/protocol.md §3.2)."""
+        """Replace a blank IP address of this messenger by the one just learned (docs/protocol.md §3.2)."""
         if not seen.is_blank_ip and any(addr.is_blank_ip for addr in self.addrs):
             self._wildcards |= {_port(addr) for addr in self.addrs if addr.is_blank_ip and addr.port}
             self.addrs = _with_ip(self.addrs, seen)
 
     def addrs_on(self, local_addr: EntityAddr) -> AddrVec:
-        """The addresses for the peer of a link whose own end is ``local_addr``.
+        """The addresses to announce on a link whose local address is ``local_addr``.
 
-        Those that are not bound to one IP have the IP of the link.
+        Addresses that are bound to every IP address of the host get the IP address of the link.
         """
         if local_addr.is_blank_ip:
             return self.addrs
@@ -73,7 +73,7 @@ class LocalEntity:
         )
 
     def is_own(self, addr: EntityAddr, local_addr: EntityAddr) -> bool:
-        """True if the peer of such a link means this messenger by ``addr``, also by another network."""
+        """True if ``addr`` is an address of this messenger for the peer of such a link."""
         return addr in self.addrs or addr in self.addrs_on(local_addr)
 
     # ---- authentication
@@ -83,15 +83,15 @@ class LocalEntity:
         return self._config.connection_modes(self.name.type, peer, connecting=connecting)
 
     def client_exchange(self, peer: EntityType, wall_time_s: float) -> ClientExchange:
-        """A new authentication towards a peer.
+        """A new authentication to a peer.
 
         Raises:
-            AuthError: a session that a peer had opened is to be dialled again, without credentials to do so.
+            AuthError: this messenger has no credentials; an accepted session that has to dial gets this.
         """
         return self._client().exchange(peer, wall_time_s, self._rng)
 
     def connect_exchange(self, peer: EntityType, wall_time_s: float) -> ClientExchange:
-        """A new authentication in CONNECTs of v1: none at all towards monitors; raises AuthError as the other."""
+        """A new authentication for CONNECTs of v1, empty for monitors; raises as :meth:`client_exchange`."""
         return connect_exchange(self._client(), self.name.type, peer, wall_time_s, self._rng)
 
     def _client(self) -> AuthClient:

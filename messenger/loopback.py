@@ -1,8 +1,8 @@
-"""The session with oneself: messages sent on it are delivered here, in order and without a link.
+"""The messenger's session with itself: messages sent on it are delivered here, in order and without a link.
 
-As Ceph's local connection it raises ms_handle_fast_connect and no other event. Its messages never wait for the
-dispatch throttle, but hold their part of it until the application is done with them; in Ceph they take
-nothing of it. A connection's ``mark_down`` leaves it open; in Ceph it stops.
+Like Ceph's local connection it raises ms_handle_fast_connect and no other event. Its messages never wait for the
+dispatch throttle, but take from it until the application has released them; in Ceph they take nothing. A
+connection's ``mark_down`` leaves it open; in Ceph it stops.
 """
 
 from dataclasses import replace
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 LOOPBACK = Policy("loopback")
 LOOPBACK_ID = 0
-"""Session id; those with peers begin behind it."""
+"""Session id of the loopback session; ids of other sessions are larger."""
 
 
 class LocalQueue(OutQueue):
-    """A queue that delivers what is pushed into it."""
+    """A queue that delivers each message instead of queueing it."""
 
     __slots__ = ("_core", "_session")
 
@@ -35,7 +35,7 @@ class LocalQueue(OutQueue):
         self._session = session
 
     def push(self, message: Message) -> None:
-        """Deliver a message; as on the wire, the sender's object stays as it is."""
+        """Deliver a copy of a message; as on the wire, the sender's object does not change."""
         session = self._session
         session.out_seq += 1
         session.in_seq = session.acked_seq = session.out_seq
@@ -43,7 +43,7 @@ class LocalQueue(OutQueue):
 
 
 def loopback_session(core: "Core") -> Session:
-    """A session with oneself, open from the start."""
+    """Create a loopback session, which is READY from the start."""
     session = Session(LOOPBACK_ID, core.name.type, core.addrs, BLANK, LOOPBACK)
     session.local = True
     session.peer_name = core.name

@@ -1,4 +1,4 @@
-"""The asyncio face of the messenger: an Endpoint with a clock, a transport and a dispatcher."""
+"""The asyncio messenger: an Endpoint with a clock, a transport and a dispatcher."""
 
 import asyncio
 import contextlib
@@ -41,24 +41,27 @@ from messenger.transport.stream_link import StreamLink
 from messenger.transport.worker import MovedStream, ToHomeLoop, Worker
 
 _CLOCK_LOOK_S = 1.0
-"""How often the wall clock is compared with the monotonic one."""
+"""Seconds between two comparisons of the wall clock with the monotonic clock."""
 
 Route = Callable[[EntityAddr], tuple[str, int]]
 
 
 class Connection(CoreConnection):
-    """A connection that coroutines can wait for."""
+    """A connection whose state coroutines can wait for."""
 
     def __init__(self, driver: Driver, session: Session) -> None:
         super().__init__(driver, session)
         self._waiters: list[asyncio.Future[None]] = []
 
     async def ready(self, timeout_s: float | None = None) -> Self:
-        """Wait until the session is open; one in STANDBY dials, unless only the peer may.
+        """Wait until the session is READY. A session in STANDBY dials, unless its policy makes it a server.
+
+        Args:
+            timeout_s: seconds to wait; None waits without limit.
 
         Raises:
-            FaultError: the peer refused it or it ended; ``fault`` says why.
-            TimeoutError: neither happened in time.
+            FaultError: the peer refused the session, or the session ended; ``fault`` says why.
+            TimeoutError: neither happened within ``timeout_s``.
         """
         if self.state is SessionState.CLOSED:
             raise FaultError(self.last_fault or Fault(FaultReason.SHUTDOWN))
@@ -70,19 +73,19 @@ class Connection(CoreConnection):
                 async with asyncio.timeout(timeout_s):
                     await waiter
             finally:
-                if waiter in self._waiters:  # the caller gave up first
+                if waiter in self._waiters:  # the wait timed out or was cancelled
                     self._waiters.remove(waiter)
         return self
 
     async def shutdown(self) -> None:
-        """Say what is queued, then end the session; see :meth:`begin_shutdown`."""
+        """Send what is queued, then close the session; see :meth:`begin_shutdown`."""
         if self.is_loopback:
             return
         self.begin_shutdown()
         while self.state is not SessionState.CLOSED:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
-            with contextlib.suppress(FaultError):  # a refusal, or the end
+            with contextlib.suppress(FaultError):  # the session was refused or has ended
                 await waiter
 
     def settled(self, fault: Fault | None) -> None:
@@ -105,7 +108,7 @@ _KINDS: dict[str, tuple[type, str]] = {
     "policies": (PolicySet, "a PolicySet, such as PolicySet(STATELESS_SERVER)"),
     "config": (Config, "a Config"),
 }
-"""Types of a messenger's arguments, and what to give."""
+"""Type of each checked argument of a messenger, and the example that the error message gives."""
 
 
 def _check(**arguments: object) -> None:
@@ -122,30 +125,30 @@ def _running_loop() -> asyncio.AbstractEventLoop:
 
 
 class Messenger(Driver):
-    """Sends and receives messages; lives on the event loop that runs where it is made.
+    """Sends and receives messages. Belongs to the event loop that is running when it is created.
 
     Args:
-        name: this messenger's entity name; a client without a number by default.
-        auth_client: credentials to connect with.
-        auth_server: how peers are authenticated; needed by :meth:`bind`.
-        dispatcher: whom to give messages and events to.
-        policies: what a fault means, per type of peer.
+        name: this messenger's entity name; by default a client without a number.
+        auth_client: credentials with which it authenticates to peers that it dials.
+        auth_server: authenticates peers that dial it; required by :meth:`bind`.
+        dispatcher: receives messages and session events.
+        policies: what a session does after a fault (replay, reconnect, wait or end), by the peer's entity type.
         config: options under Ceph's names.
-        rng: randomness; the system's unless a test wants to repeat itself.
-        nonce: distinguishes messengers of one host; random unless given. Monitors use 0.
-        route: where to dial for an address, when that is not the address itself (a proxy in between).
-        trace: receives the history, line by line.
-        interceptor: asked at every point a conversation passes.
-        workers: threads with an event loop each, which run the data phases of open connections: frames, crcs,
-            encryption and sockets. Dispatchers are called on the loop where the messenger was made, as ever.
-        key_log: file to append the keys of every link to, for decoding a capture (docs/keylog.md), or a
-            function that takes its lines. The log makes secure links readable.
-        transport: what carries the byte streams; unless given, TCP or RDMA as the option ``ms_type`` says.
+        rng: source of random numbers; a seeded one makes a test repeatable. Default: the system's.
+        nonce: distinguishes messengers with the same IP address and port; random unless given. Monitors use 0.
+        route: maps the address of a peer to the host and port to dial instead, such as those of a proxy.
+        trace: called with each record of the history.
+        interceptor: called at every breakpoint of a link or session.
+        workers: number of threads, each with its own event loop, that run the data phase of open links: framing,
+            crcs, encryption and sockets. Dispatchers still run on the loop on which the messenger was created.
+        key_log: file to which the keys of every link are appended, for decoding a capture (docs/keylog.md), or a
+            function that takes its lines. Anyone who has the log can decrypt secure links.
+        transport: carries the byte streams; by default TCP or RDMA, as the option ``ms_type`` says.
 
     Raises:
-        LocalError: no event loop runs here, an argument is of another type, the key log cannot be written, this
-            machine lacks the transport, or streams of the transport cannot go to other threads and there are to be
-            workers.
+        LocalError: no event loop is running, an argument has the wrong type, the key log cannot be written, this
+            machine lacks the transport, or ``workers`` is above 0 and the transport's streams cannot move to other
+            threads.
     """
 
     connection_class = Connection
@@ -214,7 +217,7 @@ class Messenger(Driver):
             for index in range(1, workers + 1)
         ]
         self._for_workers: dict[int, tuple[list[MovedStream], list[ToShard]]] = {}
-        """What this turn has for each shard."""
+        """By shard: links and calls to hand to its worker at the end of this turn of the loop."""
 
     async def __aenter__(self) -> Self:
         if self.endpoint.is_shut:
@@ -238,13 +241,18 @@ class Messenger(Driver):
         return connection
 
     async def bind(self, host: str = "127.0.0.1", port: int = 0, protocol: Protocol = Protocol.V2) -> EntityAddr:
-        """Listen for peers; returns the address they are to dial. Port 0 takes a free one.
+        """Listen for peers. Returns the address that they dial.
 
-        May be called again, for more addresses or the other protocol.
+        May be called again, to listen on more addresses or with the other protocol.
+
+        Args:
+            host: numeric IP address.
+            port: TCP port; 0 takes a free one.
+            protocol: protocol that this address accepts.
 
         Raises:
-            LocalError: the address cannot be bound, there is no way to authenticate peers, no policy was chosen
-                for them, or the messenger has been shut down.
+            LocalError: the address cannot be bound, the messenger has no authentication server, no policies were
+                given for its peers, or it has been shut down.
         """
         self._check_can_listen()
         try:
@@ -255,15 +263,15 @@ class Messenger(Driver):
         return self._listen(listener, protocol)
 
     async def bind_all(self, addrs: AddrVec | str | None = None) -> AddrVec:
-        """Listen on several addresses, all of them or none; returns the own addresses, v2 before v1.
+        """Listen on several addresses, all of them or none. Returns this messenger's addresses, v2 before v1.
 
         Args:
-            addrs: each says its protocol by its type; those without a port get the first free one of
-                ``ms_bind_port_min`` to ``ms_bind_port_max``. Unless given, the options ``ms_bind_*`` say which
-                protocols and families there are.
+            addrs: the type of each address gives its protocol; one without a port gets the first free port from
+                ``ms_bind_port_min`` to ``ms_bind_port_max``. Default: the protocols and address families that the
+                options ``ms_bind_*`` enable.
 
         Raises:
-            LocalError: an address cannot be bound after ``ms_bind_retry_count`` tries, or as :meth:`bind`.
+            LocalError: an address cannot be bound after ``ms_bind_retry_count`` attempts, or as :meth:`bind`.
         """
         self._check_can_listen()
         if addrs is None:
@@ -287,7 +295,7 @@ class Messenger(Driver):
         if not self._can_accept:
             raise LocalError("this messenger cannot listen: it has no authentication server")
         if not self._has_policies:
-            # The default policy dials its peers again, which is not what anything that listens wants.
+            # The default policy reconnects to its peers, which is wrong for a messenger that listens.
             hint = "policies=PolicySet(STATELESS_SERVER) or PolicySet.for_messenger('osd public'), for example"
             raise LocalError(f"this messenger cannot listen: it has no policies for its peers; give {hint}")
 
@@ -300,11 +308,11 @@ class Messenger(Driver):
         return addr
 
     async def shutdown(self, *, graceful: bool = False) -> None:
-        """End every connection, stop listening and leave nothing behind.
+        """Close every connection and listener, and stop the workers.
 
         Args:
-            graceful: first send what is queued on every connection, for up to ``ms_shutdown_timeout``; nothing new
-                is accepted meanwhile.
+            graceful: first send what is queued on every connection, for up to ``ms_shutdown_timeout``; no new
+                connection is accepted meanwhile.
         """
         for listener in self._listeners:
             listener.close()
@@ -320,7 +328,7 @@ class Messenger(Driver):
         for worker in workers:
             worker.stop()
         if workers:
-            await asyncio.sleep(0)  # let their last calls arrive
+            await asyncio.sleep(0)  # lets the workers' last calls reach this loop
         await asyncio.gather(*self._abandoned_dials, return_exceptions=True)
 
     @staticmethod
@@ -332,18 +340,18 @@ class Messenger(Driver):
 
     @override
     def pump(self) -> None:
-        """Carry out the outputs; calls to the workers leave last."""
+        """Carry out the endpoint's outputs, then hand the workers their links and calls."""
         super().pump()
         if time.monotonic() >= self._clock_due_s:
             self._read_wall_clock()
         if self._for_workers and self._turn_s is None:
             for_workers, self._for_workers = self._for_workers, {}
             for shard, (streams, calls) in for_workers.items():
-                if self._workers:  # releases after the shutdown have no effect
+                if self._workers:  # a release after the shutdown has no effect
                     self._workers[shard - 1].call(streams, calls)
 
     def _read_wall_clock(self) -> None:
-        """Read the wall clock again: it may have been set, or the machine may have slept."""
+        """Update the endpoint's wall clock, which may have been set or have run on while the machine slept."""
         now = time.monotonic()
         self._clock_due_s = now + _CLOCK_LOOK_S
         self.endpoint.set_wall_clock(time.time() - now)
@@ -370,11 +378,11 @@ class Messenger(Driver):
     # ---- the Driver's transport
 
     def now(self) -> float:
-        """Monotonic seconds, the clock of event loops."""
+        """Monotonic time in seconds, on the clock of the event loop."""
         return time.monotonic()
 
     def soon(self) -> None:
-        """Pump at the end of this turn of the loop, so that what is sent together leaves together."""
+        """Pump at the end of this turn of the loop, so that messages sent in one turn leave in one write."""
         if get_ident() != self._thread_id:
             raise LocalError("called from another thread than the messenger's: use loop.call_soon_threadsafe")
         if not self._pump_scheduled:
@@ -409,7 +417,7 @@ class Messenger(Driver):
     async def _dial(self, link_id: int, addr: EntityAddr) -> None:
         try:
             host, port = self._route(addr) if self._route else (addr.host, addr.port)
-        except Exception as error:  # noqa: BLE001 - the application's; the dial has failed
+        except Exception as error:  # noqa: BLE001 - of the application's route; the dial fails
             self._dials.pop(link_id, None)
             self.failed(error)
             self.endpoint.link_failed(link_id, FaultReason.LOCAL, describe(error), self.now())
@@ -430,7 +438,7 @@ class Messenger(Driver):
         self._start_link(link_id, stream)
 
     def _source(self, host: str) -> str:
-        """The own IP address to dial from; empty if that is the kernel's choice."""
+        """The local IP address to dial from; empty if the kernel chooses it."""
         if not self.endpoint.config.ms_bind_before_connect:
             return ""
         mine = (addr for addr in self.addrs if addr.port and not addr.is_blank_ip)
@@ -451,7 +459,7 @@ class Messenger(Driver):
         self.pump()
 
     def stream(self, link_id: int) -> Stream | None:
-        """The byte stream of an open link, for tests and faults; None if this thread runs no such link."""
+        """The byte stream of an open link, for tests and fault injection; None if a worker runs the link."""
         link = self._links.get(link_id)
         return link.stream if link is not None else None
 
@@ -486,7 +494,7 @@ class Messenger(Driver):
 
     @override
     def log_keys(self, secrets: LinkSecrets) -> None:
-        """Write keys to the key log; a full disk does not stop the messenger."""
+        """Append the keys of a link to the key log. A full disk does not stop the messenger."""
         assert self._key_log is not None
         try:
             self._key_log(secrets.line())
@@ -494,15 +502,18 @@ class Messenger(Driver):
             self._loop.call_exception_handler({"message": "the key log cannot be written", "exception": error})
 
     def failed(self, error: BaseException) -> None:
-        """Report an exception of the application the way asyncio reports those of callbacks."""
+        """Report an exception of the application as asyncio reports those of its callbacks."""
         message = "exception in the application of a messenger"
         self._loop.call_exception_handler({"message": message, "exception": error})
 
 
 class Inbox(Dispatcher):
-    """A dispatcher for coroutines: messages wait in a queue until a coroutine takes them.
+    """A dispatcher for coroutines: messages wait in a queue until a coroutine reads them with :meth:`get`.
 
-    What waits is held against the dispatch throttle, so a slow reader stops the sender, not the memory.
+    Queued messages count against the dispatch throttle, so a slow reader pauses the senders and memory stays
+    bounded::
+
+        connection, message = await inbox.get(timeout_s=5)
     """
 
     def __init__(self) -> None:
@@ -526,16 +537,19 @@ class Inbox(Dispatcher):
                 break
 
     async def get(self, timeout_s: float | None = None) -> tuple[CoreConnection, Message]:
-        """The next message and the connection it came on.
+        """Wait for the next message. Returns the connection on which it arrived, and the message.
+
+        Args:
+            timeout_s: seconds to wait; None waits without limit.
 
         Raises:
-            TimeoutError: none came in time.
+            TimeoutError: no message arrived within ``timeout_s``.
         """
         async with asyncio.timeout(timeout_s):
             while not self._waiting:
                 await self._something()
         connection, message = self._waiting.popleft()
-        if message.held_bytes is not None:  # else another dispatcher passed it on, and was done with it
+        if message.held_bytes is not None:  # None if another dispatcher has released it already
             connection.release(message)
         return connection, message
 
@@ -548,5 +562,5 @@ class Inbox(Dispatcher):
             if reader in self._readers:
                 self._readers.remove(reader)
             elif not reader.cancelled():
-                self._wake()  # what this reader was woken for is for another one now
+                self._wake()  # this reader was woken for a message: wake another one
             raise

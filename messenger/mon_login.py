@@ -1,7 +1,7 @@
-"""A connection to a monitor that is logged in and whose tickets stay fresh (docs/protocol.md §5.6).
+"""Login to a monitor and renewal of tickets on one connection (docs/protocol.md §5.6).
 
-On v2 the handshake logs in; on v1 MAuth messages do, after the session is open. Both renew by
-MAuth messages.
+With v2 the handshake logs in; with v1 MAuth messages do so after the session is open. Both renew by MAuth
+messages.
 """
 
 from messenger.cephx.exchange import AuthClient
@@ -15,16 +15,16 @@ from messenger.randomness import RandomSource
 
 
 class MonLogin:
-    """Logs in on one open connection, then renews.
+    """Logs in on one open connection, then renews the tickets.
 
-    Call :meth:`start` when the connection is open, :meth:`take` for each MAuthReply, and :meth:`renew` now and
-    then and whenever a service has refused a ticket. Times are unix seconds.
+    Call :meth:`start` when the connection is open, :meth:`take` for each MAuthReply, and :meth:`renew`
+    periodically and whenever a service has refused a ticket. Times are unix seconds.
 
     Args:
-        connection: to the monitor; open.
-        auth: the identity, the one the messenger dials with.
-        rng: nonces and challenges.
-        rotating: a daemon's keys, which are then kept fresh.
+        connection: open connection to the monitor.
+        auth: the identity with which the messenger dials.
+        rng: source of nonces and challenges.
+        rotating: rotating keys of a daemon, which are renewed too.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class MonLogin:
         established = None if connection.protocol is Protocol.V1 else connection.auth_result
         self._client = MonAuthClient(auth, rng, rotating=rotating, established=established)
         self.done = established is not None
-        """Logged in, with every ticket there is to have."""
+        """True after the login, once every available ticket has been received."""
 
     @property
     def is_current(self) -> bool:
-        """True if the identity's tickets are those of this login; see :attr:`MonAuthClient.is_current`."""
+        """True if the identity's tickets are those of this login; see :attr:`.MonAuthClient.is_current`."""
         return self._client.is_current
 
     def start(self, wall_time_s: float) -> None:
@@ -47,11 +47,11 @@ class MonLogin:
             self._send(self._client.start(wall_time_s))
 
     def take(self, reply: MAuthReply, wall_time_s: float) -> None:
-        """Go on after a reply.
+        """Process a reply, and send the next request.
 
         Raises:
-            AuthError, DecodeError: it is a refusal, or not good. If :attr:`done` is not set then, the connection
-                is of no use; otherwise the tickets at hand serve until they expire.
+            AuthError, DecodeError: the reply is a refusal, or invalid. If :attr:`done` is not set, the connection
+                is of no use; otherwise the current tickets are valid until they expire.
         """
         request = self._client.handle(reply.protocol, reply.result, reply.global_id, reply.result_bl, wall_time_s)
         if request is not None:
@@ -61,7 +61,7 @@ class MonLogin:
             self.renew(wall_time_s)
 
     def renew(self, wall_time_s: float) -> None:
-        """Ask for what is about to expire or was refused."""
+        """Request new tickets for those that are about to expire or were refused."""
         while (request := self._client.due(wall_time_s)) is not None:
             self._send(request)
 

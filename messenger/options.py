@@ -1,6 +1,6 @@
-"""Options of the services around sessions, under Ceph's own names and defaults (docs/protocol.md §7).
+"""Options of services around sessions, under Ceph's names and with Ceph's defaults (docs/protocol.md §7).
 
-:class:`messenger.config.Config` is these and those of the protocols together.
+:class:`messenger.config.Config` adds the options of the protocols.
 """
 
 from dataclasses import dataclass
@@ -32,55 +32,55 @@ _RDMA_MOST = {
 
 @dataclass(slots=True, kw_only=True)
 class InjectionOptions:
-    """Faults that a messenger does to itself (§7.2); off unless asked for, and without cost while off."""
+    """Faults that a messenger injects into itself (§7.2). All are off by default and then cost nothing."""
 
     ms_inject_socket_failures: int = 0
-    """One in so many reads and writes finds its socket shut down; 0 = none."""
+    """On average one in this many reads and writes shuts the socket down; 0 = none."""
     ms_inject_internal_delays: float = 0.0
-    """Pause, in seconds, where connections are looked up, replaced and accepted, to provoke races."""
+    """Seconds to pause where connections are looked up, replaced and accepted, to provoke races."""
     ms_inject_delay_type: str = ""
-    """Peers whose messages may be delayed: names of entity types, as in ``osd client``."""
+    """Entity types of the peers whose messages may be delayed, for example ``osd client``."""
     ms_inject_delay_probability: float = 0.0
-    """Probability that a message of such a peer is delayed, 0 to 1."""
+    """Probability (0 to 1) that a message of such a peer is delayed."""
     ms_inject_delay_max: float = 1.0
-    """Delays are uniform between 0 and this, in seconds."""
+    """Longest delay in seconds; delays are uniform between 0 and this."""
     ms_inject_network_congestion: int = 0
-    """Only one in so many attempts to write gets through, the others must be repeated; 0 = all do."""
+    """Only one in this many attempts to write succeeds, the others are repeated; 0 = all succeed."""
     ms_blackhole_osd: bool = False
-    """Messages to and from OSDs vanish, while the connections live on."""
+    """Drop messages to and from OSDs; connections stay open."""
     ms_blackhole_mon: bool = False
-    """The same for monitors."""
+    """Drop messages to and from monitors."""
     ms_blackhole_mds: bool = False
-    """The same for metadata servers."""
+    """Drop messages to and from metadata servers."""
     ms_blackhole_mgr: bool = False
-    """The same for managers."""
+    """Drop messages to and from managers."""
     ms_blackhole_client: bool = False
-    """The same for clients."""
+    """Drop messages to and from clients."""
 
     ms_die_on_bad_msg: bool = False
-    """Raise where a message cannot be decoded."""
+    """Raise DieError if a message cannot be decoded."""
     ms_die_on_unhandled_msg: bool = False
-    """Raise where no dispatcher takes a message."""
+    """Raise DieError if no dispatcher takes a message."""
     ms_die_on_old_message: bool = False
-    """Raise where a message comes again although RECONNECT_SEQ was negotiated: without it replays may."""
+    """Raise DieError if a message arrives twice although RECONNECT_SEQ was negotiated, which rules out replays."""
     ms_die_on_skipped_message: bool = False
-    """Raise where a message is missing."""
+    """Raise DieError if a message is missing from the sequence."""
     ms_die_on_bug: bool = False
-    """Raise where a peer exceeds ``max_preauth_bytes``, which no real one does."""
+    """Raise DieError if a peer exceeds ``max_preauth_bytes``, which no correct peer does."""
 
     def blackholes(self) -> frozenset[EntityType]:
-        """Types of peers whose messages vanish."""
+        """Entity types of the peers whose messages are dropped."""
         return frozenset(peer for peer in _BLACKHOLES if getattr(self, f"ms_blackhole_{peer.label}"))
 
     def delays(self, peer: EntityType) -> bool:
-        """True if messages of such a peer may be delayed; Ceph looks for the name anywhere in the text."""
+        """True if messages of such a peer may be delayed. Like Ceph, this matches substrings of the option."""
         return peer.label in self.ms_inject_delay_type
 
     def check_injection(self) -> None:
-        """Refuse values that mean nothing.
+        """Check the values of these options.
 
         Raises:
-            LocalError: a probability beyond 0 to 1, or something negative.
+            LocalError: the probability is not within 0 to 1, or another value is negative.
         """
         if not 0 <= self.ms_inject_delay_probability <= 1:
             raise LocalError(f"ms_inject_delay_probability = {self.ms_inject_delay_probability}: give 0 to 1")
@@ -96,10 +96,10 @@ class InjectionOptions:
 
 @dataclass(slots=True, kw_only=True)
 class TransportOptions(InjectionOptions):
-    """What carries the links: TCP, or RDMA with its devices and buffers (§8)."""
+    """Options of the transport: TCP, or RDMA with its devices and buffers (§8)."""
 
     ms_type: str = TCP_TYPE
-    """``async+posix`` is TCP, ``async+rdma`` a queue pair of an RDMA device for each link."""
+    """``async+posix`` is TCP; ``async+rdma`` opens a queue pair of an RDMA device for each link."""
     ms_async_rdma_device_name: str = ""
     """RDMA device, for example ``mlx5_0``; empty takes the first one."""
     ms_async_rdma_port_num: int = 1
@@ -107,23 +107,23 @@ class TransportOptions(InjectionOptions):
     ms_async_rdma_gid_idx: int = 0
     """Index of the port's address (GID) to use: it selects the network and the version of RoCE."""
     ms_async_rdma_sl: int = 3
-    """Service level of what is sent."""
+    """Service level of sent packets."""
     ms_async_rdma_dscp: int = 96
-    """Traffic class of what is sent."""
+    """Traffic class of sent packets."""
     ms_async_rdma_buffer_size: int = 128 << 10
-    """Length of a buffer, and of the longest piece that is sent. Both peers need the same."""
+    """Bytes of a buffer, and of the longest single send. Both peers need the same value."""
     ms_async_rdma_send_buffers: int = 1024
-    """Most buffers for sending, of all links together; a link that would need more is refused."""
+    """Most send buffers of all links together; a link that would exceed this is refused."""
     ms_async_rdma_receive_buffers: int = 32 << 10
-    """The same for receiving."""
+    """Most receive buffers of all links together; a link that would exceed this is refused."""
     rdma_queue_len: int = 8
-    """Buffers of a link in each direction (Ceph shares receive buffers between links)."""
+    """Buffers of a link for each direction (Ceph shares receive buffers between links)."""
 
     def check_transport(self) -> None:
-        """Refuse a transport that there is not, and buffers that no link could use.
+        """Check the values of these options.
 
         Raises:
-            LocalError: so it is.
+            LocalError: the transport is unknown, or a value is outside its range.
         """
         if self.ms_type not in TRANSPORT_TYPES:
             raise LocalError(f"ms_type = {self.ms_type!r}: give {' or '.join(TRANSPORT_TYPES)}")
@@ -137,65 +137,65 @@ class TransportOptions(InjectionOptions):
 
 @dataclass(slots=True, kw_only=True)
 class ServiceOptions(TransportOptions):
-    """Addresses and sockets, throttles, dispatching, keepalives and shutdown. Times are seconds, sizes bytes."""
+    """Options of addresses, sockets, throttles, dispatch, keepalives, shutdown. Times are seconds, sizes bytes."""
 
     ms_bind_msgr1: bool = True
-    """Listen for msgr v1 peers, where both protocols can be had."""
+    """Listen for msgr v1 peers too, if the messenger can speak both protocols."""
     ms_bind_msgr2: bool = True
     """Listen for msgr v2 peers."""
     ms_bind_ipv4: bool = True
-    """Listen on IPv4 where no host is given."""
+    """Listen on IPv4 if no host is given."""
     ms_bind_ipv6: bool = False
-    """Listen on IPv6 where no host is given."""
+    """Listen on IPv6 if no host is given."""
     ms_bind_prefer_ipv4: bool = False
     """With both families, put the IPv4 address first; otherwise the IPv6 address is the first one."""
     ms_bind_port_min: int = 6800
-    """First port tried where none is given."""
+    """First port to try if no port is given."""
     ms_bind_port_max: int = 7568
-    """Last port tried."""
+    """Last port to try if no port is given."""
     ms_bind_retry_count: int = 3
-    """How often binding is tried when the port, or every port of the range, is taken."""
+    """Number of attempts to bind while the port, or every port of the range, is taken."""
     ms_bind_retry_delay: float = 5.0
-    """Pause between two tries."""
+    """Pause between two attempts to bind."""
     ms_bind_before_connect: bool = False
-    """Dial from the IP that this messenger is bound to."""
+    """Dial from the IP address that this messenger is bound to."""
     ms_tcp_nodelay: bool = True
-    """Set TCP_NODELAY."""
+    """Set TCP_NODELAY on each socket."""
     ms_tcp_rcvbuf: int = 0
-    """SO_RCVBUF; 0 leaves it to the kernel."""
+    """Value of SO_RCVBUF; 0 keeps the kernel's default."""
     ms_tcp_listen_backlog: int = 512
-    """Connections the kernel accepts ahead."""
+    """Length of the kernel's queue of connections that are not accepted yet."""
     max_half_open_links: int = 2048
-    """Accepted links whose handshake is not finished: of more than that the oldest is closed; 0 = no limit."""
+    """Most accepted links with an unfinished handshake; beyond it the oldest is closed. 0 = no limit."""
     max_half_open_links_per_host: int = 512
-    """The same of those from one IP address."""
+    """Most such links from one IP address."""
 
     standby_timeout: float = 0.0
-    """A session that is in STANDBY for longer ends with a reset event; 0 = never."""
+    """A session that stays in STANDBY for longer ends with a reset event; 0 = never."""
     max_queued_bytes: int = 0
-    """A session with more than that queued or unacknowledged ends with a reset event, within a sixteenth; 0 = none
-    does."""
+    """A session with more bytes queued or unacknowledged ends with a reset event; the check may be late by a
+    sixteenth of the limit. 0 = no limit."""
 
     osd_client_message_size_cap: int = 500 << 20
-    """Limit of throttle ``osd_client_bytes``: what an OSD holds of client messages."""
+    """Limit of the throttle ``osd_client_bytes``: bytes of client messages that an OSD holds."""
     osd_client_message_cap: int = 256
-    """Limit of throttle ``osd_client_messages``: how many client messages an OSD holds."""
+    """Limit of the throttle ``osd_client_messages``: number of client messages that an OSD holds."""
     mon_client_bytes: int = 100 << 20
-    """Limit of the throttle of that name: what a monitor holds of client messages."""
+    """Limit of the throttle of that name: bytes of client messages that a monitor holds."""
     mon_daemon_bytes: int = 400 << 20
-    """Limit of the throttle of that name: what a monitor holds of messages of OSDs and metadata servers."""
+    """Limit of the throttle of that name: bytes of messages of OSDs and metadata servers that a monitor holds."""
 
     ms_pq_max_tokens_per_priority: int = 16 << 20
-    """Most tokens a priority saves up in the dispatch queue, and the highest cost of a message."""
+    """Most tokens that a priority of the dispatch queue collects, and the highest cost of a message."""
     ms_pq_min_cost: int = 64 << 10
     """Lowest cost of a message in the dispatch queue."""
 
     dispatch_by_priority: bool = False
-    """Queue what has arrived and dispatch it by priority, as Ceph always does, rather than in order of arrival."""
+    """Dispatch messages by priority, as Ceph always does, instead of in order of arrival."""
 
     mon_client_ping_interval: float = 10.0
-    """Pause between the keepalives that :class:`messenger.keepalive.Keepalive` sends."""
+    """Seconds between the keepalives that :class:`messenger.keepalive.Keepalive` sends."""
     mon_client_ping_timeout: float = 30.0
-    """A link on which the newest answer to a keepalive is older than this is closed; 0 = never."""
+    """A link whose newest acknowledged keepalive is older than this is closed; 0 = never."""
     ms_shutdown_timeout: float = 120.0
-    """How long a graceful shutdown waits for queues to empty and for acks (Ceph counts it in milliseconds)."""
+    """How long a graceful shutdown waits for queues to drain and for acks (Ceph's value is in milliseconds)."""

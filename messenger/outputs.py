@@ -1,4 +1,4 @@
-"""What the core asks of its driver, as plain values (the other half of the contract of endpoint.py).
+"""The outputs of the core: what its driver has to do, as plain values (see endpoint.py).
 
 A driver drains them after each input and carries them out in order.
 """
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class OpenLink:
-    """Dial ``addr``; report link_opened or link_failed."""
+    """Dial ``addr``, then call link_opened or link_failed."""
 
     link_id: int
     addr: EntityAddr
@@ -47,7 +47,7 @@ class OpenLink:
 
 @dataclass(slots=True)
 class WriteLink:
-    """Write the buffers, in order; report link_written as bytes leave."""
+    """Write the buffers in order, and call link_written as bytes leave."""
 
     link_id: int
     buffers: list[Buffer]
@@ -63,14 +63,14 @@ class CloseLink:
 
 @dataclass(slots=True)
 class ShutLink:
-    """Shut the byte stream down both ways, behind what was written; the link itself stays until it is closed."""
+    """Shut the byte stream down in both directions, after what was written; the link stays until it is closed."""
 
     link_id: int
 
 
 @dataclass(slots=True)
 class PauseLink:
-    """Stop reading (the dispatch throttle is full) or, with ``paused`` false, go on."""
+    """Pause reading, because a throttle is full or the link is held; with ``paused`` False, resume it."""
 
     link_id: int
     paused: bool
@@ -78,7 +78,7 @@ class PauseLink:
 
 @dataclass(slots=True)
 class MoveLink:
-    """Hand the byte stream to another shard, with what is not written yet; nothing is read until it is there."""
+    """Hand the byte stream, with its unwritten bytes, to another shard; nothing is read until it is there."""
 
     link_id: int
     shard: int
@@ -86,7 +86,7 @@ class MoveLink:
 
 @dataclass(slots=True)
 class CallShard:
-    """Let shard ``shard`` have the call (IoShard.call); calls may overtake each other."""
+    """Pass a call to shard ``shard`` (IoShard.call); calls may overtake each other."""
 
     shard: int
     call: "ToShard"
@@ -94,14 +94,14 @@ class CallShard:
 
 @dataclass(slots=True)
 class CallHome:
-    """Let the home shard have the call (Endpoint.shard_call); calls may overtake each other."""
+    """Pass a call to the home shard (Endpoint.shard_call); calls may overtake each other."""
 
     call: "ToHome"
 
 
 @dataclass(slots=True)
 class Deliver:
-    """Messages for the application, in order. Their ``size_bytes`` are held until released."""
+    """Deliver messages to the application, in order. Their ``size_bytes`` are held until released."""
 
     session: "Session"
     messages: list[Message]
@@ -110,7 +110,7 @@ class Deliver:
 
 @dataclass(slots=True)
 class SettleDelayed:
-    """Of what an injector delays: deliver all of a session now, or drop it. Does not leave the core."""
+    """Deliver or drop the messages of a session that an injector delays. Does not leave the core."""
 
     session: "Session"
     deliver: bool
@@ -118,7 +118,7 @@ class SettleDelayed:
 
 @dataclass(slots=True)
 class SessionEvent:
-    """A session event; ``fault`` says why where something went wrong."""
+    """Raise a session event; ``fault`` is its cause, None for an opening."""
 
     session: "Session"
     kind: EventKind
@@ -127,7 +127,7 @@ class SessionEvent:
 
 @dataclass(slots=True)
 class TraceRecord:
-    """One line of the history: time in seconds, kind, and the kind's fields as JSON values."""
+    """A record of the history: time in seconds, kind, and the kind's fields as JSON values."""
 
     time_s: float
     kind: str
@@ -136,14 +136,14 @@ class TraceRecord:
 
 @dataclass(slots=True)
 class LogKeys:
-    """A link has authenticated: its keys, for a key log. Comes only if the endpoint was asked for them."""
+    """Write the keys of an authenticated link to the key log; emitted only if the endpoint logs keys."""
 
     secrets: LinkSecrets
 
 
 @dataclass(slots=True)
 class Escaped:
-    """Code around the core raised: an authoriser, an interceptor, the encoder of a message. Report it."""
+    """Report an exception of code outside the core: an authenticator, an interceptor, a message's encoder."""
 
     error: Exception
     where: str

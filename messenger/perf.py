@@ -1,7 +1,7 @@
-"""What a messenger counts, under the names that Ceph's own counters have.
+"""Performance counters of a messenger, under the names of Ceph's counters.
 
 The counters of a host are plain numbers that the core adds to once per batch of messages, never per message.
-``perf_dump`` shapes them as ``ceph daemon NAME perf dump`` does, ``prometheus`` as Ceph's exporter.
+``perf_dump`` formats them like ``ceph daemon NAME perf dump``, ``prometheus`` like Ceph's exporter.
 """
 
 from collections import Counter
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 Group = dict[str, "float | dict[str, float]"]
 PerfDump = dict[str, Group]
-"""Groups of counters by name; a counter is a number, or the count, sum and mean of some times."""
+"""Groups of counters by name. A counter is a number, or a time counter with count, sum and mean."""
 
 
 @dataclass(slots=True)
 class Counters:
-    """One host's counters since it began. Bytes are those of links that are closed; see :func:`with_links`."""
+    """Counters of one host since its start. Bytes are those of closed links; see :func:`with_links`."""
 
     recv_messages: int = 0
     send_messages: int = 0
@@ -37,19 +37,19 @@ class Counters:
     created_connections: int = 0
     batches_sent: int = 0
     queued_s: float = 0.0
-    """How long the oldest message of each batch was queued, summed up."""
+    """Sum over all batches of the time that the oldest message of the batch was queued."""
     unhandled_messages: int = 0
     unsendable_messages: int = 0
     old_messages: int = 0
     skipped_messages: int = 0
     accept_failures: int = 0
-    """Peers that were not accepted for want of descriptors or memory."""
+    """Number of connections that could not be accepted because descriptors or memory were lacking."""
     faults: Counter[FaultReason] = field(default_factory=Counter)
-    """Broken links by reason."""
+    """Number of broken links by reason."""
 
 
 def add_link(counters: Counters, link: "Link") -> None:
-    """Add what has flowed on a link."""
+    """Add the bytes of a link."""
     counters.recv_bytes += link.rx_offset
     counters.send_bytes += link.tx_offset
     if link.con_mode is ConMode.SECURE and any(link.opened_at):
@@ -59,7 +59,7 @@ def add_link(counters: Counters, link: "Link") -> None:
 
 
 def with_links(counters: Counters, links: "Iterable[Link]") -> Counters:
-    """A copy of the counters with the bytes of links that are open."""
+    """A copy of the counters that includes the bytes of open links."""
     total = replace(counters)
     for link in links:
         add_link(total, link)
@@ -67,7 +67,7 @@ def with_links(counters: Counters, links: "Iterable[Link]") -> Counters:
 
 
 def worker_group(counters: Counters, active_connections: int) -> Group:
-    """The counters of one of Ceph's messenger threads."""
+    """The counters of one messenger thread, under Ceph's names."""
     return {
         "msgr_recv_messages": counters.recv_messages,
         "msgr_send_messages": counters.send_messages,
@@ -93,7 +93,7 @@ _ODDITIES = (
 
 
 def session_group(counters: Iterable[Counters]) -> Group:
-    """What Ceph's own messenger only logs: messages malformed or not dispatched, faults by reason."""
+    """Counters of what Ceph's messenger only logs: invalid or unhandled messages, and faults by reason."""
     hosts = list(counters)
     group: Group = {name: sum(getattr(one, name) for one in hosts) for name in _ODDITIES}
     for reason in FaultReason:
@@ -103,11 +103,11 @@ def session_group(counters: Iterable[Counters]) -> Group:
 
 
 def gauge_group(sessions: "Sequence[Session]", unwritten_bytes: int, half_open_links: int) -> Group:
-    """What there is at the moment: sessions by their state, and what they hold.
+    """The current state: sessions by state, and the bytes they hold.
 
     Args:
-        sessions: those that are not closed.
-        unwritten_bytes: frames built, but not taken by the kernel.
+        sessions: all sessions that are not closed.
+        unwritten_bytes: bytes of frames that were built but not written to the kernel.
         half_open_links: accepted links whose handshake is not finished.
     """
     states = Counter(session.state for session in sessions)
@@ -121,7 +121,7 @@ def gauge_group(sessions: "Sequence[Session]", unwritten_bytes: int, half_open_l
 
 
 def throttle_group(throttles: Iterable[Throttle]) -> Group:
-    """The counters of a throttle, or of its parts on several hosts together."""
+    """The counters of one throttle, summed over the hosts that share it."""
     parts = list(throttles)
     gets = sum(one.gets for one in parts)
     put_sum = sum(one.put_sum for one in parts)
@@ -147,12 +147,12 @@ def time_average(count: int, sum_s: float) -> dict[str, float]:
 
 
 def perf_dump(name: str, hosts: Sequence["LinkHost"], active: Sequence[int], gauges: Group) -> PerfDump:
-    """The counters of a messenger as ``perf dump`` shows them.
+    """The counters of a messenger in the format of ``perf dump``.
 
     Args:
-        name: of the messenger, as the dispatch throttle's group has it.
-        hosts: the home shard and all others.
-        active: connections of each.
+        name: name of the messenger in the group of the dispatch throttle.
+        hosts: the home shard, then the others.
+        active: number of connections of each host.
         gauges: see :func:`gauge_group`.
     """
     dump = {
@@ -178,10 +178,10 @@ _NOW = "msgr-now"
 
 
 def prometheus(dump: PerfDump, daemon: str) -> str:
-    """The counters as Prometheus text, named as Ceph's exporter names them.
+    """The counters as Prometheus text, with the names of Ceph's exporter.
 
     Args:
-        dump: what ``perf_dump`` returned.
+        dump: the result of ``perf_dump``.
         daemon: value of the label ``ceph_daemon``, for example ``osd.1``.
     """
     lines: dict[str, list[str]] = {}
@@ -196,7 +196,7 @@ def prometheus(dump: PerfDump, daemon: str) -> str:
 
 
 def _identity(group: str, daemon: str) -> tuple[str, str]:
-    """Metric prefix and labels of a group; the number of a worker is a label."""
+    """Metric prefix and labels of a group; the number of a worker becomes a label."""
     labels = f'ceph_daemon="{daemon}"'
     if group.startswith(_WORKER):
         return "AsyncMessenger_Worker", f'{labels},id="{group.removeprefix(_WORKER)}"'

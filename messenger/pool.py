@@ -28,7 +28,7 @@ class BufferPool:
 
     def __init__(self) -> None:
         self._buffers: dict[int, deque[bytearray]] = {}
-        """By size, the one that was handed out longest ago first."""
+        """Buffers by size, least recently taken first."""
         self._held_bytes = 0
 
     def take(self, size_bytes: int, most_new_bytes: int | None = None) -> memoryview:
@@ -56,7 +56,7 @@ class BufferPool:
                 buffer.append(0)
                 return memoryview(buffer)[:size_bytes]
             except BufferError:
-                pass  # looked at
+                pass  # a view of it is in use
         if capacity > _LARGEST_BYTES:
             return memoryview(untouched(capacity))[:size_bytes]
         if most_new_bytes is not None and capacity > most_new_bytes:

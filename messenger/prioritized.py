@@ -1,8 +1,9 @@
 """The order in which queued messages are dispatched: Ceph's weighted priority queue.
 
-A priority from :data:`STRICT_PRIORITY` on comes before everything below it. Below, priorities share by tokens:
-what is taken out gives every priority tokens in proportion to it, and the lowest priority that can pay for its
-next message comes first; while none can, the highest does. Within a priority, connections take turns.
+A priority of :data:`STRICT_PRIORITY` or more comes before all lower ones. The lower priorities share by tokens:
+each dispatched message gives every waiting priority tokens in proportion to the priority, and the lowest priority
+with enough tokens for its next message comes first; if none has enough, the highest priority does. Within a
+priority, connections take turns.
 """
 
 from collections import deque
@@ -17,7 +18,7 @@ Item = TypeVar("Item")
 
 
 class _Turns(Generic[Item]):
-    """The messages of one priority by owner; an owner that had a turn goes to the end."""
+    """The messages of one priority by class (connection); a class goes to the end after each message."""
 
     __slots__ = ("_by_class", "tokens")
 
@@ -32,7 +33,7 @@ class _Turns(Generic[Item]):
         return sum(map(len, self._by_class.values()))
 
     def push(self, class_: Hashable, cost: int, item: Item) -> None:
-        """Behind what that class has already."""
+        """Queue an item behind those of the same class."""
         queue = self._by_class.get(class_)
         if queue is None:
             queue = self._by_class[class_] = deque()
@@ -40,11 +41,11 @@ class _Turns(Generic[Item]):
 
     @property
     def cost(self) -> int:
-        """Of the next one."""
+        """Cost of the next item."""
         return next(iter(self._by_class.values()))[0][0]
 
     def pop(self) -> Item:
-        """The next one."""
+        """Remove and return the next item."""
         class_, queue = next(iter(self._by_class.items()))
         _, item = queue.popleft()
         del self._by_class[class_]
@@ -53,7 +54,7 @@ class _Turns(Generic[Item]):
         return item
 
     def pop_class(self, class_: Hashable) -> Iterator[Item]:
-        """All that class has, in order."""
+        """Remove and yield all items of a class, in order."""
         for _, item in self._by_class.pop(class_, ()):
             yield item
 
@@ -62,8 +63,8 @@ class PrioritizedQueue(Generic[Item]):
     """Messages that wait to be dispatched.
 
     Args:
-        max_tokens: most that a priority saves up, and the highest cost.
-        min_cost: lowest cost.
+        max_tokens: most tokens that a priority collects, and the highest cost of a message.
+        min_cost: lowest cost of a message.
     """
 
     __slots__ = ("_max_tokens", "_min_cost", "_strict", "_weighted")
@@ -81,7 +82,7 @@ class PrioritizedQueue(Generic[Item]):
         return sum(len(turns) for queues in (self._strict, self._weighted) for turns in queues.values())
 
     def push(self, class_: Hashable, priority: int, cost: int, item: Item) -> None:
-        """Queue an item of a class; its cost matters below :data:`STRICT_PRIORITY`."""
+        """Queue an item of a class; its cost matters below :data:`STRICT_PRIORITY` only."""
         queues = self._strict if priority >= STRICT_PRIORITY else self._weighted
         turns = queues.get(priority)
         if turns is None:
@@ -89,10 +90,10 @@ class PrioritizedQueue(Generic[Item]):
         turns.push(class_, min(max(cost, self._min_cost), self._max_tokens), item)
 
     def pop(self) -> Item:
-        """The next item.
+        """Remove and return the next item.
 
         Raises:
-            IndexError: there is none.
+            IndexError: the queue is empty.
         """
         if self._strict:
             return self._pop(self._strict, max(self._strict))
@@ -112,7 +113,7 @@ class PrioritizedQueue(Generic[Item]):
         return item
 
     def pop_class(self, class_: Hashable) -> list[Item]:
-        """Take out everything of a class, by priority and then as it was queued."""
+        """Remove and return all items of a class, highest priority first, each priority in order of queueing."""
         items: list[Item] = []
         for queues in self._strict, self._weighted:
             for priority in sorted(queues, reverse=True):
@@ -130,7 +131,7 @@ class PrioritizedQueue(Generic[Item]):
         return item
 
     def _distribute(self, cost: int) -> None:
-        """What was spent goes to every priority that waits, in proportion to it."""
+        """Distribute a dispatched message's cost as tokens to the waiting priorities, in proportion to each."""
         total = sum(self._weighted)
         for priority, turns in self._weighted.items():
             share = priority * cost // total + 1 if total else 0

@@ -1,4 +1,4 @@
-"""The two protocols, and the addresses at which each is spoken."""
+"""The two protocols, and their types of addresses."""
 
 from enum import StrEnum
 
@@ -13,10 +13,10 @@ class Protocol(StrEnum):
 
     @property
     def addr_type(self) -> AddressType:
-        """The type of the addresses where it is spoken."""
+        """The type of this protocol's addresses."""
         return AddressType.LEGACY if self is Protocol.V1 else AddressType.MSGR2
 
     @classmethod
     def of(cls, addr: EntityAddr) -> "Protocol":
-        """The protocol spoken at an address."""
+        """The protocol of an address, by its type."""
         return cls.V1 if addr.type is AddressType.LEGACY else cls.V2

@@ -1,20 +1,20 @@
-"""The one source of randomness the core accepts: injected, so that a seed replays a run."""
+"""The source of random numbers, which is injected into the core so that a seed reproduces a run."""
 
 from typing import Protocol
 
 
 class RandomSource(Protocol):
-    """What the core needs of a generator; ``random.Random`` and ``random.SystemRandom`` both fit."""
+    """The methods that the core uses of a generator; ``random.Random`` and ``random.SystemRandom`` have them."""
 
     def getrandbits(self, bits: int, /) -> int:
-        """A uniform integer below ``2 ** bits``."""
+        """A uniform integer in [0, ``2 ** bits``)."""
 
     def randbytes(self, size: int, /) -> bytes:
         """``size`` uniform bytes."""
 
 
 def nonzero_u64(rng: RandomSource) -> int:
-    """Uniform in [1, 2^64 - 1]: cookies and challenges, where 0 means unset (docs/protocol.md §4.9, §5.4)."""
+    """A uniform number in [1, 2^64 - 1], for cookies and challenges: 0 is unset (docs/protocol.md §4.9, §5.4)."""
     while True:
         value = rng.getrandbits(64)
         if value:

@@ -1,9 +1,4 @@
-"""Where received bytes lie until they make a whole frame.
-
-All links of an endpoint read through one reused scratch buffer; what a read leaves incomplete is kept per link:
-a short rest by copying it, a large frame by giving the link a buffer from the pool, into which the transport then
-reads directly and out of which large payloads are never copied again.
-"""
+"""Buffers in which received bytes stay until they make a complete frame."""
 
 from messenger.pool import BufferPool, untouched
 
@@ -47,7 +42,7 @@ class ReceiveBuffer:
         return len(self._rest) if self._own is None else self._filled - self._start
 
     def writable(self) -> memoryview:
-        """Where the transport may write the next bytes."""
+        """The buffer into which the transport may read the next bytes."""
         if self._own is not None:
             return self._own[self._filled :][: self._most_bytes]
         return self._scratch[len(self._rest) :] if self._rest else self._scratch
@@ -81,7 +76,7 @@ class ReceiveBuffer:
         self._own = None
 
     def move_to(self, scratch: memoryview, pool: BufferPool) -> None:
-        """Read through another scratch buffer and pool from now on; what is kept stays."""
+        """Use another scratch buffer and pool from now on; bytes that are kept stay where they are."""
         self._scratch = scratch
         self._pool = pool
 

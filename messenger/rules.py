@@ -1,7 +1,7 @@
-"""Rules that implementations of the protocol disagree about, each an option with a default.
+"""Rules on which implementations of the protocol disagree, each an option with a default.
 
-What AsyncMessenger ("classic"), crimson and the kernel client do, and why a default is what it is, is in
-docs/disputes.md. :data:`PROFILES` has the settings of one implementation together.
+docs/disputes.md compares AsyncMessenger ("classic"), crimson and the kernel client, and gives the reason for each
+default. :data:`PROFILES` lists the settings of each implementation.
 """
 
 from collections.abc import Mapping
@@ -14,63 +14,63 @@ from messenger.options import ServiceOptions
 
 @dataclass(slots=True, kw_only=True)
 class RuleOptions(ServiceOptions):
-    """Disputed rules. Where an option says nothing else, it is about both protocols and both roles."""
+    """Disputed rules. Unless an option says otherwise, it applies to both protocols and both roles."""
 
     restarted_peer: Literal["proven", "stale", "guess"] = "proven"
-    """v2: a CLIENT_IDENT whose global_seq is behind the remembered one. ``stale``: an outdated attempt, dropped.
-    ``guess``, as 20.2.4: if its cookie differs and the session is neither READY nor STANDBY, the session ends by a
-    reset event and a new one opens. ``proven``: if it was sent after the remembered one had come, the peer has
-    restarted, and goes on as with a higher global_seq."""
+    """v2: a CLIENT_IDENT whose global_seq is below the remembered one. ``stale``: drop it as an outdated attempt.
+    ``guess``, as 20.2.4: if its cookie differs and the session is neither READY nor STANDBY, end the session with
+    a reset event and open a new one. ``proven``: if it was sent after the remembered one arrived, the peer has
+    restarted: continue as with a higher global_seq."""
     race_winner: Literal["yields", "insists"] = "yields"
-    """Whose dial wins a race, but fails: it ``insists``, telling the peer to WAIT for ever, or it ``yields`` and
-    takes the peer's dial after a WAIT in vain."""
+    """The winner of a connection race whose own dial fails: it ``insists`` and answers WAIT for ever, or it
+    ``yields`` and accepts the peer's dial if the peer has waited in vain."""
     skipped_seq: Literal["accept", "fault"] = "accept"
-    """A message that comes without the one before it."""
+    """A message that arrives without its predecessor in the sequence."""
     ack_beyond_sent: Literal["ignore", "fault"] = "ignore"
-    """An acknowledgement of messages that were never sent: what was sent is acknowledged, or the link faults."""
+    """An acknowledgement of messages that were never sent: acknowledge all that was sent, or fault the link."""
     in_seq_beyond_sent: Literal["adopt", "fault"] = "adopt"
-    """A peer that reconnects and claims to have more than was ever sent: count on from there, or fault."""
+    """A reconnecting peer claims to have received more than was ever sent: adopt its number, or fault."""
     peer_identity: Literal["name", "addresses"] = "name"
-    """What a dial must have in common with the session it is to take over: its addresses alone, or the type,
-    number and authenticated name of the peer as well."""
+    """What must match before an incoming link may take over a session: the peer's addresses only, or also its
+    type, number and authenticated name."""
     peer_addresses: Literal["any", "same_host"] = "any"
-    """Addresses that a peer may give as its own: any, or those on the host that it dials from, and on v2 of a type
-    that v2 is spoken at, and always the same on a link."""
+    """Addresses that a peer may announce: any, or only those on the host from which it dials (on v2: of a type
+    that v2 accepts, and always the same ones on a link)."""
     server_addresses: Literal["contain", "exact"] = "contain"
-    """v2: what SERVER_IDENT must say: its addresses contain the dialled one, or its msgr2 address is that one."""
+    """v2: check of SERVER_IDENT: its addresses contain the dialled one, or its msgr2 address equals that one."""
     server_number: Literal["adopt", "close"] = "adopt"
-    """v2: SERVER_IDENT with another gid than the session's peer had: the peer has that number from now on, or the
-    session ends."""
+    """v2: a SERVER_IDENT with another gid than the session's peer had: adopt the new number, or end the
+    session."""
     hello_addr: Literal["any", "own"] = "any"
-    """v2: the address that a connector has dialled, as its HELLO says: any, or its port and nonce must be those of
-    an address of this side."""
+    """v2: the address that a connector's HELLO says it dialled: any, or its port and nonce must be those of one of
+    this messenger's addresses."""
     portless_peer: Literal["accept", "refuse"] = "accept"
-    """A connector whose address has port 0, under a policy by which this side dials the peer again."""
+    """A connector whose address has port 0, under a policy with which this side would dial the peer again."""
     server_keepalive: Literal["answer", "fault"] = "answer"
     """A KEEPALIVE2 from the acceptor."""
     server_wait: Literal["obey", "fault"] = "obey"
-    """A WAIT from the acceptor: wait for its dial, or treat this dial as failed."""
+    """A WAIT from the acceptor: wait until it dials, or treat the dial as failed."""
     reconnect_cookies: Literal["both", "client"] = "both"
     """v2: which cookies of SESSION_RECONNECT must match those of the session: both, or only the client_cookie.
     Otherwise the acceptor answers SESSION_RESET, and the connector starts a new session."""
     partial_reset: Literal["obey", "fault"] = "obey"
-    """v2: a SESSION_RESET that is not full."""
+    """v2: a SESSION_RESET with full = 0."""
     aborted_message: Literal["drop", "fault"] = "drop"
-    """v2: a message that its sender aborted; on v1 it always is a fault."""
+    """v2: a message that its sender aborted; with v1 this always is a fault."""
     control_segments: Literal["one", "last"] = "one"
-    """v2: a control frame with several segments: a fault, or its last segment counts."""
+    """v2: a control frame with several segments: fault, or read the last segment."""
     segment_alignment: Literal["ignored", "checked"] = "ignored"
-    """v2: alignments in a preamble: whatever they are, or 0 and powers of two alone."""
+    """v2: alignments in a preamble: ignore them, or accept only 0 and powers of two."""
     unknown_message: Literal["deliver", "drop", "fault"] = "deliver"
-    """A message of a type that is not known here: its bytes are delivered, it is dropped, or the link faults."""
+    """A message of an unknown type: deliver its bytes, drop it, or fault the link."""
     standby_keepalive: Literal["wake", "stay"] = "wake"
-    """A keepalive alone makes a session dial that is in STANDBY, or waits until there is a link."""
+    """A keepalive on a session in STANDBY: dial, or wait until there is a link."""
 
     def check_rules(self) -> None:
-        """Refuse settings that do not exist.
+        """Check that every rule has one of its settings.
 
         Raises:
-            LocalError: which option, and its settings.
+            LocalError: a rule has an unknown setting; the error lists the accepted ones.
         """
         for option, settings in SETTINGS.items():
             value = getattr(self, option)
@@ -81,7 +81,7 @@ class RuleOptions(ServiceOptions):
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     field.name: get_args(field.type) for field in fields(RuleOptions) if field.name in RuleOptions.__annotations__
 }
-"""The settings of every rule, the default first."""
+"""The accepted settings of every rule, the default first."""
 
 DEFAULT_RULES = RuleOptions()
 
@@ -118,7 +118,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = {
         "unknown_message": "drop",
     },
 }
-"""What an implementation sets otherwise than the defaults; the kernel's are those of a client."""
+"""The rules in which each implementation differs from the defaults; the kernel's are those of a client."""
 
 
 def rules_of(implementation: str) -> dict[str, str]:

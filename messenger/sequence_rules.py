@@ -1,4 +1,4 @@
-"""What becomes of messages and acks that are out of order, unknown or too many (docs/protocol.md §3.6)."""
+"""Rules for messages and acks that are out of order, unknown or too many (docs/protocol.md §3.6)."""
 
 from messenger.config import Config
 from messenger.denc.features import Feature, has_feature
@@ -8,15 +8,15 @@ from messenger.perf import Counters
 from messenger.session.session import Session
 
 _QUEUE_CHECKS = 16
-"""A session's queue is measured each time that this part of its limit was sent."""
+"""A session's queue is checked whenever this fraction (one in 16) of its limit was sent."""
 
 
 class SequenceRules:
-    """The disputed rules of the data phase, as the options of one host set them.
+    """The disputed rules of the data phase, with the options of one host.
 
     Args:
-        config: options; may change.
-        counters: of the host.
+        config: options; they may change later.
+        counters: counters of the host.
     """
 
     __slots__ = ("_config", "_counters")
@@ -26,11 +26,11 @@ class SequenceRules:
         self._counters = counters
 
     def message_skipped(self, session: Session, seq: int) -> None:
-        """A message came, but not the one before it.
+        """Count a message that arrived without its predecessor.
 
         Raises:
-            DieError: by ``ms_die_on_skipped_message``.
-            PeerError: SKIPPED_SEQ, by ``skipped_seq``.
+            DieError: the option ``ms_die_on_skipped_message`` is set.
+            PeerError: SKIPPED_SEQ: the option ``skipped_seq`` is ``fault``.
         """
         session.skipped_messages += 1
         self._counters.skipped_messages += 1
@@ -40,10 +40,10 @@ class SequenceRules:
             raise PeerError(FaultReason.SKIPPED_SEQ, f"seq {seq} after {session.in_seq}")
 
     def message_old(self, session: Session, seq: int) -> None:
-        """A message came that was here already; reading goes on, unlike with Ceph's own reader (SQ-02).
+        """Count a message that arrived before and is dropped; unlike Ceph's own reader, continue reading (SQ-02).
 
         Raises:
-            DieError: by ``ms_die_on_old_message``.
+            DieError: the option ``ms_die_on_old_message`` is set.
         """
         session.old_messages += 1
         self._counters.old_messages += 1
@@ -51,10 +51,10 @@ class SequenceRules:
             raise DieError("ms_die_on_old_message", f"{session!r}: seq {seq} after {session.in_seq}")
 
     def unsent_acknowledged(self, session: Session, seq: int) -> None:
-        """An ack came for more than was ever sent.
+        """Check an ack for more than was ever sent.
 
         Raises:
-            PeerError: UNSENT_SEQ, by ``ack_beyond_sent``.
+            PeerError: UNSENT_SEQ: the option ``ack_beyond_sent`` is ``fault``.
         """
         if self._config.ack_beyond_sent == "fault":
             raise PeerError(FaultReason.UNSENT_SEQ, f"ack {seq}, {session.out_seq} was the last one sent")
@@ -63,7 +63,7 @@ class SequenceRules:
         """True if a message of an unknown type is delivered; otherwise it only counts as received.
 
         Raises:
-            PeerError: UNKNOWN_MESSAGE, by ``unknown_message``.
+            PeerError: UNKNOWN_MESSAGE: the option ``unknown_message`` is ``fault``.
         """
         rule = self._config.unknown_message
         if rule == "fault":
@@ -73,7 +73,7 @@ class SequenceRules:
         return rule == "deliver"
 
     def queue_fault(self, session: Session, message: Message) -> Fault | None:
-        """Why a session may queue no more, if it may not; looks at the queue only now and then."""
+        """A fault if the session's queue exceeds ``max_queued_bytes``, else None; not checked at each message."""
         limit_bytes = self._config.max_queued_bytes
         if not limit_bytes:
             return None

@@ -1,8 +1,8 @@
-"""Authorizers: how the holder of a ticket and a service prove themselves to each other (docs/protocol.md §5.7).
+"""Authorizers: mutual authentication of the holder of a ticket and a service (docs/protocol.md §5.7).
 
-Pure functions over bytes and keys, shared by clients, services and observers with keys: given a
-service's keys, :func:`open_authorizer` yields the session key from the client's payload; given that,
-:func:`open_reply` yields the connection secret from AUTH_DONE.
+Pure functions over bytes and keys, shared by clients, services and decoders with keys: given a service's keys,
+:func:`open_authorizer` returns the session key of the client's payload; given the session key, :func:`open_reply`
+returns the connection secret of AUTH_DONE.
 """
 
 from collections.abc import Mapping
@@ -31,28 +31,28 @@ _MODE = bytes([AuthMode.AUTHORIZER])
 
 @dataclass(frozen=True, slots=True)
 class Authorizer(Structure):
-    """What an authentication to a service presents, behind the byte that is its version and the auth mode."""
+    """The authorizer that a client presents to a service, after the bytes for version and auth mode."""
 
     VERSION = 0
     global_id: U64
     service_id: U32
     ticket: TicketBlob
     sealed_authorize: Blob
-    """:class:`Authorize`, sealed with the ticket's session key."""
+    """An :class:`Authorize`, sealed with the ticket's session key."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedAuthorizer:
-    """An authorizer and everything sealed in it."""
+    """An authorizer and its decrypted contents."""
 
     authorizer: Authorizer
     info: ServiceTicketInfo
-    """What the monitor vouches for; ``info.session_key`` opens the rest of the exchange."""
+    """The contents of the ticket, which the monitor vouches for; ``info.session_key`` opens the rest."""
     authorize: Authorize
 
 
 def build_authorizer(ticket: Ticket, global_id: int, authorize: Authorize, rng: RandomSource) -> bytes:
-    """The payload that presents ``ticket`` to its service."""
+    """Build the payload that presents ``ticket`` to its service."""
     sealed = ticket.session_key.seal(KeyUsage.AUTHORIZE, encoded(authorize), rng)
     return _MODE + encoded(Authorizer(global_id, ticket.service, ticket.blob, sealed))
 
@@ -60,14 +60,14 @@ def build_authorizer(ticket: Ticket, global_id: int, authorize: Authorize, rng: 
 def open_authorizer(
     payload: Buffer, service_keys: Mapping[EntityType, Mapping[int, CryptoKey]]
 ) -> OpenedAuthorizer:
-    """Open an authorizer with the keys of the service, checking in the order of §5.7.
+    """Open an authorizer with the keys of the service, and check it in the order of §5.7.
 
     Args:
-        payload: the payload inside AUTH_REQUEST, AUTH_REQUEST_MORE or the CONNECT of v1.
-        service_keys: per service the keys by secret_id.
+        payload: the payload of AUTH_REQUEST, AUTH_REQUEST_MORE or the CONNECT of v1.
+        service_keys: by service, the keys by secret_id.
 
     Raises:
-        DecodeError: malformed.
+        DecodeError: the payload is malformed.
         RefusedError: NOT_AN_AUTHORIZER, WRONG_SERVICE, UNKNOWN_SECRET, BAD_TICKET, WRONG_GLOBAL_ID,
             BAD_AUTHORIZE.
     """
@@ -77,7 +77,7 @@ def open_authorizer(
 def read_authorizer(
     decoder: Decoder, service_keys: Mapping[EntityType, Mapping[int, CryptoKey]]
 ) -> OpenedAuthorizer:
-    """The same for an authorizer that more follows, as in requests for service tickets (§5.6)."""
+    """As :func:`open_authorizer`, for an authorizer that is followed by more, as in ticket requests (§5.6)."""
     mode = decoder.u8()
     if mode != AuthMode.AUTHORIZER:
         raise Refusal.NOT_AN_AUTHORIZER.error(
@@ -103,34 +103,34 @@ def read_authorizer(
 
 
 def seal_challenge(session_key: CryptoKey, server_challenge: int, rng: RandomSource) -> bytes:
-    """The service's AUTH_REPLY_MORE payload."""
+    """Build the service's AUTH_REPLY_MORE payload."""
     return session_key.seal(KeyUsage.AUTHORIZE_CHALLENGE, encoded(AuthorizeChallenge(server_challenge)), rng)
 
 
 def open_challenge(session_key: CryptoKey, payload: bytes) -> int:
-    """The server challenge in an AUTH_REPLY_MORE payload; raises SealError."""
+    """The server challenge of an AUTH_REPLY_MORE payload; raises SealError."""
     challenge = session_key.unseal(KeyUsage.AUTHORIZE_CHALLENGE, payload, AuthorizeChallenge.decode)
     return challenge.server_challenge
 
 
 def seal_reply(session_key: CryptoKey, reply: AuthorizeReply, rng: RandomSource) -> bytes:
-    """The service's AUTH_DONE payload."""
+    """Build the service's AUTH_DONE payload."""
     encoder = Encoder()
     encoder.blob(session_key.seal(KeyUsage.AUTHORIZE_REPLY, encoded(reply), rng))
     return encoder.getvalue()
 
 
 def open_reply(session_key: CryptoKey, payload: bytes) -> AuthorizeReply:
-    """The content of an AUTH_DONE payload; raises SealError and DecodeError."""
+    """The contents of an AUTH_DONE payload; raises SealError and DecodeError."""
     return session_key.unseal(KeyUsage.AUTHORIZE_REPLY, Decoder(payload).blob(), AuthorizeReply.decode)
 
 
 def successor(value: int) -> int:
-    """What the other side must make of a challenge or nonce to prove that it could read it."""
+    """The value that answers a challenge or nonce, and so proves that it was decrypted: plus one, modulo 2^64."""
     return (value + 1) & _U64_MASK
 
 
 def answers_challenge(authorize: Authorize, server_challenge: int) -> bool:
-    """True if a second-round authorizer answers ``server_challenge``."""
+    """True if the authorizer of the second round answers ``server_challenge``."""
     expected = successor(server_challenge)
     return authorize.have_challenge and same_u64(authorize.server_challenge_plus_one, expected)

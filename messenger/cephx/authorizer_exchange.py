@@ -17,19 +17,19 @@ from messenger.randomness import RandomSource
 
 
 class TicketSource(Protocol):
-    """A holder of tickets."""
+    """A store of tickets."""
 
     global_id: int
 
     def ticket_for(self, service: EntityType, wall_time_s: float, rng: RandomSource) -> Ticket:
-        """A ticket that is good at ``wall_time_s``; raises RefusedError when there is none."""
+        """A ticket that is valid at ``wall_time_s``; raises RefusedError if there is none."""
 
     def ticket_refused(self, ticket: Ticket) -> None:
-        """The service did not accept ``ticket``."""
+        """Note that the service refused ``ticket``."""
 
 
 class AuthorizerExchange:
-    """One authentication with a service: authorizer, answer to its challenge, check of its reply."""
+    """One authentication to a service: authorizer, answer to the challenge, check of the reply."""
 
     def __init__(self, source: TicketSource, service: EntityType, wall_time_s: float, rng: RandomSource) -> None:
         self._source = source
@@ -41,7 +41,7 @@ class AuthorizerExchange:
         self._challenged = False
 
     def start(self) -> AuthOpening:
-        """The first authorizer.
+        """Build the first authorizer.
 
         Raises:
             RefusedError: NO_TICKET or OWN_TICKET_EXPIRED.
@@ -51,24 +51,24 @@ class AuthorizerExchange:
         return AuthOpening(AuthMethod.CEPHX, self._authorizer(Authorize(self._nonce)))
 
     def repeated(self) -> None:
-        """v1: a peer that has replaced a session challenges the same authorizer again (§3.4)."""
+        """v1: accept a second challenge of the same authorizer: the peer has replaced a session (§3.4)."""
         self._challenged = False
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
-        """Give the ticket up, so that a new one is asked for, and end this exchange (§5.8).
+        """Drop the ticket, so that a new one is requested, and end this exchange (§5.8).
 
         Raises:
             RefusedError: always; REFUSED or NO_COMMON_METHOD.
         """
-        if result != -EOPNOTSUPP:  # which speaks of methods and modes, not of the ticket
+        if result != -EOPNOTSUPP:  # which concerns methods and modes, not the ticket
             self._source.ticket_refused(self._current_ticket())
         raise refusal(AuthMethod.CEPHX, result, allowed_methods)
 
     def more(self, payload: bytes) -> bytes:
-        """The second authorizer, which answers the service's challenge.
+        """Build the second authorizer, which answers the service's challenge.
 
         Raises:
-            RefusedError: BAD_CHALLENGE, not sealed with the session key; UNEXPECTED_REPLY, one too many.
+            RefusedError: BAD_CHALLENGE: not sealed with the session key; UNEXPECTED_REPLY: a second challenge.
         """
         if self._challenged:
             raise Refusal.UNEXPECTED_REPLY.error("service challenged twice")
@@ -80,12 +80,12 @@ class AuthorizerExchange:
         answer = successor(challenge)
         return self._authorizer(Authorize(self._nonce, have_challenge=True, server_challenge_plus_one=answer))
 
-    def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:  # noqa: ARG002 - ours is known
-        """Check that the service could open the ticket.
+    def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:  # noqa: ARG002 - the client knows its global_id
+        """Check the reply, which proves that the service could open the ticket.
 
         Raises:
-            DecodeError: malformed.
-            RefusedError: BAD_REPLY, not sealed with the session key; WRONG_NONCE, not ours plus one;
+            DecodeError: the payload is malformed.
+            RefusedError: BAD_REPLY: not sealed with the session key; WRONG_NONCE: not our nonce plus one;
                 BAD_CONNECTION_SECRET.
         """
         ticket = self._current_ticket()

@@ -1,6 +1,6 @@
-"""What the types of keys can do: encryption and challenge responses (docs/protocol.md §5.1, §5.2, §5.4).
+"""Operations of the key types: encryption and challenge responses (docs/protocol.md §5.1, §5.2, §5.4).
 
-A key type is one class here and one line in the table at the end; nothing else depends on the type.
+A key type is one class here and one row in the table at the end; no other code depends on the type.
 """
 
 import hmac
@@ -25,15 +25,15 @@ class KeyType(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name Ceph's tools print."""
+        """The name that Ceph's tools print."""
         return "aes256k" if self is KeyType.AES256KRB5 else self.name.lower()
 
     @classmethod
     def from_label(cls, label: str) -> "KeyType":
-        """The type Ceph's tools call so.
+        """The type with this name in Ceph's tools.
 
         Raises:
-            LocalError: there is none that can be used.
+            LocalError: there is no usable type of that name.
         """
         usable = {kind.label: kind for kind in cls if kind is not cls.NONE}
         if label not in usable:
@@ -42,7 +42,7 @@ class KeyType(IntEnum):
 
 
 class KeyUsage(IntEnum):
-    """What a ciphertext is for; newer key types derive a separate key per usage (§5.2)."""
+    """Purpose of a ciphertext; newer key types derive a separate key for each usage (§5.2)."""
 
     AUTH_CONNECTION_SECRET = 0x03
     SERVICE_TICKET = 0x04
@@ -55,7 +55,7 @@ class KeyUsage(IntEnum):
 
 
 class SealError(DecodeError):
-    """Ciphertext that does not open: made with another key, tampered with, or not ciphertext at all."""
+    """Ciphertext that cannot be decrypted: made with another key, tampered with, or not ciphertext at all."""
 
 
 _ENVELOPE = Struct("<BQ")
@@ -72,7 +72,7 @@ def unwrap(plaintext: bytes) -> bytes:
     """The content of a decrypted plaintext.
 
     Raises:
-        SealError: the magic is not there, so this is the wrong key. The version is not looked at, as in Ceph.
+        SealError: the magic is wrong, so the key is wrong. The version is ignored, as in Ceph.
     """
     if len(plaintext) < _ENVELOPE.size or _ENVELOPE.unpack_from(plaintext)[1] != _ENVELOPE_MAGIC:
         raise SealError("decrypts to a wrong magic number: encrypted with another key, or tampered with")
@@ -83,13 +83,13 @@ class KeyCipher(Protocol):
     """The operations of one key type, on raw secrets."""
 
     secret_size: int
-    """Bytes of a secret."""
+    """Length of a secret in bytes."""
 
     def encrypt(self, secret: bytes, usage: KeyUsage, plaintext: bytes, rng: RandomSource, /) -> bytes:
-        """Ciphertext of ``plaintext``; ``rng`` gives the confounder where the type has one."""
+        """Encrypt ``plaintext``; ``rng`` supplies the confounder if the type has one."""
 
     def decrypt(self, secret: bytes, usage: KeyUsage, ciphertext: bytes, /) -> bytes:
-        """Plaintext of ``ciphertext``; raises SealError if the key type detects that it is not genuine."""
+        """Decrypt ``ciphertext``; raises SealError if the key type detects that it is not genuine."""
 
     def challenge_response(self, secret: bytes, server_challenge: int, client_challenge: int, /) -> int:
         """The u64 that proves possession of ``secret`` to the monitor (§5.4)."""
@@ -109,11 +109,11 @@ class AesCipher:
     secret_size = 16
 
     def encrypt(self, secret: bytes, _usage: KeyUsage, plaintext: bytes, _rng: RandomSource) -> bytes:
-        """Ciphertext, padded with 1 to 16 bytes after PKCS#7."""
+        """Encrypt, with PKCS#7 padding of 1 to 16 bytes."""
         return self._encrypt(secret, plaintext)
 
     def decrypt(self, secret: bytes, _usage: KeyUsage, ciphertext: bytes) -> bytes:
-        """Plaintext; the padding is cut off but not checked, as in Ceph.
+        """Decrypt; the padding is removed but not checked, as in Ceph.
 
         Raises:
             SealError: the length is not a positive multiple of the block size.
@@ -125,9 +125,9 @@ class AesCipher:
         return padded[: len(padded) - min(padded[-1], AES_BLOCK_SIZE)]
 
     def challenge_response(self, secret: bytes, server_challenge: int, client_challenge: int) -> int:
-        """XOR over the encrypted pair of challenges, taken from its length prefix on (§5.4)."""
+        """XOR over the encrypted pair of challenges, starting at its length prefix (§5.4)."""
         sealed = self._encrypt(secret, wrap(_TWO_U64.pack(server_challenge, client_challenge)))
-        # The four words start at the u32 length prefix, so the last 4 of the 36 bytes stay out.
+        # The four words start at the u32 length prefix, so the last 4 of the 36 bytes are not used.
         a, b, c, d = _FOUR_U64.unpack_from(_U32.pack(len(sealed)) + sealed)
         return int(a ^ b ^ c ^ d)
 
@@ -146,19 +146,19 @@ _ENCRYPTION_SIZE = 32
 
 
 class Aes256Krb5Cipher:
-    """RFC 8009's aes256-cts-hmac-sha384-192: a key per usage, a random confounder, and a MAC (§5.2)."""
+    """RFC 8009's aes256-cts-hmac-sha384-192: a key for each usage, a random confounder, and a MAC (§5.2)."""
 
     secret_size = 32
 
     def encrypt(self, secret: bytes, usage: int, plaintext: bytes, rng: RandomSource) -> bytes:
-        """Ciphertext: 16 bytes of encrypted confounder, the encrypted plaintext, 24 bytes of MAC."""
+        """Encrypt: 16 bytes of encrypted confounder, the encrypted plaintext, 24 bytes of MAC."""
         sealed = _encrypt_cts(
             _derive(secret, usage, 0xAA, _ENCRYPTION_SIZE), rng.randbytes(_CONFOUNDER_SIZE) + plaintext
         )
         return sealed + self._mac(secret, usage, sealed)
 
     def decrypt(self, secret: bytes, usage: int, ciphertext: bytes) -> bytes:
-        """Plaintext, after its MAC was found right; raises SealError otherwise."""
+        """Check the MAC and decrypt; raises SealError if the MAC is wrong."""
         if len(ciphertext) < _CONFOUNDER_SIZE + _MAC_SIZE:
             raise SealError(f"aes256k ciphertext of {len(ciphertext)} bytes, at least 40 are needed")
         sealed, mac = ciphertext[:-_MAC_SIZE], ciphertext[-_MAC_SIZE:]
@@ -198,7 +198,7 @@ def _encrypt_cts(key: bytes, plaintext: bytes) -> bytes:
 
 
 def _decrypt_cts(key: bytes, sealed: bytes) -> bytes:
-    """What :func:`_encrypt_cts` was given."""
+    """Invert :func:`_encrypt_cts`."""
     decrypt_block = Cipher(algorithms.AES(key), modes.ECB()).decryptor()  # noqa: S305 - one block, chained below
     if len(sealed) == AES_BLOCK_SIZE:
         return decrypt_block.update(sealed)

@@ -1,4 +1,4 @@
-"""The connecting side of cephx for an entity that has a key of its own (docs/protocol.md §5.5, §5.7)."""
+"""The client of cephx for an entity with its own key (docs/protocol.md §5.5, §5.7)."""
 
 from collections.abc import Iterable, Mapping
 from errno import EOPNOTSUPP
@@ -28,21 +28,21 @@ from messenger.errors import LocalError, check_kind
 from messenger.randomness import RandomSource
 
 CLIENT_SERVICES = EntityType.AUTH | EntityType.MGR | EntityType.OSD | EntityType.MON
-"""What a RADOS client and an OSD ask tickets for (§5.3)."""
+"""Services for which a RADOS client and an OSD request tickets (§5.3)."""
 METADATA_SERVICES = CLIENT_SERVICES | EntityType.MDS
-"""What an MDS and a manager ask tickets for (§5.3)."""
+"""Services for which an MDS and a manager request tickets (§5.3)."""
 
 
 class CephxClient:
     """An entity with a key: it gets tickets from monitors and presents them to services.
 
-    Towards a monitor it proves its key and, from the second time on, that its global_id is its own. What it
-    got last is what it presents, so when several monitors are dialled at once, the last to answer counts.
+    To a monitor it proves its key and, after the first time, that its global_id is its own. It presents the
+    tickets that it received last, so when several monitors are dialled at once, those of the last one to answer.
 
     Args:
-        name: as in the keyring.
+        name: name of the entity, as in the keyring.
         key: the key of ``name``.
-        wanted_services: mask of the services to ask tickets for; AUTH is always among them.
+        wanted_services: mask of the services for which tickets are requested; AUTH is always included.
 
     Raises:
         LocalError: a name or key of another type, a key of an unsupported algorithm, or a mask that is not u32.
@@ -58,21 +58,21 @@ class CephxClient:
         self.key = key
         self.wanted_services = wanted_services | EntityType.AUTH
         self.global_id = 0
-        """Given by the monitors; 0 before."""
+        """Assigned by the monitors; 0 before that."""
         self._tickets: dict[EntityType, Ticket] = {}
 
     @property
     def tickets(self) -> Mapping[EntityType, Ticket]:
-        """The tickets held, by service; expired ones stay until they are replaced."""
+        """The tickets by service; expired ones are kept until they are replaced."""
         return MappingProxyType(self._tickets)
 
     def needs_renewal(self, service: EntityType, wall_time_s: float) -> bool:
-        """True if a new ticket for ``service`` is due."""
+        """True if a new ticket for ``service`` should be requested."""
         ticket = self._tickets.get(service)
         return ticket is None or wall_time_s >= ticket.renew_after_s
 
     def services_to_renew(self, wall_time_s: float) -> int:
-        """Mask of the wanted services for which :meth:`needs_renewal`."""
+        """Mask of the wanted services for which :meth:`needs_renewal` is True."""
         wanted = (service for service in EntityType if service is not EntityType.ANY)
         return sum(
             service
@@ -81,7 +81,7 @@ class CephxClient:
         )
 
     def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ClientExchange:
-        """A new exchange: with a monitor for tickets, with any other peer on the strength of its ticket."""
+        """A new exchange: with a monitor to get tickets, with any other peer to present one."""
         if peer_type is EntityType.MON:
             return MonitorExchange(self, wall_time_s, rng)
         return AuthorizerExchange(self, peer_type, wall_time_s, rng)
@@ -104,17 +104,17 @@ class CephxClient:
         return ticket
 
     def ticket_refused(self, ticket: Ticket) -> None:
-        """Drop a ticket that its service did not accept, unless there is a newer one already (§5.8)."""
+        """Drop a ticket that its service refused, unless it has been replaced already (§5.8)."""
         if self._tickets.get(ticket.service) is ticket:
             del self._tickets[ticket.service]
 
     def old_ticket(self, wall_time_s: float) -> Ticket | None:
-        """The AUTH ticket that proves global_id; None when it cannot be proved and a new id is needed."""
+        """The AUTH ticket that proves the global_id; None if there is no valid one, so a new id is needed."""
         ticket = self._tickets.get(EntityType.AUTH)
         return ticket if ticket is not None and wall_time_s < ticket.expires_s else None
 
     def prove(self, server_challenge: int, old_ticket: Ticket | None, other_keys: int, rng: RandomSource) -> bytes:
-        """The request for an AUTH session key that answers a monitor's challenge (§5.4, §5.5)."""
+        """Build the request for an AUTH session key, which answers a monitor's challenge (§5.4, §5.5)."""
         client_challenge = rng.getrandbits(64)
         authenticate = Authenticate(
             client_challenge,
@@ -125,11 +125,11 @@ class CephxClient:
         return encoded(RequestHeader(RequestType.GET_AUTH_SESSION_KEY), authenticate)
 
     def open_session_reply(self, payload: bytes, old_ticket: Ticket | None) -> SessionReply:
-        """The answer to :meth:`prove`; only a monitor that knows our key can have made it.
+        """Open the reply to :meth:`prove`, which only a monitor that knows our key can have made.
 
         Raises:
-            DecodeError: malformed.
-            RefusedError: BAD_REPLY, not sealed with our keys; REFUSED, it carries an error.
+            DecodeError: the payload is malformed.
+            RefusedError: BAD_REPLY: not sealed with our keys; REFUSED: it contains an error.
         """
         try:
             return decode_session_reply(payload, self.key, old_ticket.session_key if old_ticket else None)
@@ -137,10 +137,10 @@ class CephxClient:
             raise Refusal.BAD_REPLY.error(f"tickets: {error.detail}") from None
 
     def accept(self, global_id: int, grants: Iterable[TicketGrant], wall_time_s: float) -> None:
-        """Take over what a monitor granted; tickets of another global_id are worthless and go.
+        """Store the tickets that a monitor granted; drop those of another global_id, which are useless.
 
         Raises:
-            DecodeError, RefusedError: a ticket that cannot be used; nothing is changed then.
+            DecodeError, RefusedError: a ticket is unusable; then nothing is changed.
         """
         granted = [Ticket.received(grant, wall_time_s) for grant in grants]
         if global_id != self.global_id:
@@ -150,7 +150,7 @@ class CephxClient:
 
 
 class MonitorExchange:
-    """One authentication with a monitor: introduction, answer to its challenge, tickets."""
+    """One authentication to a monitor: introduction, answer to the challenge, tickets."""
 
     def __init__(self, client: CephxClient, wall_time_s: float, rng: RandomSource) -> None:
         self._client = client
@@ -160,7 +160,7 @@ class MonitorExchange:
         self._server_challenge = 0
 
     def start(self) -> AuthOpening:
-        """The introduction: a known global_id goes along only when there is a ticket to prove it with."""
+        """Build the introduction; it contains a known global_id only if there is a ticket that proves it."""
         global_id = self._client.global_id if self._old_ticket else 0
         prelude = Prelude(AuthMode.MON, self._client.name, global_id)
         return AuthOpening(AuthMethod.CEPHX, encoded(prelude))
@@ -169,7 +169,7 @@ class MonitorExchange:
         """v1: the last authorizer is sent again, and the peer may challenge it again. Nothing to prepare."""
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
-        """End this exchange. A claim to a global_id is not repeated: the monitor may be refusing just that.
+        """End this exchange, and drop the ticket that proves the global_id: it may be the reason for the refusal.
 
         Raises:
             RefusedError: always; REFUSED or NO_COMMON_METHOD.
@@ -179,11 +179,11 @@ class MonitorExchange:
         raise refusal(AuthMethod.CEPHX, result, allowed_methods)
 
     def more(self, payload: bytes) -> bytes:
-        """The answer to the monitor's challenge, with the old ticket and the wanted services.
+        """Answer the monitor's challenge, with the old ticket and the wanted services.
 
         Raises:
-            DecodeError: malformed.
-            RefusedError: BAD_CHALLENGE, it is 0; UNEXPECTED_REPLY, one too many.
+            DecodeError: the payload is malformed.
+            RefusedError: BAD_CHALLENGE: it is 0; UNEXPECTED_REPLY: a second challenge.
         """
         if self._server_challenge:
             raise Refusal.UNEXPECTED_REPLY.error("monitor challenged twice")
@@ -192,12 +192,12 @@ class MonitorExchange:
         return client.prove(self._server_challenge, self._old_ticket, client.wanted_services, self._rng)
 
     def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:
-        """Take the tickets; only a monitor that knows our key can have made them.
+        """Store the tickets, which only a monitor that knows our key can have made.
 
         Raises:
-            DecodeError: malformed.
-            RefusedError: BAD_REPLY, not sealed with our keys, or global_id 0; UNEXPECTED_REPLY, without a
-                challenge; BAD_CONNECTION_SECRET; REFUSED, the reply carries an error.
+            DecodeError: the payload is malformed.
+            RefusedError: BAD_REPLY: not sealed with our keys, or global_id 0; UNEXPECTED_REPLY: without a
+                challenge; BAD_CONNECTION_SECRET; REFUSED: the reply contains an error.
         """
         if not self._server_challenge:
             raise Refusal.UNEXPECTED_REPLY.error("monitor finished without a challenge")
@@ -220,8 +220,8 @@ def open_server_challenge(payload: bytes) -> int:
     """The monitor's challenge.
 
     Raises:
-        DecodeError: malformed.
-        RefusedError: BAD_CHALLENGE, it is 0.
+        DecodeError: the payload is malformed.
+        RefusedError: BAD_CHALLENGE: it is 0.
     """
     server_challenge = ServerChallenge.decode(Decoder(payload)).server_challenge
     if not server_challenge:

@@ -8,15 +8,15 @@ CONNECTION_SECRET_SIZE = 64
 
 
 def new_connection_secret(con_mode: ConMode, rng: RandomSource) -> bytes:
-    """What an acceptor gives out: random bytes in secure mode, nothing in crc mode."""
+    """The acceptor's secret for a connection: random bytes in secure mode, empty in crc mode."""
     return rng.randbytes(CONNECTION_SECRET_SIZE) if con_mode == ConMode.SECURE else b""
 
 
 def usable_connection_secret(secret: bytes, con_mode: ConMode) -> bytes:
-    """What a connector makes of the secret it was given: nothing in crc mode.
+    """Check the secret that a connector received; empty in crc mode.
 
     Raises:
-        RefusedError: BAD_CONNECTION_SECRET, too short or too long for secure mode.
+        RefusedError: BAD_CONNECTION_SECRET: too short or too long for secure mode.
     """
     if con_mode != ConMode.SECURE:
         return b""

@@ -1,6 +1,6 @@
 """The interface between the handshake and an authentication method (docs/protocol.md §4.7).
 
-One exchange object lives for one link's authentication. The handshake frames what it returns, takes care of
+One exchange object serves the authentication of one link. The handshake puts its payloads into frames, handles
 connection modes and signatures, and turns the errors it raises into AUTH_BAD_METHOD or a fault.
 """
 
@@ -32,7 +32,7 @@ class ConMode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuthOpening:
-    """What the client side puts into AUTH_REQUEST."""
+    """Method and payload of the client's AUTH_REQUEST."""
 
     method: AuthMethod
     payload: bytes
@@ -40,7 +40,7 @@ class AuthOpening:
 
 @dataclass(frozen=True, slots=True)
 class AuthResult:
-    """What a finished exchange leaves on either side."""
+    """The result of a successful authentication, on either side."""
 
     global_id: int
     session_key: bytes = b""
@@ -53,21 +53,21 @@ class AuthResult:
     """Server side: the capabilities of the peer's ticket, as encoded by the monitor."""
     session_key_type: KeyType = KeyType.NONE
     server_challenge: int = 0
-    """Between client and monitor: what a renewal of the AUTH ticket on this session answers again (§5.5)."""
+    """Between client and monitor: the challenge that a renewal of the AUTH ticket answers again (§5.5)."""
     ticket_expires_s: float | None = None
-    """Unix time at which the ticket that was shown expires; None where none was."""
+    """Unix time at which the presented ticket expires; None if none was presented."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthMore:
-    """Server side: another round is needed; the payload goes into AUTH_REPLY_MORE."""
+    """Server side: another round is needed; the payload is for AUTH_REPLY_MORE."""
 
     payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class AuthDone:
-    """Server side: the peer is in; the payload goes into AUTH_DONE."""
+    """Server side: the peer has authenticated; the payload is for AUTH_DONE."""
 
     payload: bytes
     result: AuthResult
@@ -79,49 +79,49 @@ AuthStep = AuthMore | AuthDone
 class ClientExchange(Protocol):
     """The connector's half of one authentication. Every method may raise AuthError or DecodeError.
 
-    On v1 the same methods serve: :meth:`start` for a CONNECT, :meth:`more` for CHALLENGE_AUTHORIZER, :meth:`done`
-    for any other reply that carries an authorizer, :meth:`bad_method` for BADAUTHORIZER, :meth:`repeated` for a
-    CONNECT that carries the last authorizer again (§3.3).
+    With v1 the same methods are used: :meth:`start` for a CONNECT, :meth:`more` for CHALLENGE_AUTHORIZER,
+    :meth:`done` for any other reply with an authorizer reply, :meth:`bad_method` for BADAUTHORIZER,
+    :meth:`repeated` for a CONNECT with the last authorizer again (§3.3).
     """
 
     def repeated(self) -> None:
         """v1: the last authorizer is sent again, and the peer may challenge it again."""
 
     def start(self) -> AuthOpening:
-        """The first attempt."""
+        """Start the first attempt."""
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
-        """The next attempt after AUTH_BAD_METHOD; ``result`` is the negative errno it carried."""
+        """Start the next attempt after AUTH_BAD_METHOD; ``result`` is its negative errno."""
 
     def more(self, payload: bytes) -> bytes:
-        """The answer to AUTH_REPLY_MORE."""
+        """Answer AUTH_REPLY_MORE."""
 
     def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:
-        """Check AUTH_DONE and take the keys out of it."""
+        """Check AUTH_DONE and return the keys."""
 
 
 class ServerExchange(Protocol):
     """The acceptor's half of one authentication. Every method may raise AuthError or DecodeError."""
 
     allowed_methods: tuple[AuthMethod, ...]
-    """In order of preference, for AUTH_BAD_METHOD."""
+    """The allowed methods in order of preference, for AUTH_BAD_METHOD."""
 
     def start(self, method: AuthMethod, con_mode: ConMode, payload: bytes) -> AuthStep:
-        """Judge AUTH_REQUEST; ``method`` is one of the allowed ones."""
+        """Check AUTH_REQUEST; ``method`` is one of the allowed ones."""
 
     def more(self, payload: bytes) -> AuthStep:
-        """Judge AUTH_REQUEST_MORE."""
+        """Check AUTH_REQUEST_MORE."""
 
     def authorize(self, method: AuthMethod, payload: bytes, *, challenge: bool) -> AuthStep:
-        """Judge the authorizer in a CONNECT of v1, each of a link's; ``challenge`` whether the peer knows those.
+        """Check the authorizer of a v1 CONNECT; ``challenge`` is True if the peer supports challenges.
 
-        Called by :func:`messenger.cephx.v1.judge_connect`.
+        Called for each CONNECT by :func:`messenger.cephx.v1.judge_connect`.
         """
 
 
 @runtime_checkable
 class AuthClient(Protocol):
-    """An identity that can authenticate to peers; it outlives links and keeps tickets."""
+    """An identity that can authenticate to peers; it outlives links and stores tickets."""
 
     def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ClientExchange:
         """A new exchange with a peer of that type. ``wall_time_s`` is unix time."""
@@ -129,7 +129,7 @@ class AuthClient(Protocol):
 
 @runtime_checkable
 class AuthServer(Protocol):
-    """The accepting side's judge of identities."""
+    """Authenticates the peers of an acceptor."""
 
     def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ServerExchange:
-        """A new exchange with a peer that called itself ``peer_type`` in HELLO."""
+        """A new exchange with a peer that announced ``peer_type`` in HELLO."""

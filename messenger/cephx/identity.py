@@ -1,4 +1,4 @@
-"""From options and a keyring to an identity (docs/protocol.md §4.7, §7.3)."""
+"""Creates an identity from options and a keyring (docs/protocol.md §4.7, §7.3)."""
 
 import re
 
@@ -12,17 +12,17 @@ from messenger.denc.entity import AuthName, EntityType
 from messenger.errors import LocalError
 
 DEFAULT_CLIENT_METHODS = "cephx, none"
-"""``auth_client_required``."""
+"""Default of ``auth_client_required``."""
 
 _SEPARATORS = re.compile(r"[\s,;=]+")
 _METHODS = {"none": AuthMethod.NONE, "cephx": AuthMethod.CEPHX}
 
 
 def parse_methods(text: str) -> tuple[AuthMethod, ...]:
-    """The methods of ``auth_client_required`` and its like, in order of preference.
+    """Parse ``auth_client_required`` and similar options: methods in order of preference.
 
     Raises:
-        LocalError: an unknown method, or none at all.
+        LocalError: the text is empty or names an unknown method.
     """
     names = [name for name in _SEPARATORS.split(text.strip()) if name]
     unknown = [name for name in names if name not in _METHODS]
@@ -32,16 +32,16 @@ def parse_methods(text: str) -> tuple[AuthMethod, ...]:
 
 
 def client_identity(name: AuthName, keyring: Keyring | None, methods: str = DEFAULT_CLIENT_METHODS) -> ClientAuth:
-    """The identity of ``name``, which asks for the tickets that an entity of its type needs.
+    """Create the identity of ``name``, which requests the tickets that an entity of its type needs.
 
     Args:
         name: the entity that authenticates.
-        keyring: has its key; without one cephx is not offered.
+        keyring: contains its key; without it cephx is not offered.
         methods: ``auth_client_required``, by preference.
 
     Raises:
         LocalError: ``methods`` is not a list of methods, or the key is of an unsupported type.
-        RefusedError: NO_KEYRING, cephx is the only method.
+        RefusedError: NO_KEYRING: cephx is the only method, and there is no key.
     """
     offered: dict[AuthMethod, AuthClient] = {}
     for method in parse_methods(methods):

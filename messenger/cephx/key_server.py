@@ -1,7 +1,4 @@
-"""The monitors' key database: keys and capabilities of all entities, and the keys of the services.
-
-See docs/protocol.md §5.
-"""
+"""The monitors' key database: entities' keys and capabilities, rotating keys of services (docs/protocol.md §5)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,42 +19,42 @@ from messenger.errors import LocalError
 from messenger.randomness import RandomSource
 
 DEFAULT_AUTH_TTL_S = 72 * 3600.0
-"""``auth_mon_ticket_ttl`` (§7.3)."""
+"""Default of ``auth_mon_ticket_ttl`` (§7.3)."""
 MON_NAME = AuthName(EntityType.MON, "")
-"""The entity of all monitors: they share one key."""
+"""The entity of all monitors, which share one key."""
 _FIRST_GLOBAL_ID = 4100
 _GLOBAL_ID_LIMIT = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """An entity: ``caps`` per service as in a keyring."""
+    """An entity; ``caps`` are its capabilities by service, as in a keyring."""
 
     key: CryptoKey
     caps: Mapping[str, str] = field(default_factory=dict)
     pending_key: CryptoKey | None = None
-    """The key that replaces the other one once the entity has used it; until then both are good (§5.8)."""
+    """The key that replaces ``key`` once the entity has used it; until then both are valid (§5.8)."""
 
     @property
     def keys(self) -> tuple[CryptoKey, ...]:
-        """The keys it may prove itself with."""
+        """The keys with which the entity may authenticate."""
         return (self.key,) if self.pending_key is None else (self.key, self.pending_key)
 
 
 @dataclass(frozen=True, slots=True)
 class CipherPolicy:
-    """The monitor map's words on key types (§5.1, §6.5).
+    """The monitor map's settings for key types (§5.1, §6.5).
 
     Raises:
-        LocalError: nothing allowed, a preferred type that is not, or a type that cannot be used here.
+        LocalError: ``preferred`` is not among the allowed types, or a type is not supported here.
     """
 
     allowed: tuple[KeyType, ...] = (KeyType.AES, KeyType.AES256KRB5)
-    """Types of keys with which entities may authenticate."""
+    """Key types with which entities may authenticate."""
     preferred: KeyType = KeyType.AES
-    """Type of new keys of entities."""
+    """Key type of new keys of entities."""
     service: KeyType = KeyType.AES
-    """Type of rotating keys; only daemons need to know it."""
+    """Key type of rotating keys, which only daemons need to support."""
 
     def __post_init__(self) -> None:
         for key_type in (*self.allowed, self.service):
@@ -68,17 +65,18 @@ class CipherPolicy:
 
 
 class KeyServer:
-    """The entities, the rotating keys and the global_ids of a cluster; one for all its monitors.
+    """The entities, rotating keys and global_ids of a cluster; all its monitors share one.
 
     Args:
-        principals: the entities; kept and not copied, so that they can be added, changed and removed.
-        rng: gives rotating keys.
-        policy: which key types are allowed.
+        principals: the entities; used without a copy, so that they can be added, changed and removed.
+        rng: source of the rotating keys.
+        policy: the allowed key types.
         auth_ttl_s: ``auth_mon_ticket_ttl``.
         service_ttl_s: ``auth_service_ticket_ttl``.
         first_global_id: the first id assigned.
-        global_id_limit: ids from here on are not given out.
-        mon_ticket_caps: whether tickets for monitors carry capabilities, as since Tentacle. No monitor reads them.
+        global_id_limit: ids from this one on are not assigned.
+        mon_ticket_caps: True if tickets for monitors contain capabilities, as since Tentacle. No monitor reads
+            them.
     """
 
     def __init__(
@@ -95,7 +93,7 @@ class KeyServer:
     ) -> None:
         self.principals = principals
         self.policy = policy or CipherPolicy()
-        """Replace it to change the policy; rotating keys of another type come with the next rotation."""
+        """Replace it to change the policy; rotating keys change their type at the next rotation."""
         self._rng = rng
         self._ttl_s = dict.fromkeys(SERVICES_WITH_ROTATING_KEYS, service_ttl_s) | {EntityType.AUTH: auth_ttl_s}
         self._rotating = {service: RotatingKeys(ttl_s) for service, ttl_s in self._ttl_s.items()}
@@ -103,32 +101,33 @@ class KeyServer:
         self._global_id_limit = global_id_limit
         self._without_caps = {EntityType.AUTH} if mon_ticket_caps else {EntityType.AUTH, EntityType.MON}
         self.used_pending_keys: dict[AuthName, CryptoKey] = {}
-        """Entities that authenticated with a pending key, which may now replace the key (MMonUsedPendingKeys)."""
+        """Entities that authenticated with a pending key, which may now replace the old one
+        (MMonUsedPendingKeys)."""
 
     @classmethod
     def from_keyring(cls, keyring: Keyring, rng: RandomSource) -> "KeyServer":
-        """A server for the entities of a keyring file."""
+        """Create a server for the entities of a keyring file."""
         return cls({name: Principal(entry.key, entry.caps) for name, entry in keyring.entries.items()}, rng)
 
     def add(
         self, name: AuthName, caps: Mapping[str, str], wall_time_s: float, key_type: KeyType | None = None
     ) -> CryptoKey:
-        """A new entity with a new key, of the preferred type unless another is given; returns the key."""
+        """Add an entity with a new key, of the preferred type unless given; returns the key."""
         key = CryptoKey.generate(self._rng, wall_time_s, key_type or self.policy.preferred)
         self.principals[name] = Principal(key, caps)
         return key
 
     def note_key_use(self, name: AuthName, key: CryptoKey) -> None:
-        """Remember that ``name`` has proved itself with ``key``, if that is its pending one."""
+        """Record that ``name`` authenticated with ``key``, if that is its pending key."""
         principal = self.principals.get(name)
         if principal is not None and key is principal.pending_key:
             self.used_pending_keys[name] = key
 
     def commit_pending_key(self, name: AuthName) -> None:
-        """The pending key becomes the only one.
+        """Make the pending key of an entity its only one.
 
         Raises:
-            LocalError: no such entity, or it has no pending key.
+            LocalError: there is no such entity, or it has no pending key.
         """
         principal = self.principals.get(name)
         if principal is None or principal.pending_key is None:
@@ -140,7 +139,7 @@ class KeyServer:
         """The keys with which ``name`` may authenticate.
 
         Raises:
-            RefusedError: UNKNOWN_ENTITY; DISALLOWED_CIPHER, it has no key of an allowed type.
+            RefusedError: UNKNOWN_ENTITY; DISALLOWED_CIPHER: it has no key of an allowed type.
         """
         principal = self.principals.get(name)
         if principal is None:
@@ -154,7 +153,7 @@ class KeyServer:
         return usable
 
     def caps(self, name: AuthName, service: EntityType) -> str:
-        """The capabilities of ``name`` at a service; empty when there are none."""
+        """The capabilities of ``name`` at a service; empty if it has none."""
         principal = self.principals.get(name)
         return principal.caps.get(service.label, "") if principal else ""
 
@@ -162,7 +161,7 @@ class KeyServer:
         """Assign a global_id that no entity has had.
 
         Raises:
-            RefusedError: BUSY, there is none left.
+            RefusedError: BUSY: no global_id is left.
         """
         if self._next_global_id >= self._global_id_limit:
             raise Refusal.BUSY.error(f"no global_id below {self._global_id_limit} is left")
@@ -172,14 +171,15 @@ class KeyServer:
     # ---- rotating keys
 
     def rotate(self, wall_time_s: float) -> bool:
-        """Make the rotating keys that are due; returns whether there were any."""
+        """Create the rotating keys that are due; True if there were any."""
         rotated = [keys.rotate(wall_time_s, self.policy.service, self._rng) for keys in self._rotating.values()]
         return any(rotated)
 
     def wipe(self, wall_time_s: float) -> None:
-        """Discard the keys of all services but AUTH, and start again at secret_id 1.
+        """Discard the keys of all services except AUTH, and start again at secret_id 1.
 
-        With the AUTH keys every client would lose its global_id, and an AUTH ticket opens no service.
+        The AUTH keys are kept, because without them every client would lose its global_id; an AUTH ticket opens no
+        service.
         """
         for service in SERVICES_WITH_ROTATING_KEYS:
             if service is not EntityType.AUTH:
@@ -187,17 +187,17 @@ class KeyServer:
         self.rotate(wall_time_s)
 
     def secrets(self, service: EntityType) -> dict[int, CryptoKey]:
-        """The keys that open tickets for a service, by secret_id; at monitors also the key they all share."""
+        """The keys that open tickets for a service, by secret_id; for monitors also the key that they share."""
         secrets = self._rotating[service].secrets if service in self._rotating else {}
         if service is EntityType.MON and MON_NAME in self.principals:
             secrets[NAMED_KEY_SECRET_ID] = self.principals[MON_NAME].key
         return secrets
 
     def rotating_secrets(self, service: EntityType) -> RotatingSecrets:
-        """What a daemon of that service is sent.
+        """The rotating keys that a daemon of that service receives.
 
         Raises:
-            RefusedError: NO_ROTATING_KEYS, there is no such service.
+            RefusedError: NO_ROTATING_KEYS: there is no such service.
         """
         keys = self._rotating.get(service)
         if keys is None:
@@ -213,7 +213,7 @@ class KeyServer:
         wall_time_s: float,
         rng: RandomSource,
     ) -> TicketGrant:
-        """A new ticket. That for AUTH has no capabilities in it: the monitors look them up."""
+        """Create a ticket. A ticket for AUTH contains no capabilities: the monitors look them up."""
         keys = self._rotating[service]
         keys.rotate(wall_time_s, self.policy.service, self._rng)
         service_key, validity_s = keys.sealing_key(wall_time_s)
@@ -238,7 +238,7 @@ class KeyServer:
         wall_time_s: float,
         rng: RandomSource,
     ) -> Sequence[TicketGrant]:
-        """Tickets for the services of a mask but AUTH, whose ticket requires proof of the entity's key (§5.5)."""
+        """Tickets for the services of a mask except AUTH, which requires proof of the entity's key (§5.5)."""
         return [
             self.grant(service, name, global_id, session_key_type, wall_time_s, rng)
             for service in sorted(self._rotating)

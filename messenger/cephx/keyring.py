@@ -1,7 +1,7 @@
-"""Keyring files: entities and their keys, in Ceph's INI text (docs/protocol.md §5.1).
+"""Keyring files: entities and their keys, in Ceph's INI format (docs/protocol.md §5.1).
 
-Reads whatever `ceph-authtool` writes and what people make of it by hand: comments, quotes, continued lines,
-tabs, and spaces or underscores in option names. A keyfile, which holds nothing but a key, is read as well.
+Reads what `ceph-authtool` writes and what people edit by hand: comments, quotes, continued lines, tabs, and spaces
+or underscores in option names. A keyfile, which contains only a key, is read as well.
 """
 
 import re
@@ -17,9 +17,9 @@ from messenger.errors import LocalError
 from messenger.files import read_text
 
 _MOST_BYTES = 1 << 20
-"""A keyring of some five thousand entities."""
+"""Longest keyring file that is read: some five thousand entities."""
 _MOST_NAMED = 20
-"""Entities that an error lists."""
+"""Most entities that an error lists."""
 _SECTION = re.compile(r"\[(?P<name>[^\]]*)\]\s*(?:[#;].*)?")
 _OPTION = re.compile(r"(?P<name>[^=#;\[]+)=\s*(?P<value>.*)")
 _QUOTED = re.compile(r"""(?P<quote>["'])(?P<text>(?:\\.|(?!(?P=quote))[^\\])*)(?P=quote)\s*(?:[#;].*)?""")
@@ -32,7 +32,7 @@ _NO_KEY = CryptoKey(KeyType.NONE, b"")
 
 @dataclass(frozen=True, slots=True)
 class KeyringEntry:
-    """One section: the key and the capabilities per service (``{"mon": "allow *"}``)."""
+    """One section: the key and the capabilities by service (``{"mon": "allow *"}``)."""
 
     key: CryptoKey
     caps: Mapping[str, str] = field(default_factory=dict)
@@ -48,19 +48,19 @@ class KeyringEntry:
 
 @dataclass(slots=True)
 class Keyring:
-    """The entities of one keyring, or the one nameless key of a keyfile."""
+    """The entities of one keyring, or the key of a keyfile, which has no name."""
 
     entries: dict[AuthName, KeyringEntry] = field(default_factory=dict)
     keyfile_key: CryptoKey | None = None
-    """The key of a keyfile. The file names no entity, so every name gets the key."""
+    """The key of a keyfile. The file names no entity, so every name has this key."""
     source: str = "keyring"
-    """What errors call this keyring, usually the file's path."""
+    """Name of this keyring in errors, usually the file's path."""
 
     def key(self, name: AuthName) -> CryptoKey:
         """The key of an entity.
 
         Raises:
-            LocalError: the keyring has no such entity (names those it has), or no key for it.
+            LocalError: the keyring has no such entity (the error lists those it has), or no key for it.
         """
         if self.keyfile_key is not None:
             return self.keyfile_key
@@ -89,19 +89,19 @@ class Keyring:
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """The keyring in a file of up to 1 MiB.
+        """Read a keyring file of up to 1 MiB.
 
         Raises:
-            LocalError: it cannot be read, is longer, or is not a keyring; names file and line.
+            LocalError: it cannot be read, is longer, or is not a keyring; the error names file and line.
         """
         return cls.parse(read_text(path, _MOST_BYTES, "keyring"), source=str(path))
 
     @classmethod
     def parse(cls, text: str, source: str = "keyring") -> Self:
-        """The keyring for the text of a file; sections of one name are merged, later options win.
+        """Parse the text of a keyring file; sections of one name are merged, later options win.
 
         Raises:
-            LocalError: no keyring; names ``source`` and line.
+            LocalError: it is not a keyring; the error names ``source`` and line.
         """
         lines = list(_logical_lines(text))
         if len(lines) == 1 and _KEYFILE.fullmatch(lines[0][1]):
@@ -124,7 +124,7 @@ class Keyring:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Number and stripped text of each line that says something; a backslash at the end joins lines."""
+    """Number and stripped text of each line except blank ones and comments; a trailing backslash joins lines."""
     pending, start = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         start = start or number
@@ -154,7 +154,7 @@ def _parse_key(text: str, where: str) -> CryptoKey:
 
 
 def _parse_value(text: str, where: str) -> str:
-    """A quoted or a bare value without its trailing comment, escapes undone."""
+    """The value without quotes, trailing comment and escapes."""
     pattern = _QUOTED if text[:1] in {'"', "'"} else _BARE
     match = pattern.fullmatch(text)
     if match is None:
@@ -163,14 +163,14 @@ def _parse_value(text: str, where: str) -> str:
 
 
 def _with_option(entry: KeyringEntry, name: str, value: str, where: str) -> KeyringEntry:
-    """The entry after one more option of its section."""
+    """The entry with one more option of its section."""
     words = _NAME_GAP.sub(" ", name).strip().split(" ")
     match words:
         case ["key"]:
             return KeyringEntry(_parse_key(value, where), entry.caps)
         case ["caps", service]:
             return KeyringEntry(entry.key, {**entry.caps, service: value})
-        case ["auid"]:  # of old keyrings; Ceph reads over it, too
+        case ["auid"]:  # in old keyrings; ignored, as in Ceph
             return entry
-    # Without naming the option: it may be a key that lost its "key =".
+    # The error does not name the option, which may be a key without its "key =".
     raise LocalError(f"{where}: unknown option; known: key = BASE64, caps SERVICE = TEXT")

@@ -1,7 +1,7 @@
-"""Secret keys: their encoding, text form and what is sealed with them (docs/protocol.md §5.1, §5.2).
+"""Secret keys: their encoding and text form, and sealing with them (docs/protocol.md §5.1, §5.2).
 
-"Sealing" is the encryption of one encoded structure inside Ceph's wrapper: ``RAWW`` of §5.2. Its form with a
-length in front, ``ENCW``, is ``encoder.blob(key.seal(...))``.
+"Sealing" is the encryption of one encoded structure inside Ceph's wrapper: ``RAWW`` of §5.2. ``ENCW``, the same
+after a length, is ``encoder.blob(key.seal(...))``.
 """
 
 import base64
@@ -32,16 +32,16 @@ def same_u64(a: int, b: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CryptoKey:
-    """One secret key. Keys of types that cannot be used here still decode, print and pass through."""
+    """A secret key. Keys of unsupported types can still be decoded, printed and encoded."""
 
     type: int
-    """A :class:`KeyType`, or a number this code does not know."""
+    """A :class:`KeyType`, or the number of an unknown type."""
     secret: bytes = field(repr=False)
     created: UTime = EPOCH
 
     @classmethod
     def generate(cls, rng: RandomSource, wall_time_s: float, key_type: KeyType = KeyType.AES) -> Self:
-        """A new random key, created at ``wall_time_s``.
+        """Create a random key with creation time ``wall_time_s``.
 
         Raises:
             LocalError: the type is not supported.
@@ -60,10 +60,10 @@ class CryptoKey:
 
     @classmethod
     def decode(cls, decoder: Decoder) -> Self:
-        """Read one key.
+        """Decode one key.
 
         Raises:
-            DecodeError: cut short, or a secret whose length is not that of its type.
+            DecodeError: the bytes are too short, or the secret does not have the length of its type.
         """
         key_type = decoder.u16()
         created = UTime.decode(decoder)
@@ -82,10 +82,10 @@ class CryptoKey:
 
     @classmethod
     def from_base64(cls, text: str) -> Self:
-        """The key for its text form.
+        """Parse the text form of a key.
 
         Raises:
-            LocalError: not base64, or not exactly one key.
+            LocalError: it is not base64, or not exactly one key.
         """
         try:
             decoder = Decoder(base64.b64decode(text, validate=True))
@@ -99,24 +99,24 @@ class CryptoKey:
         return key
 
     def require_usable(self, owner: str) -> None:
-        """Refuse a key of the caller that cannot be used.
+        """Check that a key of the caller can be used.
 
         Raises:
-            LocalError: the type is not supported; names ``owner``.
+            LocalError: the type is not supported; the error names ``owner``.
         """
         if self.type not in CIPHERS:
             raise LocalError(f"{owner}: {_unsupported(self.type)}")
 
     def seal(self, usage: KeyUsage, content: bytes, rng: RandomSource) -> bytes:
-        """Ciphertext of ``content`` in its wrapper; raises SealError for an unsupported type."""
+        """Encrypt ``content`` in its wrapper; raises SealError for an unsupported type."""
         return self._cipher().encrypt(self.secret, usage, wrap(content), rng)
 
     def unseal(self, usage: KeyUsage, sealed: bytes, decode: Callable[[Decoder], T]) -> T:
-        """What ``decode`` reads from the content of ``sealed``.
+        """Decrypt ``sealed``, and decode its content with ``decode``.
 
         Raises:
-            SealError: the key does not open it, the content does not decode (both say that the bytes are
-                not genuine: aes has no integrity of its own), or the type of the key is not supported.
+            SealError: the key does not open it, the content cannot be decoded (in both cases the bytes are not
+                genuine: aes has no integrity check), or the type of the key is not supported.
         """
         content = unwrap(self._cipher().decrypt(self.secret, usage, sealed))
         try:

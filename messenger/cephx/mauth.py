@@ -1,6 +1,6 @@
-"""What MAuth and MAuthReply carry, between clients and monitors (docs/protocol.md §5.6).
+"""The payloads of MAuth and MAuthReply, between clients and monitors (docs/protocol.md §5.6).
 
-Clients and servers of this conversation take and return these values; sending them as messages is their caller's.
+The client's and the server's side take and return these values; their callers send them as messages.
 """
 
 from dataclasses import dataclass
@@ -25,24 +25,24 @@ class Introduction(Structure):
     """The payload of a client's first MAuth, whose protocol is 0."""
 
     methods: _MethodSet
-    """Those the client can do."""
+    """The methods that the client supports."""
     name: AuthName
     global_id: U64
-    """0 asks for a new one."""
+    """0 requests a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MAuthRequest:
-    """What goes into an MAuth."""
+    """The contents of an MAuth."""
 
     protocol: int
-    """0 in the first one, the method afterwards."""
+    """0 in the first one, later the method."""
     payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class MAuthAnswer:
-    """What goes into an MAuthReply."""
+    """The contents of an MAuthReply."""
 
     protocol: AuthMethod
     result: int
@@ -50,8 +50,8 @@ class MAuthAnswer:
     global_id: int
     payload: bytes = b""
     done: AuthResult | None = None
-    """With the reply that makes the entity authenticated, and with every renewal of its AUTH ticket."""
+    """The result of the authentication; also set with every renewal of the AUTH ticket, else None."""
     refusal: Refusal | None = None
-    """Why, when the result is an errno; not to be sent."""
+    """The reason if ``result`` is an errno; not sent."""
     detail: str = ""
-    """The same in words for the monitor's own log."""
+    """The reason in words, for the monitor's log."""

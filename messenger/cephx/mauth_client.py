@@ -1,7 +1,7 @@
-"""The client's side of authentication by MAuth messages: on v1 all of it, on v2 renewals (docs/protocol.md §5.6).
+"""The client's side of authentication by MAuth: the whole login with v1, renewals with v2 (docs/protocol.md §5.6).
 
-Glue for a connection: send what :meth:`MonAuthClient.start` (v1 only), :meth:`MonAuthClient.handle` and
-:meth:`MonAuthClient.due` return; call the last on every tick, and at once when a service has refused a ticket.
+The owner of a connection sends what :meth:`MonAuthClient.start` (v1 only), :meth:`MonAuthClient.handle` and
+:meth:`MonAuthClient.due` return. It calls the last periodically, and at once when a service has refused a ticket.
 """
 
 from collections import deque
@@ -32,13 +32,13 @@ from messenger.errors import LocalError
 from messenger.randomness import RandomSource
 
 RETRY_S = 10.0
-"""After how long to ask again for tickets that did not come; a MonClient's tick, ``mon_client_ping_interval``."""
+"""Seconds after which missing tickets are requested again: a MonClient's tick, ``mon_client_ping_interval``."""
 _ROTATING_RETRY_S = 1.0
 _NEVER_S = float("-inf")
 
 
 class _Asked(IntEnum):
-    """Requests under way; all but the first by the number that their reply repeats."""
+    """Pending requests; all except the first have the number that their reply repeats."""
 
     METHOD = 0
     SESSION_KEY = RequestType.GET_AUTH_SESSION_KEY
@@ -49,13 +49,13 @@ class _Asked(IntEnum):
 class MonAuthClient:
     """Authentication and renewal on one connection to a monitor.
 
-    What is obtained goes into the identity's own store, as with the handshake of v2.
+    Received tickets are stored in the identity, as in the handshake of v2.
 
     Args:
         auth: the identity: a CephxClient, a NoneClient, or a ClientAuth of those.
-        rng: nonces and challenges.
-        rotating: a daemon's keys, which are then kept fresh.
-        established: the result of the handshake of v2. Without it, begin with :meth:`start`.
+        rng: source of nonces and challenges.
+        rotating: rotating keys of a daemon, which are renewed too.
+        established: the result of the v2 handshake. Without it, call :meth:`start` first.
 
     Raises:
         LocalError: an identity of another kind.
@@ -100,14 +100,14 @@ class MonAuthClient:
     def is_current(self) -> bool:
         """True if the identity's tickets are those of this connection.
 
-        False when it has authenticated to another monitor since. Its AUTH ticket cannot be renewed here any more,
-        so of several connections made at once keep the one that is current.
+        False if it has authenticated to another monitor since. Its AUTH ticket cannot be renewed here then, so of
+        several connections opened at once keep the current one.
         """
         identity = self._cephx if self._method is AuthMethod.CEPHX else self._none
         return identity is not None and identity.global_id == self._global_id
 
     def due(self, wall_time_s: float) -> MAuthRequest | None:
-        """The next request for tickets or rotating keys that are to be renewed; call it again until None."""
+        """The next request for tickets or rotating keys to renew; call it again until it returns None."""
         cephx = self._cephx
         if not self.authenticated or cephx is None or self._method is not AuthMethod.CEPHX:
             return None
@@ -116,16 +116,17 @@ class MonAuthClient:
     def handle(
         self, protocol: int, result: int, global_id: int, payload: bytes, wall_time_s: float
     ) -> MAuthRequest | None:
-        """Take one MAuthReply.
+        """Process one MAuthReply.
 
         Returns:
-            What to send next; None when nothing is left to ask for now.
+            The next request; None if there is nothing to request now.
 
         Raises:
-            DecodeError: malformed.
+            DecodeError: the payload is malformed.
             RefusedError: REFUSED, NO_COMMON_METHOD, or a reply that is not genuine. Before :attr:`authenticated`
-                the connection is of no use any more. Later it is: the request will be made again after a while,
-                and while it fails the tickets at hand serve until they expire.
+                the connection is of no further use. Later it is: the request will be repeated after a while, and
+                    the
+                current tickets are valid until they expire.
         """
         asked = self._answered(payload)
         if result:
@@ -157,7 +158,7 @@ class MonAuthClient:
         needed = cephx.services_to_renew(wall_time_s)
         if not self.is_current:
             needed &= ~EntityType.AUTH
-        if not needed or 0 <= wall_time_s - self._tickets_asked_at_s < RETRY_S:  # clocks are set back, too
+        if not needed or 0 <= wall_time_s - self._tickets_asked_at_s < RETRY_S:  # 0 <=: the clock may be set back
             return None
         self._tickets_asked_at_s = wall_time_s
         auth_ticket = cephx.tickets.get(EntityType.AUTH)
@@ -191,7 +192,7 @@ class MonAuthClient:
     # ---- replies
 
     def _answered(self, payload: bytes) -> _Asked:
-        """The request that a reply is to: by its header, or the oldest one when it has none, as many errors."""
+        """The request that a reply answers: by its header, or the oldest one if it has none, as many errors."""
         if not self._asked:
             raise Refusal.UNEXPECTED_REPLY.error("MAuthReply to no request")
         asked = self._asked[0]
@@ -208,7 +209,7 @@ class MonAuthClient:
         refusal = Refusal.NO_COMMON_METHOD if asked is _Asked.METHOD else Refusal.REFUSED
         claimed = None if self.authenticated else self._old_ticket
         if asked is _Asked.SESSION_KEY and self._cephx is not None and claimed is not None:
-            self._cephx.ticket_refused(claimed)  # the monitor may be refusing just that claim
+            self._cephx.ticket_refused(claimed)  # the claim may be the reason for the refusal
         raise refusal.error(f"{what} refused with {errno_name(result)}", code=abs(result))
 
     def _handle_method(self, protocol: int, global_id: int, payload: bytes) -> MAuthRequest | None:
@@ -233,7 +234,7 @@ class MonAuthClient:
         if global_id != self._global_id:
             raise Refusal.BAD_REPLY.error(f"global_id {global_id} instead of {self._global_id}")
         reply = cephx.open_session_reply(payload, self._old_ticket)
-        # The other tickets in the reply stay unused: Ceph's own clients ask for them in another request (§5.6).
+        # The other tickets of the reply are not used: Ceph's clients request them separately (§5.6).
         cephx.accept(global_id, [reply.auth], wall_time_s)
         self._finish()
         self._tickets_asked_at_s = _NEVER_S
@@ -255,7 +256,7 @@ class MonAuthClient:
             raise Refusal.BAD_REPLY.error(f"tickets: {error.detail}") from None
         cephx.accept(cephx.global_id, grants, wall_time_s)
         if not cephx.services_to_renew(wall_time_s):
-            self._tickets_asked_at_s = _NEVER_S  # one that is refused from now on is asked for at once
+            self._tickets_asked_at_s = _NEVER_S  # a ticket refused from now on is requested again at once
 
     def _handle_rotating_keys(self, cephx: CephxClient, payload: bytes) -> None:
         assert self._rotating is not None
@@ -279,8 +280,8 @@ def _response(payload: bytes) -> Decoder:
     """The body of a response.
 
     Raises:
-        DecodeError: malformed.
-        RefusedError: REFUSED, it carries an error.
+        DecodeError: the payload is malformed.
+        RefusedError: REFUSED: it contains an error.
     """
     decoder = Decoder(payload)
     header = ResponseHeader.decode(decoder)

@@ -13,16 +13,16 @@ from messenger.randomness import RandomSource
 
 
 class MonAuthSession:
-    """The authentication of one connection at a monitor, by its MAuth messages.
+    """Authentication of one connection at a monitor, by its MAuth messages.
 
-    On v1 that is all of it; on v2, where the handshake has authenticated the peer, it is renewals.
+    With v1 this is the whole login; with v2, where the handshake has authenticated the peer, only renewals.
 
     Args:
-        server: the monitor.
-        rng: challenges and session keys.
-        established: the result of the handshake of v2.
-        features: negotiated on v1.
-        requirements: what cephx on v1 requires of ``features``.
+        server: the monitor's authentication.
+        rng: source of challenges and session keys.
+        established: the result of the v2 handshake.
+        features: v1: the negotiated features.
+        requirements: v1: features that cephx requires.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class MonAuthSession:
         self._method = AuthMethod.UNKNOWN
         self._cephx: CephxMonSession | None = None
         self.result = established
-        """The entity that the peer authenticated as; None before that. Its other messages wait until then."""
+        """Authentication of the peer; None before that, while its other messages must wait."""
         self.global_id = established.global_id if established else 0
         if established is None:
             return
@@ -52,10 +52,10 @@ class MonAuthSession:
             )
 
     def handle(self, protocol: int, payload: bytes, wall_time_s: float) -> MAuthAnswer | None:
-        """Answer one MAuth; whatever is wrong with it is in the answer.
+        """Answer one MAuth; an error is part of the answer.
 
         Returns:
-            None: the monitor is not ready and says nothing. The same MAuth may be handled again later.
+            None if the monitor is not ready and sends nothing. The same MAuth may be handled again later.
         """
         try:
             if protocol == AuthMethod.UNKNOWN and self._method is AuthMethod.UNKNOWN:
@@ -81,7 +81,7 @@ class MonAuthSession:
         return MAuthAnswer(method, 0, self.global_id, payload, done)
 
     def _pick(self, introduction: Introduction) -> AuthMethod:
-        """The method both sides can do, cephx before none; not cephx if its peer lacks what that requires."""
+        """The method that both sides support, cephx before none; not cephx if the peer lacks required features."""
         entity = introduction.name.type
         common = {method for method in self._server.methods_for(entity) if method in introduction.methods}
         if not has_feature(self._features, self._requirements.features_of(cluster=entity in CLUSTER_ENTITIES)):

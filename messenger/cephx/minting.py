@@ -1,7 +1,7 @@
-"""Authenticating with self-made tickets, as monitors do among themselves (docs/protocol.md §5.7).
+"""Authentication with self-made tickets, as monitors do among each other (docs/protocol.md §5.7).
 
-The holder of a service's key can make tickets for it. So two peers that share a key can authenticate to each
-other by cephx with no monitor about.
+The holder of a service's key can create tickets for it, so two peers that share a key can authenticate to each
+other by cephx without a monitor.
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from messenger.randomness import RandomSource
 
 
 class MintingClient:
-    """An entity that makes its own tickets, a new one for each exchange.
+    """An entity that creates its own tickets, a new one for each exchange.
 
     A monitor among monitors is ``MintingClient(AuthName(EntityType.MON, ""), 0, {EntityType.MON:
     ServiceKey(NAMED_KEY_SECRET_ID, key_of_mon)})``.
 
     Args:
-        name: whom the tickets vouch for.
-        global_id: of ``name``.
-        service_keys: the key to seal tickets with, by the type of the peer.
+        name: the entity that the tickets name.
+        global_id: global_id of ``name``.
+        service_keys: the key that seals the tickets, by the type of the peer.
         caps: capabilities that the tickets grant.
-        validity_s: how long they are good for.
+        validity_s: lifetime of a ticket in seconds.
 
     Raises:
         LocalError: a key of an unsupported type.
@@ -47,7 +47,7 @@ class MintingClient:
         self._validity_s = validity_s
 
     def use_keys(self, service_keys: Mapping[EntityType, ServiceKey]) -> None:
-        """Seal tickets with these keys from now on, as after a rotation.
+        """Seal tickets with these keys from now on, for example after a rotation.
 
         Raises:
             LocalError: a key of an unsupported type.
@@ -61,10 +61,10 @@ class MintingClient:
         return AuthorizerExchange(self, peer_type, wall_time_s, rng)
 
     def ticket_for(self, service: EntityType, wall_time_s: float, rng: RandomSource) -> Ticket:
-        """A new ticket for ``service``.
+        """Create a ticket for ``service``.
 
         Raises:
-            RefusedError: NO_TICKET, there is no key to make it with.
+            RefusedError: NO_TICKET: there is no key for this service.
         """
         service_key = self._service_keys.get(service)
         if service_key is None:
@@ -84,4 +84,4 @@ class MintingClient:
         return Ticket.received(grant, wall_time_s)
 
     def ticket_refused(self, ticket: Ticket) -> None:
-        """Nothing to drop: every exchange makes its own ticket."""
+        """Do nothing: every exchange creates its own ticket."""

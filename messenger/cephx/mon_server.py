@@ -1,7 +1,4 @@
-"""The monitor as a judge of identities: cephx and none, over v2 and over MAuth.
-
-See docs/protocol.md §5.5, §5.6, §5.10.
-"""
+"""Authentication at a monitor: cephx and none, over v2 and by MAuth (docs/protocol.md §5.5, §5.6, §5.10)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +21,7 @@ CLUSTER_ENTITIES = frozenset({EntityType.MON, EntityType.OSD, EntityType.MDS, En
 
 @dataclass(slots=True)
 class MonAuthServer:
-    """The authentication of one monitor. Its parts may be replaced at any time.
+    """The authentication of one monitor. Its attributes may be replaced at any time.
 
     Several monitors of one cluster share ``keys``.
     """
@@ -37,18 +34,18 @@ class MonAuthServer:
     allow_insecure_reclaim: bool = False
     """``auth_allow_insecure_global_id_reclaim``."""
     ready: bool = True
-    """True if the monitor is in the quorum; before that it drops every connection (§4.7)."""
+    """True if the monitor is in the quorum; before that it closes every connection silently (§4.7)."""
 
     def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> "MonServerExchange":
-        """A new exchange with a peer that called itself ``peer_type`` in HELLO."""
+        """A new exchange with a peer that announced ``peer_type`` in HELLO."""
         return MonServerExchange(self, peer_type, wall_time_s, rng)
 
     def methods_for(self, entity: EntityType) -> tuple[AuthMethod, ...]:
-        """The methods by which entities of that type may authenticate."""
+        """The methods with which entities of that type may authenticate."""
         return tuple(self.cluster_required if entity in CLUSTER_ENTITIES else self.service_required)
 
     def require_method(self, name: AuthName, method: AuthMethod) -> None:
-        """Raises RefusedError: METHOD_NOT_ALLOWED for an entity of that type, whatever type HELLO announced."""
+        """Raise RefusedError METHOD_NOT_ALLOWED unless the type of ``name``, not of HELLO, may use ``method``."""
         if method not in self.methods_for(name.type):
             raise Refusal.METHOD_NOT_ALLOWED.error(f"{method_label(method)} is not allowed for {name}")
 
@@ -68,18 +65,18 @@ class MonAuthServer:
         )
 
     def new_global_id(self) -> int:
-        """An unused global_id; raises RefusedError: BUSY, not ready, or none is left."""
+        """Assign an unused global_id; raises RefusedError BUSY if the monitor is not ready or no id is left."""
         self.require_ready()
         return self.keys.new_global_id()
 
     def require_ready(self) -> None:
-        """Raises RefusedError: BUSY while the monitor is not in the quorum."""
+        """Raise RefusedError BUSY unless the monitor is in the quorum."""
         if not self.ready:
             raise Refusal.BUSY.error("the monitor is not in the quorum")
 
 
 class MonServerExchange:
-    """One authentication in the handshake of v2, and the authorizers of other monitors on v1 and v2."""
+    """One authentication in the v2 handshake, or of another monitor's authorizer on v1 and v2."""
 
     def __init__(
         self, server: MonAuthServer, peer_type: EntityType, wall_time_s: float, rng: RandomSource
@@ -94,11 +91,11 @@ class MonServerExchange:
         self._among_monitors: CephxServiceExchange | None = None
 
     def start(self, method: AuthMethod, con_mode: ConMode, payload: bytes) -> AuthStep:
-        """Judge AUTH_REQUEST.
+        """Check AUTH_REQUEST.
 
         Raises:
-            DecodeError: malformed.
-            RefusedError: METHOD_NOT_ALLOWED, BUSY; of an authorizer, see :class:`CephxServiceExchange`.
+            DecodeError: the payload is malformed.
+            RefusedError: METHOD_NOT_ALLOWED, BUSY; for an authorizer, see :class:`CephxServiceExchange`.
         """
         self._server.require_ready()
         self._session = self._among_monitors = None
@@ -118,15 +115,15 @@ class MonServerExchange:
         return AuthMore(self._session.challenge())
 
     def more(self, payload: bytes) -> AuthStep:
-        """Judge AUTH_REQUEST_MORE.
+        """Check AUTH_REQUEST_MORE.
 
         Raises:
-            DecodeError: malformed authorizer.
-            RefusedError: see :class:`CephxMonSession`; of an authorizer, see :class:`CephxServiceExchange`.
+            DecodeError: a malformed authorizer.
+            RefusedError: see :class:`CephxMonSession`; for an authorizer, see :class:`CephxServiceExchange`.
         """
         if self._among_monitors is not None:
             return self._among_monitors.more(payload)
-        session, self._session = self._session, None  # one try per challenge
+        session, self._session = self._session, None  # one attempt for each challenge
         if session is None:
             raise Refusal.NO_CHALLENGE.error("another round of no exchange")
         reply = session.request(payload, self._wall_time_s, self._con_mode)
@@ -134,10 +131,10 @@ class MonServerExchange:
         return AuthDone(reply.payload, reply.result)
 
     def authorize(self, method: AuthMethod, payload: bytes, *, challenge: bool) -> AuthStep:
-        """Judge the authorizer of another monitor's CONNECT; all others come without one and use MAuth (§3.3).
+        """Check the authorizer of another monitor's CONNECT; all other peers send none and use MAuth (§3.3).
 
         Raises:
-            DecodeError: malformed.
+            DecodeError: the payload is malformed.
             RefusedError: METHOD_NOT_ALLOWED; see :class:`CephxServiceExchange`.
         """
         if method not in self.allowed_methods:

@@ -1,9 +1,7 @@
-"""The monitor's half of one session with one entity: challenge, tickets, rotating keys.
+"""The monitor's half of a session with an entity: challenge, tickets, keys (docs/protocol.md §5.5, §5.6).
 
-See docs/protocol.md §5.5, §5.6.
-
-The same requests come in AUTH_REQUEST_MORE frames and in MAuth messages; what carries them is the business of
-:mod:`messenger.cephx.mon_server` and :mod:`messenger.cephx.mauth_server`.
+The same requests come in AUTH_REQUEST_MORE frames and in MAuth messages; :mod:`messenger.cephx.mon_server` and
+:mod:`messenger.cephx.mauth_server` handle these.
 """
 
 from dataclasses import dataclass
@@ -38,24 +36,26 @@ _OLD_TICKET_MANDATORY_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class MonReply:
-    """The answer to one request."""
+    """The reply to one request."""
 
     payload: bytes
     result: AuthResult | None = None
-    """What the entity's proof of its key has established; None for other requests."""
+    """The result of the authentication if the request proved the entity's key; None for other requests."""
 
 
 class CephxMonSession:
     """One entity at one monitor.
 
     Args:
-        keys: of the cluster.
+        keys: key database of the cluster.
         name: the name that the entity claims.
-        global_id: given to it just now, or claimed by it.
-        is_new: given just now; after the first proof it is one to be reclaimed with a ticket.
-        allow_insecure_reclaim: ``auth_allow_insecure_global_id_reclaim``: old clients need no ticket for that.
-        rng: challenges and session keys.
-        server_challenge: of an authentication that is over, see :meth:`resumed`; drawn otherwise.
+        global_id: the id that was just assigned, or that the entity claims.
+        is_new: True if the id was just assigned; after the first proof it must be reclaimed with a ticket.
+        allow_insecure_reclaim: ``auth_allow_insecure_global_id_reclaim``: old clients may reclaim without a
+            ticket.
+        rng: source of challenges and session keys.
+        server_challenge: challenge of a completed authentication, see :meth:`resumed`; by default a new one is
+            drawn.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class CephxMonSession:
     def resumed(
         cls, keys: KeyServer, result: AuthResult, rng: RandomSource, *, allow_insecure_reclaim: bool = False
     ) -> "CephxMonSession":
-        """The session that an authentication in the handshake of v2 has established, for its MAuth messages."""
+        """The session of an entity that the v2 handshake has authenticated, for its MAuth messages."""
         assert result.name is not None
         return cls(
             keys,
@@ -95,7 +95,7 @@ class CephxMonSession:
         )
 
     def challenge(self) -> bytes:
-        """The challenge, which all proofs of this session answer. Unknown entities get one, too."""
+        """Create the challenge that all proofs of this session answer. Unknown entities get one, too."""
         self._server_challenge = nonzero_u64(self._rng)
         return encoded(ServerChallenge(self._server_challenge))
 
@@ -103,13 +103,13 @@ class CephxMonSession:
         """Answer a request.
 
         Args:
-            payload: from its header on.
+            payload: the request, from its header on.
             wall_time_s: unix time.
-            con_mode: of the handshake that the request is part of; None in MAuth messages.
+            con_mode: connection mode of the handshake that the request is part of; None in MAuth messages.
 
         Raises:
-            RefusedError: see the first group of :class:`Refusal`, MALFORMED among them, and for requests of
-                tickets the second.
+            RefusedError: see the first group of :class:`Refusal`, including MALFORMED; for ticket requests also
+                the second.
         """
         decoder = Decoder(payload)
         try:
@@ -161,7 +161,7 @@ class CephxMonSession:
         return MonReply(payload, result)
 
     def _proven_key(self, proof: Authenticate) -> CryptoKey:
-        """The key that answers the challenge; the answer is sealed with it."""
+        """The key with which the entity answered the challenge; the reply is sealed with it."""
         if not self._server_challenge:
             raise Refusal.NO_CHALLENGE.error(f"{self.name} answers a challenge it was not given")
         for key in self._keys.usable_keys(self.name):
@@ -171,7 +171,7 @@ class CephxMonSession:
         raise Refusal.WRONG_KEY.error(f"{self.name} does not answer the challenge with its key")
 
     def _check_claim(self, proof: Authenticate) -> CryptoKey | None:
-        """Check that the global_id is the entity's; the session key of the old ticket proves it (§5.5)."""
+        """Check that the global_id is the entity's; returns the session key of the ticket proving it (§5.5)."""
         has_ticket = bool(proof.old_ticket.blob)
         if self._is_new:
             if has_ticket:
@@ -201,7 +201,7 @@ class CephxMonSession:
     # ---- the other requests
 
     def _service_tickets(self, decoder: Decoder, wall_time_s: float) -> bytes:
-        """Tickets for the holder of an AUTH ticket; there is no challenge (§5.6)."""
+        """Grant tickets to the holder of an AUTH ticket, without a challenge (§5.6)."""
         try:
             opened = read_authorizer(decoder, {EntityType.AUTH: self._keys.secrets(EntityType.AUTH)})
         except DecodeError as error:
@@ -217,7 +217,7 @@ class CephxMonSession:
         return header + encode_ticket_reply(grants, session_key, self._rng)
 
     def _rotating_keys(self, wall_time_s: float) -> bytes:
-        """The keys of the entity's own service, sealed with the entity's own key."""
+        """The rotating keys of the entity's service, sealed with the entity's key."""
         key = self._keys.used_pending_keys.get(self.name) or self._keys.usable_keys(self.name)[0]
         self._keys.rotate(wall_time_s)
         secrets = encoded(self._keys.rotating_secrets(self.name.type))

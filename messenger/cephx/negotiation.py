@@ -1,4 +1,4 @@
-"""Several methods behind one identity or one judge, and the choice among them (docs/protocol.md §4.7)."""
+"""Several authentication methods on one side, and the choice among them (docs/protocol.md §4.7)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -23,11 +23,11 @@ from messenger.randomness import RandomSource
 class ClientAuth:
     """An identity with several methods, in order of preference.
 
-    The method that a monitor agreed to is the only one used with other peers afterwards: the cluster has one
-    method, and the tickets for it came from that monitor.
+    After a monitor has accepted one method, only that method is used with other peers: the cluster has one method,
+    and its tickets come from that monitor.
 
     Raises:
-        LocalError: no methods.
+        LocalError: there are no methods.
     """
 
     def __init__(self, methods: Mapping[AuthMethod, AuthClient]) -> None:
@@ -50,12 +50,12 @@ class ClientAuth:
         return MappingProxyType(self._methods)
 
     def agree(self, method: AuthMethod) -> None:
-        """A monitor has accepted this identity by ``method``."""
+        """Record that a monitor has accepted this identity with ``method``."""
         self._agreed = method
 
 
 class NegotiatingExchange:
-    """One authentication that goes on to the next own method when the peer refuses one."""
+    """One authentication that tries the next method when the peer refuses one."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class NegotiatingExchange:
         self._agreed = agreed
 
     def start(self) -> AuthOpening:
-        """The attempt with the preferred method."""
+        """Start the attempt with the preferred method."""
         return self._exchange.start()
 
     def repeated(self) -> None:
@@ -75,10 +75,10 @@ class NegotiatingExchange:
         self._exchange.repeated()
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
-        """The attempt with the next own method that the peer allows, whatever it refused the last one with.
+        """Start the attempt with the next method that the peer allows, whatever the errno of the refusal.
 
         Raises:
-            RefusedError: none is left: REFUSED or NO_COMMON_METHOD for the last one tried.
+            RefusedError: no method is left: REFUSED or NO_COMMON_METHOD for the last one tried.
         """
         try:
             return self._exchange.bad_method(result, allowed_methods)
@@ -91,11 +91,11 @@ class NegotiatingExchange:
         raise refused
 
     def more(self, payload: bytes) -> bytes:
-        """The answer of the method under way."""
+        """Answer with the current method."""
         return self._exchange.more(payload)
 
     def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:
-        """The result of the method under way."""
+        """Finish with the current method."""
         result = self._exchange.done(global_id, con_mode, payload)
         if self._agreed is not None:
             self._agreed(self._method)
@@ -103,10 +103,10 @@ class NegotiatingExchange:
 
 
 class ServerAuth:
-    """A judge of identities with several methods, in order of preference.
+    """Authenticates peers with several methods, in order of preference.
 
     Raises:
-        LocalError: no methods.
+        LocalError: there are no methods.
     """
 
     def __init__(self, methods: Mapping[AuthMethod, AuthServer]) -> None:
@@ -115,14 +115,14 @@ class ServerAuth:
         self._methods = dict(methods)
 
     def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ServerExchange:
-        """A new exchange with a peer that called itself ``peer_type`` in HELLO."""
+        """A new exchange with a peer that announced ``peer_type`` in HELLO."""
         return JudgingExchange(
             {method: server.exchange(peer_type, wall_time_s, rng) for method, server in self._methods.items()}
         )
 
 
 class JudgingExchange:
-    """One authentication by the method that the peer chooses; after a refusal it may choose another."""
+    """One authentication with the method that the peer chooses; after a refusal it may choose another."""
 
     def __init__(self, exchanges: Mapping[AuthMethod, ServerExchange]) -> None:
         self.allowed_methods: tuple[AuthMethod, ...] = tuple(exchanges)
@@ -130,32 +130,32 @@ class JudgingExchange:
         self._current: ServerExchange | None = None
 
     def start(self, method: AuthMethod, con_mode: ConMode, payload: bytes) -> AuthStep:
-        """Judge AUTH_REQUEST.
+        """Check AUTH_REQUEST.
 
         Raises:
-            DecodeError: malformed.
-            RefusedError: METHOD_NOT_ALLOWED; or what the method says.
+            DecodeError: the payload is malformed.
+            RefusedError: METHOD_NOT_ALLOWED; or as the method's exchange.
         """
         self._current = self._exchange_of(method)
         return self._current.start(method, con_mode, payload)
 
     def more(self, payload: bytes) -> AuthStep:
-        """Judge AUTH_REQUEST_MORE.
+        """Check AUTH_REQUEST_MORE.
 
         Raises:
-            DecodeError: malformed.
-            RefusedError: NO_CHALLENGE, no exchange is under way; or what the method says.
+            DecodeError: the payload is malformed.
+            RefusedError: NO_CHALLENGE: there was no AUTH_REQUEST; or as the method's exchange.
         """
         if self._current is None:
             raise Refusal.NO_CHALLENGE.error("another round of no exchange")
         return self._current.more(payload)
 
     def authorize(self, method: AuthMethod, payload: bytes, *, challenge: bool) -> AuthStep:
-        """Judge the authorizer of a CONNECT.
+        """Check the authorizer of a CONNECT.
 
         Raises:
-            DecodeError: malformed.
-            RefusedError: METHOD_NOT_ALLOWED; or what the method says.
+            DecodeError: the payload is malformed.
+            RefusedError: METHOD_NOT_ALLOWED; or as the method's exchange.
         """
         return self._exchange_of(method).authorize(method, payload, challenge=challenge)
 

@@ -1,6 +1,6 @@
 """Auth none: every claimed identity is accepted (docs/protocol.md §5.9).
 
-There is no session key, so AUTH_SIGNATURE carries zeros, and no secure mode.
+There is no session key: AUTH_SIGNATURE contains zeros, and secure mode is impossible.
 """
 
 from itertools import count
@@ -24,11 +24,11 @@ from messenger.errors import DecodeError, check_kind
 from messenger.randomness import RandomSource
 
 _FIRST_GLOBAL_ID = 4100
-"""Where a new cluster's monitors start, which keeps these ids familiar to the eye."""
+"""First global_id assigned, as by the monitors of a new cluster."""
 
 
 class NoneClient:
-    """An entity that just says its name. A monitor may give it a global_id, which it then keeps."""
+    """An entity that only announces its name. A monitor may assign a global_id, which it then keeps."""
 
     def __init__(self, name: AuthName, global_id: int = 0) -> None:
         check_kind("name", name, AuthName, "AuthName.parse('client.admin')")
@@ -46,14 +46,14 @@ class NoneClient:
 
 
 class NoneClientExchange:
-    """One introduction."""
+    """One authentication: it consists of the introduction."""
 
     def __init__(self, client: NoneClient, peer_type: EntityType) -> None:
         self._client = client
         self._mode = AuthMode.MON if peer_type is EntityType.MON else AuthMode.AUTHORIZER
 
     def start(self) -> AuthOpening:
-        """Name and global_id."""
+        """Send name and global_id."""
         prelude = Prelude(self._mode, self._client.name, self._client.global_id)
         return AuthOpening(AuthMethod.NONE, encoded(prelude))
 
@@ -65,14 +65,14 @@ class NoneClientExchange:
         raise refusal(AuthMethod.NONE, result, allowed_methods)
 
     def more(self, payload: bytes) -> bytes:  # noqa: ARG002 - whatever it is
-        """Always raises RefusedError: there is nothing more to say."""
+        """Always raises RefusedError: there is no second round."""
         raise Refusal.UNEXPECTED_REPLY.error("auth none has no second round")
 
     def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:  # noqa: ARG002 - empty
-        """Take the global_id when a monitor gives one.
+        """Store the global_id if a monitor assigns one.
 
         Raises:
-            RefusedError: METHOD_NOT_ALLOWED, a mode that needs keys.
+            RefusedError: METHOD_NOT_ALLOWED: a mode that needs keys.
         """
         require_crc(con_mode)
         if self._mode == AuthMode.MON:
@@ -81,14 +81,14 @@ class NoneClientExchange:
 
 
 class NoneServer:
-    """Accepts every client. As a monitor it also assigns global_ids."""
+    """Accepts every client. At a monitor it also assigns global_ids."""
 
     def __init__(self) -> None:
         self._new_global_ids = count(_FIRST_GLOBAL_ID)
 
     def exchange(
         self,
-        peer_type: EntityType,  # noqa: ARG002 - the peer says its name
+        peer_type: EntityType,  # noqa: ARG002 - the peer announces its name
         wall_time_s: float,  # noqa: ARG002 - nothing expires
         rng: RandomSource,  # noqa: ARG002 - nothing is secret
     ) -> ServerExchange:
@@ -96,14 +96,14 @@ class NoneServer:
         return NoneServerExchange(self)
 
     def global_id_for(self, prelude: Prelude) -> int:
-        """The id that the peer claims, or a new one when it asks for that."""
+        """The global_id that the peer claims, or a new one if it requests that."""
         if prelude.mode == AuthMode.MON and not prelude.global_id:
             return next(self._new_global_ids)
         return prelude.global_id
 
 
 class NoneServerExchange:
-    """One introduction, believed."""
+    """One authentication, which accepts the introduction."""
 
     allowed_methods: tuple[AuthMethod, ...] = (AuthMethod.NONE,)
 
@@ -116,11 +116,11 @@ class NoneServerExchange:
         con_mode: ConMode,
         payload: bytes,
     ) -> AuthStep:
-        """Take the peer's word.
+        """Accept the name that the peer announces.
 
         Raises:
-            DecodeError: malformed.
-            RefusedError: METHOD_NOT_ALLOWED, a mode that needs keys.
+            DecodeError: the payload is malformed.
+            RefusedError: METHOD_NOT_ALLOWED: a mode that needs keys.
         """
         require_crc(con_mode)
         prelude = Prelude.decode(Decoder(payload))
@@ -139,11 +139,11 @@ class NoneServerExchange:
         *,
         challenge: bool,  # noqa: ARG002 - there is none
     ) -> AuthStep:
-        """Take the word of a CONNECT; raises DecodeError."""
+        """Accept the name of a CONNECT; raises DecodeError."""
         return self.start(method, ConMode.CRC, payload)
 
 
 def require_crc(con_mode: ConMode) -> None:
-    """Raises RefusedError: METHOD_NOT_ALLOWED with a mode that needs keys."""
+    """Raise RefusedError METHOD_NOT_ALLOWED for a mode that needs keys."""
     if con_mode == ConMode.SECURE:
         raise Refusal.METHOD_NOT_ALLOWED.error("auth none has no keys for secure mode")

@@ -1,7 +1,4 @@
-"""The ways in which authentication fails, by name, and what a client makes of AUTH_BAD_METHOD.
-
-See docs/protocol.md §4.7, §5.
-"""
+"""Reasons for which authentication fails, and the client's error after AUTH_BAD_METHOD (docs/protocol.md §4.7)."""
 
 import errno
 from collections.abc import Sequence
@@ -13,13 +10,13 @@ from messenger.errors import AuthError, FaultReason
 _LISTED_METHODS = 8
 _DENIALS = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOENT)
 _ERRNO_NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
-"""Linux has two names for EOPNOTSUPP; this is Ceph's."""
+"""errno names; of the two for EOPNOTSUPP on Linux, the one that Ceph uses."""
 
 
 class Refusal(Enum):
-    """Reasons to refuse a request: words, the errno that goes on the wire, and the reason of the link's fault.
+    """Reasons to refuse a request: a description, the errno that is sent, and the reason of the link's fault.
 
-    A peer receives the errno alone. Those of the first two groups are EACCES wherever another errno would help an
+    A peer receives only the errno. In the first two groups it is EACCES wherever another errno would help an
     attacker to guess names or keys.
     """
 
@@ -31,7 +28,7 @@ class Refusal(Enum):
         """Positive errno."""
         self.reason = reason
 
-    # what a monitor refuses (§5.5, §5.6)
+    # refused by a monitor (§5.5, §5.6)
     UNKNOWN_ENTITY = ("no such entity",)
     WRONG_KEY = ("wrong key",)
     DISALLOWED_CIPHER = ("key of a type that is not allowed",)
@@ -47,7 +44,7 @@ class Refusal(Enum):
     UNKNOWN_REQUEST = ("unknown request", errno.EINVAL)
     MALFORMED = ("malformed request", errno.EINVAL)
     BUSY = ("not ready", errno.EBUSY, FaultReason.AUTH_BUSY)
-    # what a service refuses (§5.7)
+    # refused by a service (§5.7)
     METHOD_NOT_ALLOWED = ("method not allowed", errno.EOPNOTSUPP, FaultReason.AUTH_METHOD)
     NO_AUTHORIZER = ("no authorizer",)
     NOT_AN_AUTHORIZER = ("not an authorizer",)
@@ -58,11 +55,11 @@ class Refusal(Enum):
     WRONG_GLOBAL_ID = ("ticket for another global_id",)
     BAD_AUTHORIZE = ("ticket presented by another client",)
     CHALLENGE_MISMATCH = ("authorizer does not answer the challenge",)
-    # what stops a client before it says anything
+    # detected by a client before it sends anything
     NO_KEYRING = ("no key for the own name", errno.ENOENT)
     NO_TICKET = ("no ticket for the service",)
     OWN_TICKET_EXPIRED = ("own ticket expired",)
-    # what a client makes of its peer
+    # detected by a client in replies of its peer
     REFUSED = ("refused by the peer",)
     NO_COMMON_METHOD = ("no method in common", errno.EOPNOTSUPP, FaultReason.AUTH_METHOD)
     UNEXPECTED_REPLY = ("reply to no request", errno.EPERM, FaultReason.AUTH_REPLY)
@@ -72,12 +69,12 @@ class Refusal(Enum):
     BAD_CONNECTION_SECRET = ("connection secret of a wrong size", errno.EPERM, FaultReason.AUTH_REPLY)
 
     def error(self, detail: str, *, code: int = 0) -> "RefusedError":
-        """The error to raise; ``code`` replaces the usual errno when a peer has given another."""
+        """Create the error to raise; ``code`` replaces the usual errno if the peer has sent another."""
         return RefusedError(self, detail, code or self.code)
 
 
 class RefusedError(AuthError):
-    """Authentication failed in one of the known ways."""
+    """Authentication failed for one of the known reasons."""
 
     def __init__(self, refusal: Refusal, detail: str, code: int) -> None:
         super().__init__(refusal.reason, detail, code)
@@ -85,12 +82,12 @@ class RefusedError(AuthError):
 
 
 def errno_name(result: int) -> str:
-    """``EACCES`` for -13; the number itself when it is not a negative errno."""
+    """``EACCES`` for -13; ``result N`` for a number that is not a negative errno."""
     return _ERRNO_NAMES.get(-result, f"result {result}")
 
 
 def method_label(method: int) -> str:
-    """``cephx`` for 2; the number of an unknown method."""
+    """``cephx`` for 2; ``method N`` for an unknown method."""
     try:
         return AuthMethod(method).name.lower()
     except ValueError:
@@ -98,9 +95,9 @@ def method_label(method: int) -> str:
 
 
 def refusal(tried: AuthMethod, result: int, allowed_methods: Sequence[int]) -> RefusedError:
-    """The error for a refused attempt after which nothing else is left to try; it lists what the peer allows.
+    """The error after a refused attempt if no other method is left; it lists the methods that the peer allows.
 
-    REFUSED when the peer allows the method but rejected the credentials; NO_COMMON_METHOD otherwise.
+    REFUSED if the peer allows the method but rejected the credentials; NO_COMMON_METHOD otherwise.
     """
     allowed = ", ".join(map(method_label, allowed_methods[:_LISTED_METHODS])) or "nothing"
     if len(allowed_methods) > _LISTED_METHODS:

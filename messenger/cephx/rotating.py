@@ -1,7 +1,7 @@
-"""Rotating service keys: how monitors renew them and daemons keep up (docs/protocol.md §5.6).
+"""Rotating service keys: how monitors renew them and daemons get them (docs/protocol.md §5.6).
 
-A service has three: the previous one still opens tickets, the current one seals new ones, and the next one is
-with the daemons before any ticket needs it.
+A service has three: the previous one still opens tickets, the current one seals new tickets, and the next one is
+distributed to the daemons before any ticket uses it.
 """
 
 from messenger.cephx.ciphers import KeyType
@@ -14,7 +14,7 @@ from messenger.randomness import RandomSource
 
 KEPT_KEYS = 3
 DEFAULT_SERVICE_TTL_S = 3600.0
-"""``auth_service_ticket_ttl`` (§7.3)."""
+"""Default of ``auth_service_ticket_ttl`` (§7.3)."""
 _LONGEST_GRACE_S = 30.0
 
 SERVICES_WITH_ROTATING_KEYS = (
@@ -29,10 +29,11 @@ DAEMONS_WITH_ROTATING_KEYS = frozenset({EntityType.OSD, EntityType.MDS, EntityTy
 
 
 class RotatingKeys:
-    """The keys of one service, as the monitors keep them.
+    """The keys of one service, as the monitors store them.
 
     Args:
-        ttl_s: how long each is the current one; the longest validity of a ticket for the service.
+        ttl_s: seconds for which each key is the current one; also the longest validity of a ticket for the
+            service.
     """
 
     def __init__(self, ttl_s: float) -> None:
@@ -46,11 +47,11 @@ class RotatingKeys:
         return {secret_id: expiring.key for secret_id, expiring in self._keys.items()}
 
     def exported(self) -> RotatingSecrets:
-        """What daemons of the service are sent."""
+        """The keys in the form that daemons of the service receive."""
         return RotatingSecrets(dict(self._keys), self._max_ver)
 
     def rotate(self, wall_time_s: float, key_type: KeyType, rng: RandomSource) -> bool:
-        """Make the keys that are due, of ``key_type``; returns whether there were any."""
+        """Create the keys that are due, of ``key_type``; True if there were any."""
         rotated = False
         while len(self._keys) < KEPT_KEYS or self._expiration_s(self._current_id()) <= wall_time_s:
             starts_s = wall_time_s
@@ -65,12 +66,12 @@ class RotatingKeys:
         return rotated
 
     def sealing_key(self, wall_time_s: float) -> tuple[ServiceKey, float]:
-        """The key for a new ticket, and the validity in seconds that the ticket may have.
+        """The key for a new ticket, and the longest validity of the ticket in seconds.
 
         Call :meth:`rotate` first.
         """
         secret_id = self._current_id()
-        # A ticket must not outlive every key the service has, should the ttl have been raised since (§5.5).
+        # A ticket must not outlive every key of the service, even if the ttl has been raised since (§5.5).
         validity_s = min(self._ttl_s, self._expiration_s(self._max_ver) - wall_time_s)
         return ServiceKey(secret_id, self._keys[secret_id].key), validity_s
 
@@ -82,10 +83,10 @@ class RotatingKeys:
 
 
 class RotatingKeyring:
-    """The keys of one service, as a daemon of that service got them from the monitors.
+    """The keys of one service, as a daemon of that service received them from the monitors.
 
     Args:
-        service: the daemon's own type.
+        service: the daemon's entity type.
         ttl_s: ``auth_service_ticket_ttl``.
     """
 
@@ -97,16 +98,16 @@ class RotatingKeyring:
         self._grace_s = min(_LONGEST_GRACE_S, ttl_s / 4)
 
     def install(self, received: RotatingSecrets) -> None:
-        """Replace all keys by those that the monitors sent; any other is as good as stolen (§5.6)."""
+        """Replace all keys by those that the monitors sent; no other key may be trusted any more (§5.6)."""
         self.secrets.clear()
         self.secrets.update({secret_id: e.key for secret_id, e in received.secrets.items()})
         self._expiration_s = {secret_id: e.expiration.to_seconds() for secret_id, e in received.secrets.items()}
 
     def needs_refresh(self, wall_time_s: float) -> bool:
-        """True if new keys are due from a monitor.
+        """True if new keys should be requested from a monitor.
 
-        So when keys are missing, or when the current one expired so long ago that the monitors must have made
-        another: they have a while to agree on one, in which asking would be in vain.
+        That is the case if keys are missing, or if the current one expired longer ago than the monitors need to
+        agree on another one.
         """
         if len(self.secrets) < KEPT_KEYS:
             return True
@@ -114,6 +115,6 @@ class RotatingKeyring:
 
 
 def _current(by_secret_id: dict[int, ExpiringCryptoKey] | dict[int, float]) -> int:
-    """The second oldest of the ids, or the only one."""
+    """The second oldest id, or the only one."""
     ids = sorted(by_secret_id)
     return ids[min(1, len(ids) - 1)]

@@ -1,4 +1,4 @@
-"""The accepting side of cephx at a service: judging authorizers (docs/protocol.md §5.7)."""
+"""The acceptor of cephx at a service, which checks authorizers (docs/protocol.md §5.7)."""
 
 from collections.abc import Mapping
 
@@ -21,12 +21,12 @@ from messenger.randomness import RandomSource, nonzero_u64
 
 
 class CephxService:
-    """A service that shares keys with the monitors, or with peers that mint their own tickets.
+    """A service that shares keys with the monitors, or with peers that create their own tickets.
 
     Args:
         service_type: the service for which tickets are accepted.
-        secrets: the keys by secret_id (``NAMED_KEY_SECRET_ID`` for the own key of a monitor). The mapping is
-            kept and not copied: change it to rotate keys.
+        secrets: the keys by secret_id (``NAMED_KEY_SECRET_ID`` for a monitor's own key). The mapping is used
+            without a copy: change it to rotate keys.
 
     Raises:
         LocalError: a key of an unsupported type.
@@ -71,10 +71,10 @@ class CephxServiceExchange:
         con_mode: ConMode,
         payload: bytes,
     ) -> AuthStep:
-        """Check the first authorizer and challenge its sender, whatever it claims to know already.
+        """Check the first authorizer and challenge its sender, even if it already contains an answer.
 
         Raises:
-            DecodeError: malformed.
+            DecodeError: the payload is malformed.
             RefusedError: NOT_AN_AUTHORIZER, WRONG_SERVICE, UNKNOWN_SECRET, BAD_TICKET, EXPIRED_TICKET,
                 WRONG_GLOBAL_ID, BAD_AUTHORIZE.
         """
@@ -83,10 +83,10 @@ class CephxServiceExchange:
         return self._challenge_to(opened)
 
     def more(self, payload: bytes) -> AuthStep:
-        """Check the second authorizer, which must answer the challenge; there is one try per challenge.
+        """Check the second authorizer, which must answer the challenge; each challenge allows one attempt.
 
         Raises:
-            DecodeError: malformed.
+            DecodeError: the payload is malformed.
             RefusedError: as for the first; NO_CHALLENGE; CHALLENGE_MISMATCH.
         """
         challenge, self._challenge = self._challenge, None
@@ -104,18 +104,18 @@ class CephxServiceExchange:
         *,
         challenge: bool,
     ) -> AuthStep:
-        """Judge the authorizer of a CONNECT; every CONNECT of a link comes here (§3.3).
+        """Check the authorizer of a CONNECT; called for every CONNECT of a link (§3.3).
 
-        A challenge is good for all further CONNECTs of the link, since a client whose CONNECT is answered with
-        RETRY_GLOBAL and the like repeats its authorizer. One that answers no challenge gets a new one.
+        A challenge is valid for all further CONNECTs of the link, because a client whose CONNECT is answered with
+        RETRY_GLOBAL or another retry repeats its authorizer. An authorizer without an answer gets a new challenge.
 
         Args:
             method: cephx.
             payload: the authorizer.
-            challenge: False for peers without CEPHX_V2, which do not know challenges.
+            challenge: False for peers without CEPHX_V2, which do not support challenges.
 
         Raises:
-            DecodeError: malformed.
+            DecodeError: the payload is malformed.
             RefusedError: as for :meth:`start`; CHALLENGE_MISMATCH.
         """
         opened = self._open(payload)

@@ -1,6 +1,6 @@
-"""What a monitor's AUTH_DONE carries: session key, connection secret and tickets (docs/protocol.md §5.5).
+"""The payload of a monitor's AUTH_DONE: session key, connection secret and tickets (docs/protocol.md §5.5).
 
-Pure functions over bytes and keys, shared by clients, monitors and observers with the principal's key.
+Pure functions over bytes and keys, shared by clients, monitors and decoders with the principal's key.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class SessionReply:
     connection_secret: bytes = field(default=b"", repr=False)
     """Key material of secure mode, empty in crc mode."""
     services: tuple[TicketGrant, ...] = ()
-    """Tickets for the other services that were asked for."""
+    """Tickets for the other requested services."""
 
 
 def encode_session_reply(
@@ -37,16 +37,16 @@ def encode_session_reply(
     other_keys: int = EntityType.AUTH,
     over_mauth: bool = False,
 ) -> bytes:
-    """The payload of a monitor's AUTH_DONE, or of the MAuthReply to the same request.
+    """Encode the payload of a monitor's AUTH_DONE, or of the MAuthReply to the same request.
 
     Args:
-        reply: what is granted.
-        principal_key: the client's.
+        reply: the granted tickets and secret.
+        principal_key: the client's key.
         rng: for key types that encrypt with a confounder.
-        old_session_key: that of the old ticket, when the client reclaimed its global_id with one.
-        other_keys: the mask that the client sent; 0 comes from clients older than Nautilus, which expect
-            nothing behind the first ticket.
-        over_mauth: in an MAuthReply there is no connection secret, not even an empty one (§5.6).
+        old_session_key: session key of the old ticket, if the client reclaimed its global_id with one.
+        other_keys: the mask that the client sent; 0 comes from clients older than Nautilus, which expect nothing
+            after the first ticket.
+        over_mauth: True for an MAuthReply, which contains no connection secret, not even an empty one (§5.6).
     """
     encoder = Encoder()
     ResponseHeader(RequestType.GET_AUTH_SESSION_KEY).encode(encoder)
@@ -67,18 +67,18 @@ def encode_session_reply(
 def decode_session_reply(
     payload: Buffer, principal_key: CryptoKey, old_session_key: CryptoKey | None = None
 ) -> SessionReply:
-    """The content of a monitor's AUTH_DONE payload.
+    """Decode the payload of a monitor's AUTH_DONE.
 
     Args:
-        payload: the payload inside the frame.
-        principal_key: the client's own key.
-        old_session_key: that of the ticket the client presented, if it did. Without it the new AUTH ticket
-            of a reclaim stays closed (``auth.blob`` is None), everything else opens.
+        payload: the payload of the frame.
+        principal_key: the client's key.
+        old_session_key: session key of the ticket that the client presented, if it did. Without it the new AUTH
+            ticket of a reclaim stays encrypted (``auth.blob`` is None); everything else can be decrypted.
 
     Raises:
-        DecodeError: malformed.
-        SealError: not sealed with these keys.
-        RefusedError: REFUSED, the response carries an error; BAD_REPLY, it has no AUTH ticket.
+        DecodeError: the payload is malformed.
+        SealError: it is not sealed with these keys.
+        RefusedError: REFUSED: the response contains an error; BAD_REPLY: it has no AUTH ticket.
     """
     decoder = Decoder(payload)
     header = ResponseHeader.decode(decoder)
@@ -90,7 +90,7 @@ def decode_session_reply(
     auth = next((grant for grant in grants if grant.service_id == EntityType.AUTH), None)
     if auth is None:
         raise Refusal.BAD_REPLY.error("monitor's reply has no ticket for its ticket service")
-    if not decoder.remaining:  # the client asked for no other keys
+    if not decoder.remaining:  # the client requested no other keys
         return SessionReply(auth)
     session_key = auth.ticket.session_key
     sealed_secret, extra = Decoder(decoder.blob()), decoder.blob()

@@ -1,7 +1,7 @@
 """Message signatures of msgr v1: a u64 in each footer, made with the session key (docs/protocol.md §3.7).
 
-They cover the checksums and lengths of a message, so the checksums must be computed first. A signer is made once
-per connection and called once per message in either direction.
+They cover the checksums and lengths of a message, so the checksums must be computed first. A signer is created
+once for each connection, and called for every message in either direction.
 """
 
 import hmac
@@ -18,7 +18,7 @@ from messenger.errors import LocalError
 
 _COVERED = Struct("<8I")
 _COVERED_LEGACY = Struct("<BQI3s")
-"""The first cipher block of the 29 bytes of the legacy form; the others do not reach the signature."""
+"""The first cipher block of the legacy form's 29 bytes; the other blocks do not affect the signature."""
 _FOUR_U64 = Struct("<4Q")
 _U32 = Struct("<I")
 _LEGACY_VERSION = 1
@@ -29,7 +29,7 @@ _IV = int.from_bytes(AES_IV, "little")
 
 
 class MessageSigner(Protocol):
-    """The signature of one message, a u64; the same call signs and checks."""
+    """Computes the signature of one message, a u64; the same call signs and verifies."""
 
     def __call__(
         self,
@@ -43,15 +43,15 @@ class MessageSigner(Protocol):
         seq: int,
         /,
     ) -> int:
-        """Every value as header and footer carry it; of ``seq`` the low 32 bits count."""
+        """The arguments are the values of header and footer; only the low 32 bits of ``seq`` are signed."""
 
 
 def message_signer(result: AuthResult, features: int) -> MessageSigner | None:
-    """The signer for a connection; None when its messages are not signed, for want of a session key.
+    """The signer for a connection; None if there is no session key, so messages are not signed.
 
     Args:
-        result: of the authentication: auth none and clients of monitors leave no session key on v1.
-        features: negotiated; CEPHX_V2 chooses the form.
+        result: result of the authentication; auth none and clients of monitors have no session key with v1.
+        features: the negotiated features; CEPHX_V2 selects the form.
 
     Raises:
         LocalError: a session key of a type that cannot sign.
@@ -69,8 +69,9 @@ def message_signer(result: AuthResult, features: int) -> MessageSigner | None:
 
 
 def aes_signer(secret: bytes) -> MessageSigner:
-    """For aes keys with CEPHX_V2: the checksums, lengths and seq, encrypted and folded into 8 bytes."""
-    # CBC chains, so one cipher serves for ever: XORing out the last block of the message before and XORing in
+    """Signer for aes keys with CEPHX_V2: the checksums, lengths and seq, encrypted and folded into 8 bytes."""
+    # Creating a cipher for each message would take four times as long. CBC allows reusing one: an xor with the
+    # last ciphertext block of the previous message and the initial vector starts the chain afresh.
     # the initial vector starts it afresh. Making a cipher per message takes four times as long.
     encrypt = Cipher(algorithms.AES(secret), modes.CBC(bytes(AES_BLOCK_SIZE))).encryptor().update
     restart = _IV
@@ -100,7 +101,7 @@ def aes_signer(secret: bytes) -> MessageSigner:
 
 
 def aes256k_signer(secret: bytes) -> MessageSigner:
-    """For aes256k keys: HMAC-SHA256 over the same values, folded into 8 bytes."""
+    """Signer for aes256k keys: HMAC-SHA256 over the same values, folded into 8 bytes."""
     digest = hmac.digest
 
     def sign(
@@ -124,10 +125,10 @@ def aes256k_signer(secret: bytes) -> MessageSigner:
 
 
 def legacy_signer(secret: bytes) -> MessageSigner:
-    """For aes keys and peers without CEPHX_V2.
+    """Signer for aes keys and peers without CEPHX_V2.
 
-    Of the four checksums in its 29 bytes only the first three bytes of the header's reach the first cipher
-    block, whose first half the signature is. That is why CEPHX_V2 has another form.
+    Of the four checksums in its 29 bytes, only the first three bytes of the header's are in the first cipher
+    block, whose first half is the signature. This weakness is the reason for the other form of CEPHX_V2.
     """
     encrypt = Cipher(algorithms.AES(secret), modes.ECB()).encryptor().update  # noqa: S305 - one block
 

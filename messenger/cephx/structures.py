@@ -1,7 +1,6 @@
-"""The structures of cephx, named as in Ceph without the prefix CephX (docs/protocol.md §5.3).
+"""The structures of cephx, with Ceph's names less the prefix CephX (docs/protocol.md §5.3).
 
-What is encrypted in which of them is the business of :mod:`messenger.cephx.tickets` and
-:mod:`messenger.cephx.authorizer`.
+:mod:`messenger.cephx.tickets` and :mod:`messenger.cephx.authorizer` encrypt and decrypt their contents.
 """
 
 from collections.abc import Mapping
@@ -19,11 +18,11 @@ NAMED_KEY_SECRET_ID = (1 << 64) - 1
 """secret_id of a ticket sealed with the service's own key (``mon.``) instead of a rotating one (§5.7)."""
 
 NO_AUID = (1 << 64) - 1
-"""What AuthTicket carries since user ids were dropped."""
+"""Value of the field in AuthTicket that contained user ids, which were dropped."""
 
 
 class AuthMode(IntEnum):
-    """The first byte of AUTH_REQUEST's payload: whom the client believes to talk to (§5)."""
+    """The first byte of AUTH_REQUEST's payload: the kind of peer that the client expects (§5)."""
 
     AUTHORIZER = 1
     MON = 10
@@ -39,13 +38,13 @@ class RequestType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Prelude(Structure):
-    """How a client introduces itself: to a monitor with any method (§5.5), to anyone with none (§5.9)."""
+    """A client's introduction: to a monitor with any method (§5.5), to any peer with method none (§5.9)."""
 
     VERSION = 0
     mode: U8
     name: AuthName
     global_id: U64
-    """0 asks a monitor for a new one."""
+    """0 requests a new one from a monitor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class ServerChallenge(Structure):
 
 @dataclass(frozen=True, slots=True)
 class RequestHeader(Structure):
-    """Starts every request to the ticket service."""
+    """Header of every request to the ticket service."""
 
     VERSION = 0
     request_type: U16
@@ -65,7 +64,7 @@ class RequestHeader(Structure):
 
 @dataclass(frozen=True, slots=True)
 class ResponseHeader(Structure):
-    """Starts every response of the ticket service."""
+    """Header of every response of the ticket service."""
 
     VERSION = 0
     request_type: U16
@@ -75,31 +74,31 @@ class ResponseHeader(Structure):
 
 @dataclass(frozen=True, slots=True)
 class TicketBlob(Structure):
-    """A ticket as its holder sees it: ciphertext only the service can open, and the id of the key for it."""
+    """A ticket as its holder sees it: ciphertext that only the service can decrypt, and the id of its key."""
 
     secret_id: U64 = 0
     blob: Blob = b""
 
 
 NO_TICKET = TicketBlob()
-"""Goes where there is no ticket to show."""
+"""Placeholder where there is no ticket to present."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticate(Structure):
-    """The client's answer to the monitor's challenge, and what it wants."""
+    """The client's answer to the monitor's challenge, and its request for tickets."""
 
     client_challenge: int
     key: int
     """The challenge response (§5.4)."""
     old_ticket: TicketBlob = NO_TICKET
-    """Proves the claim to an existing global_id; empty exactly when asking for a new one."""
+    """Proves the claim to an existing global_id; empty if and only if a new one is requested."""
     other_keys: int = 0
-    """Mask of the services to get tickets for."""
+    """Mask of the services for which tickets are requested."""
     version: int = 3
-    """Monitors excuse senders below 3 from proving their global_id, if configured to (§5.5)."""
+    """Below 3, monitors may be configured to accept a global_id without proof (§5.5)."""
 
-    # By hand, because here the version means something besides the layout.
+    # Encoded by hand, because here the version has a meaning besides the layout.
     def encode(self, encoder: Encoder) -> None:
         """Append the encoding."""
         encoder.u8(self.version)
@@ -120,7 +119,7 @@ class Authenticate(Structure):
 
 @dataclass(frozen=True, slots=True)
 class ServiceTicketRequest(Structure):
-    """Asks for tickets on an established session (§5.6)."""
+    """Requests tickets on an established session (§5.6)."""
 
     keys: U32
     """Mask of services."""
@@ -128,7 +127,7 @@ class ServiceTicketRequest(Structure):
 
 @dataclass(frozen=True, slots=True)
 class ServiceTicket(Structure):
-    """The part of a ticket reply for the holder: session key and validity."""
+    """The holder's part of a ticket reply: session key and validity."""
 
     session_key: CryptoKey
     validity: UTime
@@ -141,11 +140,11 @@ class AuthCapsInfo(Structure):
 
     allow_all: Bool = False
     caps: Blob = b""
-    """Empty, or an encoded string: the capability text."""
+    """Empty, or an encoded string with the capability text."""
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The capabilities for a text such as ``allow *``; the empty text gives none."""
+        """Encode capabilities such as ``allow *``; an empty text gives none."""
         encoder = Encoder()
         if text:
             encoder.string(text)
@@ -171,7 +170,7 @@ class AuthTicket(Structure):
 
 @dataclass(frozen=True, slots=True)
 class ServiceTicketInfo(Structure):
-    """The part of a ticket for the service, sealed inside :class:`TicketBlob`."""
+    """The service's part of a ticket, sealed inside :class:`TicketBlob`."""
 
     ticket: AuthTicket
     session_key: CryptoKey
@@ -179,7 +178,7 @@ class ServiceTicketInfo(Structure):
 
 @dataclass(frozen=True, slots=True)
 class Authorize(Structure):
-    """Proof that the presenter of a ticket holds its session key."""
+    """Proof that the presenter of a ticket has its session key."""
 
     VERSION = 2
     nonce: U64
@@ -189,27 +188,27 @@ class Authorize(Structure):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizeChallenge(Structure):
-    """The service's challenge, which keeps a recorded authorizer from being used again."""
+    """The service's challenge, which prevents the replay of a recorded authorizer."""
 
     server_challenge: U64
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizeReply(Structure):
-    """The service's proof that it could open the ticket; version 2 only when there is a secret."""
+    """The service's proof that it could open the ticket; version 2 only if there is a secret."""
 
     nonce_plus_one: U64
     connection_secret: Annotated[Blob, Since(2)] = field(default=b"", repr=False)
     """Key material of secure mode."""
 
     def struct_v(self) -> int:
-        """The version to write for these values."""
+        """The version to encode for these values."""
         return 2 if self.connection_secret else 1
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiringCryptoKey(Structure):
-    """A rotating service key and when it stops being one."""
+    """A rotating service key and its expiration."""
 
     key: CryptoKey
     expiration: UTime

@@ -1,6 +1,6 @@
-"""Tickets: minting and opening them, and how the monitor hands them out (docs/protocol.md §5.5).
+"""Tickets: minting, opening, and the monitor's reply with them (docs/protocol.md §5.5).
 
-Pure functions over bytes and keys, for clients, services, monitors and observers with keys.
+Pure functions over bytes and keys, shared by clients, services, monitors and decoders with keys.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _MIN_GRANT_SIZE = 4 + 1 + 4 + 1 + 4
 
 @dataclass(frozen=True, slots=True)
 class ServiceKey:
-    """One of the keys that a service shares with the monitors, under its id."""
+    """One of the keys that a service shares with the monitors, and its id."""
 
     secret_id: int
     """Version of a rotating key, or ``NAMED_KEY_SECRET_ID`` for the service's own key."""
@@ -39,33 +39,33 @@ class ServiceKey:
 
 @dataclass(frozen=True, slots=True)
 class TicketGrant:
-    """One ticket as it is handed to its holder."""
+    """One ticket as its holder receives it."""
 
     service_id: int
     ticket: ServiceTicket
     blob: TicketBlob | None
-    """None: encrypted with the holder's previous session key, which the reader does not have."""
+    """None if it is encrypted with the holder's previous session key, which the decoder does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One ticket as its holder keeps it."""
+    """One ticket as its holder stores it."""
 
     service: EntityType
     session_key: CryptoKey
     blob: TicketBlob
     expires_s: float
-    """Unix time after which the service may not know the key of the blob any more."""
+    """Unix time after which the service may no longer have the key of the blob."""
     renew_after_s: float
-    """Unix time from which on a new one should be asked for: a quarter of the validity before the end."""
+    """Unix time from which a new one should be requested: when three quarters of the validity have passed."""
 
     @classmethod
     def received(cls, grant: TicketGrant, wall_time_s: float) -> "Ticket":
         """The ticket of a grant that arrived at ``wall_time_s``.
 
         Raises:
-            DecodeError: for a service that does not exist.
-            RefusedError: BAD_REPLY, the blob could not be decrypted, or its session key is of an unsupported type.
+            DecodeError: the service does not exist.
+            RefusedError: BAD_REPLY: the blob could not be decrypted, or its session key is of an unsupported type.
         """
         service = EntityType.from_wire(grant.service_id)
         if grant.blob is None:
@@ -91,18 +91,18 @@ def mint_ticket(
     wall_time_s: float,
     rng: RandomSource,
 ) -> TicketGrant:
-    """A new ticket with a new session key, as monitors make them (§5.5, §5.7).
+    """Create a ticket with a new session key, as monitors do (§5.5, §5.7).
 
     Args:
-        service_key: seals the part for the service.
+        service_key: seals the service's part.
         service_id: entity type of the service.
-        name: whom the ticket is for.
-        global_id: of whom the ticket is for; 0 between monitors.
+        name: name of the holder.
+        global_id: global_id of the holder; 0 between monitors.
         caps: capabilities at that service.
-        validity_s: how long the ticket is good for.
-        session_key_type: that of the holder's own key (§5.1); without it, that of the service key.
-        wall_time_s: unix time of now.
-        rng: gives the session key.
+        validity_s: lifetime of the ticket in seconds.
+        session_key_type: type of the holder's own key (§5.1); by default that of the service key.
+        wall_time_s: current unix time.
+        rng: source of the session key.
     """
     session_key = CryptoKey.generate(rng, wall_time_s, session_key_type or KeyType(service_key.key.type))
     ticket = AuthTicket(
@@ -118,7 +118,7 @@ def mint_ticket(
 
 
 def open_ticket(blob: TicketBlob, secrets: Mapping[int, CryptoKey]) -> ServiceTicketInfo:
-    """What the monitor sealed for the service.
+    """Decrypt the service's part of a ticket.
 
     Args:
         blob: from an authorizer, or the old ticket of a reclaim.
@@ -126,7 +126,7 @@ def open_ticket(blob: TicketBlob, secrets: Mapping[int, CryptoKey]) -> ServiceTi
 
     Raises:
         SealError: it was sealed with another key, or tampered with.
-        RefusedError: UNKNOWN_SECRET, there is no key of that secret_id.
+        RefusedError: UNKNOWN_SECRET: there is no key with that secret_id.
     """
     key = secrets.get(blob.secret_id)
     if key is None:
@@ -143,13 +143,13 @@ def _secret_label(secret_id: int) -> str:
 def encode_ticket_reply(
     grants: Sequence[TicketGrant], key: CryptoKey, rng: RandomSource, old_session_key: CryptoKey | None = None
 ) -> bytes:
-    """Tickets for their holder.
+    """Encode tickets for their holder.
 
     Args:
         grants: the tickets; each must have its blob.
-        key: the holder's: the principal's key, or the AUTH session key for service tickets.
+        key: the holder's key: the principal's key, or the AUTH session key for service tickets.
         rng: for key types that encrypt with a confounder.
-        old_session_key: encrypts the blobs, too, as monitors do for a reclaimed global_id.
+        old_session_key: if given, encrypts the blobs, as monitors do for a reclaimed global_id.
     """
     encoder = Encoder()
     encoder.u8(_REPLY_VERSION)
@@ -171,10 +171,10 @@ def encode_ticket_reply(
 def decode_ticket_reply(
     decoder: Decoder, key: CryptoKey, old_session_key: CryptoKey | None = None
 ) -> list[TicketGrant]:
-    """The tickets that :func:`encode_ticket_reply` packed.
+    """Decode the tickets of :func:`encode_ticket_reply`.
 
     Raises:
-        DecodeError: malformed.
+        DecodeError: the bytes are malformed.
         SealError: ``key`` does not open a ticket, or ``old_session_key`` an encrypted blob.
     """
     decoder.u8()

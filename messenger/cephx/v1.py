@@ -1,7 +1,7 @@
-"""Authentication inside the CONNECT of msgr v1 (docs/protocol.md §3.3, §3.4): what differs from v2's exchanges.
+"""Authentication in the CONNECT of msgr v1, as far as it differs from v2 (docs/protocol.md §3.3, §3.4).
 
-The payloads are those of v2. But on v1 a monitor takes everybody but other monitors without an authorizer, and
-authenticates them by MAuth messages (:mod:`messenger.cephx.mauth_client`); and challenges depend on a feature.
+The payloads are those of v2. But with v1 a monitor accepts all peers except other monitors without an authorizer,
+and authenticates them by MAuth messages (:mod:`messenger.cephx.mauth_client`); and challenges depend on a feature.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _NO_AUTHORIZER = AuthDone(b"", AuthResult(0))
 
 @dataclass(frozen=True, slots=True)
 class CephxRequirements:
-    """What a peer that authenticates by cephx must be able to do on v1; Ceph's options and defaults (§7.3)."""
+    """Features that cephx requires of a peer on v1; names and defaults are those of Ceph's options (§7.3)."""
 
     cephx_require_signatures: bool = False
     cephx_cluster_require_signatures: bool = False
@@ -38,11 +38,11 @@ class CephxRequirements:
     cephx_service_require_version: int = 2
 
     def features(self, peer_type: EntityType) -> int:
-        """The features to require of a peer whose CONNECT carries a cephx authorizer (§3.4 step 2)."""
+        """The features required of a peer whose CONNECT has a cephx authorizer (§3.4 step 2)."""
         return self.features_of(cluster=peer_type in _CLUSTER_PEERS)
 
     def features_of(self, *, cluster: bool) -> int:
-        """The features to require of daemons, or of clients."""
+        """The features required of daemons (``cluster``) or of clients."""
         signatures = self.cephx_cluster_require_signatures if cluster else self.cephx_service_require_signatures
         version = self.cephx_cluster_require_version if cluster else self.cephx_service_require_version
         required = 0
@@ -59,12 +59,12 @@ DEFAULT_REQUIREMENTS = CephxRequirements()
 def connect_exchange(
     client: AuthClient, own_type: EntityType, peer_type: EntityType, wall_time_s: float, rng: RandomSource
 ) -> ClientExchange:
-    """The connector's exchange for one link of v1: the client's own, but none towards monitors.
+    """The connector's exchange for one v1 link: that of ``client``, but an empty one for monitors.
 
-    The first CONNECT takes the payload and method of ``start()``, the one that answers a challenge the payload of
-    ``more(challenge)``, and all others that of the one before, after ``repeated()``. The authorizer of a reply
-    goes through ``done(0, ConMode.CRC, authorizer)``: that of READY and SEQ even if empty, that of RETRY_SESSION
-    and the like if there is one, before acting on the tag. The last result signs the messages. BADAUTHORIZER is
+    The first CONNECT uses the payload and method of ``start()``, the one that answers a challenge the payload of
+    ``more(challenge)``, and all others the payload of the one before, after ``repeated()``. The authorizer reply
+    goes through ``done(0, ConMode.CRC, authorizer)``: that of READY and SEQ even if empty, that of other replies
+    if there is one, before the tag is handled. The last result signs the messages. BADAUTHORIZER is
     ``bad_method(-EACCES, [method])``.
     """
     if peer_type is EntityType.MON and own_type is not EntityType.MON:
@@ -73,10 +73,10 @@ def connect_exchange(
 
 
 class EmptyExchange:
-    """No authorizer at all, as v1 clients present to monitors."""
+    """An exchange without an authorizer, as v1 clients use with monitors."""
 
     def start(self) -> AuthOpening:
-        """Authorizer protocol 0 and no bytes."""
+        """Authorizer protocol 0 and an empty payload."""
         return AuthOpening(AuthMethod.UNKNOWN, b"")
 
     def repeated(self) -> None:
@@ -91,7 +91,7 @@ class EmptyExchange:
         raise Refusal.UNEXPECTED_REPLY.error(f"challenge of {len(payload)} bytes to no authorizer")
 
     def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:  # noqa: ARG002 - all is known
-        """Nothing was proved; raises RefusedError: UNEXPECTED_REPLY if the peer believes otherwise."""
+        """Return an empty result; raises RefusedError UNEXPECTED_REPLY if the peer sent an authorizer reply."""
         if payload:
             raise Refusal.UNEXPECTED_REPLY.error(f"authorizer reply of {len(payload)} bytes to no authorizer")
         return AuthResult(0)
@@ -107,23 +107,23 @@ def judge_connect(
     features: int,
     require_authorizer: bool = True,
 ) -> AuthStep:
-    """Judge the authorizer of a CONNECT (§3.4 step 4).
+    """Check the authorizer of a CONNECT (§3.4 step 4).
 
     Args:
-        exchange: of the acceptor's AuthServer; one for all CONNECTs of a link.
-        own_type: the acceptor's.
+        exchange: exchange of the acceptor's AuthServer; the same for all CONNECTs of a link.
+        own_type: the acceptor's entity type.
         peer_type: ``host_type`` of the CONNECT.
         protocol: ``authorizer_protocol`` of the CONNECT.
         authorizer: may be empty.
-        features: of the CONNECT; those without CEPHX_V2 are not challenged.
-        require_authorizer: False at messengers that accept every peer, as for heartbeats.
+        features: features of the CONNECT; peers without CEPHX_V2 are not challenged.
+        require_authorizer: False for messengers that accept every peer, as for heartbeats.
 
     Returns:
-        AuthMore with what goes into CHALLENGE_AUTHORIZER, or AuthDone with what goes into the reply.
+        AuthMore with the payload of CHALLENGE_AUTHORIZER, or AuthDone with the payload of the last reply.
 
     Raises:
-        DecodeError: malformed. This and the next mean BADAUTHORIZER.
-        RefusedError: NO_AUTHORIZER, METHOD_NOT_ALLOWED, or what the method says.
+        DecodeError: the authorizer is malformed. The acceptor answers this and the next with BADAUTHORIZER.
+        RefusedError: NO_AUTHORIZER, METHOD_NOT_ALLOWED, or as the method's exchange.
     """
     if not authorizer:
         by_mauth = own_type is EntityType.MON and peer_type is not EntityType.MON

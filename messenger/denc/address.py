@@ -35,7 +35,7 @@ _ACCEPTED = "[v1:|v2:|any:]IP[:PORT][/NONCE], with an IPv6 address in brackets, 
 
 
 class AddressType(IntEnum):
-    """Which protocol an address speaks."""
+    """The protocol of an address."""
 
     NONE = 0
     LEGACY = 1
@@ -45,7 +45,7 @@ class AddressType(IntEnum):
 
 
 class AddressFamily(IntEnum):
-    """Linux's socket address families, as they appear on the wire."""
+    """Address families of Linux sockets, as they are encoded."""
 
     UNSPEC = 0
     INET = 2
@@ -65,17 +65,20 @@ _SOCKADDR_SIZES: dict[int, int] = {AddressFamily.UNSPEC: 28, AddressFamily.INET:
 
 @dataclass(frozen=True, slots=True)
 class EntityAddr:
-    """One address: type, nonce of the process behind it, and a socket address; by default the blank one.
+    """One address: type, nonce of the process, and a socket address; all fields are zero by default.
 
-    Use :func:`dataclasses.replace` for an address that differs in some field.
+    Use :func:`dataclasses.replace` to change single fields.
+
+    >>> EntityAddr.parse("v2:10.1.2.3:3300/0").host
+    '10.1.2.3'
     """
 
     type: AddressType = AddressType.NONE
     nonce: int = 0
-    """Tells instances on the same IP and port apart; 32 bits."""
+    """Distinguishes processes with the same IP and port; 32 bits."""
     port: int = 0
     ip: bytes = b""
-    """4 bytes, 16 bytes, or none at all while the IP is not known."""
+    """4 or 16 bytes; empty while the IP is not known."""
     flowinfo: int = 0
     scope_id: int = 0
     """Further fields of an IPv6 socket address; zero in practice, but equality is bytewise (§9 item 23)."""
@@ -91,7 +94,7 @@ class EntityAddr:
             raise LocalError(f"flowinfo {self.flowinfo} or scope id {self.scope_id} exceeds 32 bits")
 
     def __str__(self) -> str:
-        """Ceph's text form; what :meth:`parse` reads, except that a missing IP prints as nothing."""
+        """Ceph's text form, which :meth:`parse` reads; a missing IP is printed as nothing."""
         if self.type is AddressType.NONE:
             return "-"
         host = f"[{self.host}]" if self.family is AddressFamily.INET6 else self.host
@@ -99,21 +102,21 @@ class EntityAddr:
 
     @classmethod
     def parse(cls, text: str, default_type: AddressType = AddressType.MSGR2) -> Self:
-        """From Ceph's text form ``v2:10.1.2.3:3300/0``; port and nonce may be left out and are 0 then.
+        """Parse Ceph's text form ``v2:10.1.2.3:3300/0``; port and nonce are optional and 0 by default.
 
         Args:
             text: the address; surrounding blanks are ignored.
-            default_type: what an address without prefix is.
+            default_type: type of an address without a prefix.
 
         Raises:
-            LocalError: anything else; the message names what is accepted.
+            LocalError: the text is malformed; the message lists what is accepted.
         """
         text = text.strip()
         return cls() if text == "-" else cls(*_parts(text, default_type))
 
     @classmethod
     def from_host(cls, host: str, port: int, addr_type: AddressType = AddressType.MSGR2, nonce: int = 0) -> Self:
-        """From what a socket calls its address. A scope (``%eth0``) is dropped (§9 item 23).
+        """Create an address from a socket's host and port. A scope (``%eth0``) is dropped (§9 item 23).
 
         Raises:
             LocalError: ``host`` is not a numeric IP address.
@@ -131,7 +134,7 @@ class EntityAddr:
 
     @property
     def family(self) -> AddressFamily:
-        """What kind of socket address this is."""
+        """The family of the socket address."""
         return _FAMILIES[len(self.ip)]
 
     @property
@@ -141,12 +144,12 @@ class EntityAddr:
 
     @property
     def is_blank(self) -> bool:
-        """Every field is zero."""
+        """True if every field is zero."""
         return self == BLANK
 
     @property
     def is_blank_ip(self) -> bool:
-        """The IP address is missing, or the wildcard."""
+        """True if the IP address is missing or the wildcard."""
         return not any(self.ip)
 
     def probably_equals(self, other: "EntityAddr") -> bool:
@@ -156,24 +159,24 @@ class EntityAddr:
         return self.is_blank_ip or other.is_blank_ip or self.with_ip_of(other) == self
 
     def with_nonce(self, nonce: int) -> Self:
-        """This address for another process instance."""
+        """This address with another nonce."""
         return replace(self, nonce=nonce)
 
     def with_type(self, type_: AddressType) -> Self:
-        """This address for another protocol."""
+        """This address with another type."""
         return replace(self, type=type_)
 
     def with_ip_of(self, other: "EntityAddr") -> Self:
-        """This type, nonce and port at the IP address of ``other``."""
+        """This address with the IP address of ``other``."""
         return replace(self, ip=other.ip, flowinfo=other.flowinfo, scope_id=other.scope_id)
 
     def sort_key(self) -> bytes:
-        """The 36 bytes that Ceph compares to settle connection races: note the little-endian nonce (§1.3)."""
+        """The 36 bytes that Ceph compares in connection races: note the little-endian nonce (§1.3)."""
         head = _SORT_HEAD.pack(self.type, self.nonce, self.family)
         return (head + self._sockaddr()).ljust(_SORT_HEAD.size - 2 + _SOCKADDR_SIZE, b"\0")
 
     def encode(self, encoder: Encoder, features: int = ALL_FEATURES) -> None:
-        """Append form B, or form A for peers without MSG_ADDR2. Frames of msgr v2 always carry form B."""
+        """Append form B, or form A for peers without MSG_ADDR2. Frames of msgr v2 always use form B."""
         if not has_feature(features, Feature.MSG_ADDR2):
             encoder.raw(self.legacy_image())
             return
@@ -188,21 +191,21 @@ class EntityAddr:
             encoder.raw(self._sockaddr().ljust(size - 2, b"\0"))
 
     def legacy_image(self) -> bytes:
-        """Form A, 136 bytes: the only form in the address exchange of msgr v1. It cannot carry the type."""
+        """Form A, 136 bytes: the only form in the address exchange of msgr v1. It does not contain the type."""
         head = bytes(4) + self.nonce.to_bytes(4, "little") + _FAMILY_BE.pack(self.family)
         return (head + self._sockaddr()).ljust(8 + _STORAGE_SIZE, b"\0")
 
     @staticmethod
     def decode(decoder: Decoder) -> "EntityAddr":
-        """Read either form.
+        """Decode either form.
 
         Raises:
-            DecodeError: cut short, or a marker, type, family or length that no sender uses.
+            DecodeError: the bytes are too short, or contain an unknown marker, type, family or length.
         """
         return _decode_marked(decoder.u8(), decoder)
 
     def _sockaddr(self) -> bytes:
-        """The Linux sockaddr behind its family, which the two forms write in different byte orders."""
+        """The Linux sockaddr after its family, which the two forms encode in different byte orders."""
         if self.family is AddressFamily.INET:
             return _INET.pack(self.port, self.ip)
         if self.family is AddressFamily.INET6:
@@ -210,24 +213,24 @@ class EntityAddr:
         return b""
 
 
-# A messenger meets the same few addresses over and over, and what ipaddress does with one takes microseconds.
+# Cached: a messenger uses the same few addresses again and again, and ipaddress takes microseconds for each.
 
 
 @lru_cache(1024)
 def _printed(ip: bytes) -> str:
-    """An IP address as text."""
+    """The text form of an IP address."""
     return str(ip_address(ip))
 
 
 @lru_cache(1024)
 def _packed(host: str) -> bytes:
-    """The IP address in a text; raises ValueError if there is none."""
+    """The bytes of a numeric IP address; raises ValueError if the text is none."""
     return ip_address(host).packed
 
 
 @lru_cache(1024)
 def _parts(text: str, default_type: AddressType) -> tuple[AddressType, int, int, bytes]:
-    """Type, nonce, port and IP of an address in Ceph's text form; raises as :meth:`EntityAddr.parse`."""
+    """Parse Ceph's text form into type, nonce, port and IP; raises as :meth:`EntityAddr.parse`."""
     match = _TEXT.fullmatch(text)
     if match is None:
         raise LocalError(f"{text!r} is not an address; accepted: {_ACCEPTED}")
@@ -240,7 +243,7 @@ def _parts(text: str, default_type: AddressType) -> tuple[AddressType, int, int,
 
 
 MOST_ADDRS = 64
-"""Longest vector of one entity's addresses: a daemon has two for each family and network that it listens on."""
+"""Longest accepted vector of addresses: a daemon has two for each family and network on which it listens."""
 
 BLANK = EntityAddr()
 """The blank address."""
@@ -248,12 +251,12 @@ BLANK = EntityAddr()
 
 @dataclass(frozen=True, slots=True)
 class AddrVec:
-    """All addresses of one messenger; daemons put the v2 one first."""
+    """All addresses of one messenger; daemons put the v2 address first."""
 
     addrs: tuple[EntityAddr, ...] = ()
 
     def __str__(self) -> str:
-        """A lone address prints bare, anything else in brackets, as in Ceph."""
+        """A single address is printed without brackets, anything else with brackets, as in Ceph."""
         if len(self.addrs) == 1:
             return str(self.addrs[0])
         return "[" + ",".join(map(str, self.addrs)) + "]"
@@ -269,10 +272,10 @@ class AddrVec:
 
     @classmethod
     def parse(cls, text: str, default_type: AddressType = AddressType.MSGR2) -> Self:
-        """From ``[v2:IP:PORT/NONCE,v1:IP:PORT/NONCE]``, the same without brackets, or a single address.
+        """Parse ``[v2:IP:PORT/NONCE,v1:IP:PORT/NONCE]``, the same without brackets, or a single address.
 
         Raises:
-            LocalError: an address in it is malformed.
+            LocalError: an address is malformed.
         """
         return cls(_vector(text.strip(), default_type))
 
@@ -286,14 +289,14 @@ class AddrVec:
         return self._first(AddressType.LEGACY)
 
     def msgr2_addr(self) -> EntityAddr:
-        """The first msgr v2 address; blank if there is none, as with pure clients, whose type is ANY."""
+        """The first msgr v2 address; blank if there is none, as for pure clients, whose address has type ANY."""
         return self._first(AddressType.MSGR2)
 
     def _first(self, addr_type: AddressType) -> EntityAddr:
         return next((addr for addr in self.addrs if addr.type is addr_type), BLANK)
 
     def encode(self, encoder: Encoder, features: int = ALL_FEATURES) -> None:
-        """Append the vector, or for peers without MSG_ADDR2 the msgr v1 address alone."""
+        """Append the vector; for peers without MSG_ADDR2 only the msgr v1 address."""
         if not has_feature(features, Feature.MSG_ADDR2):
             self.legacy_addr().encode(encoder, features)
             return
@@ -304,10 +307,10 @@ class AddrVec:
 
     @classmethod
     def decode(cls, decoder: Decoder) -> Self:
-        """Read a vector, or a single address in either form as a vector of one.
+        """Decode a vector, or a single address in either form as a vector of one.
 
         Raises:
-            DecodeError: cut short, malformed, an unknown marker, or more than :data:`MOST_ADDRS` addresses.
+            DecodeError: the bytes are too short or malformed, or there are more than :data:`MOST_ADDRS` addresses.
         """
         marker = decoder.u8()
         if marker == _VECTOR_MARKER:
@@ -317,7 +320,7 @@ class AddrVec:
 
 @lru_cache(1024)
 def _vector(text: str, default_type: AddressType) -> tuple[EntityAddr, ...]:
-    """The addresses of a vector in Ceph's text form; raises as :meth:`AddrVec.parse`."""
+    """Parse a vector in Ceph's text form; raises as :meth:`AddrVec.parse`."""
     inner = text[1:-1] if _is_bracketed_list(text) else text
     if not inner.strip():
         if text == "[]":
@@ -327,7 +330,7 @@ def _vector(text: str, default_type: AddressType) -> tuple[EntityAddr, ...]:
 
 
 def _decode_marked(marker: int, decoder: Decoder) -> EntityAddr:
-    """An address whose first byte was read already."""
+    """Decode an address whose first byte was read already."""
     if marker == _FORM_A_MARKER:
         return _decode_form_a(decoder)
     if marker == _FORM_B_MARKER:
@@ -336,7 +339,7 @@ def _decode_marked(marker: int, decoder: Decoder) -> EntityAddr:
 
 
 def _decode_form_a(decoder: Decoder) -> EntityAddr:
-    """What follows a marker of 0."""
+    """Decode form A after its first byte, 0."""
     decoder.skip(3)
     nonce = decoder.u32()
     (family,) = _FAMILY_BE.unpack(decoder.raw(2))
@@ -345,7 +348,7 @@ def _decode_form_a(decoder: Decoder) -> EntityAddr:
 
 
 def _decode_form_b(decoder: Decoder) -> EntityAddr:
-    """What follows a marker of 1."""
+    """Decode form B after its first byte, 1."""
     body = decoder.versioned(1)
     type_number, nonce, size = body.u32(), body.u32(), body.u32()
     try:
@@ -362,7 +365,7 @@ def _decode_form_b(decoder: Decoder) -> EntityAddr:
 
 
 def _from_sockaddr(addr_type: AddressType, nonce: int, family: int, rest: bytes) -> EntityAddr:
-    """From the part of a sockaddr behind the family, padded to fit any family."""
+    """Create an address from the bytes of a sockaddr after its family, padded for any family."""
     if family == AddressFamily.INET:
         port, ip = _INET.unpack_from(rest)
         return EntityAddr(addr_type, nonce, port, ip)
@@ -376,7 +379,7 @@ def _from_sockaddr(addr_type: AddressType, nonce: int, family: int, rest: bytes)
 
 
 def _is_bracketed_list(text: str) -> bool:
-    """True if the first bracket encloses everything and does not belong to a lone IPv6 address."""
+    """True if one pair of brackets encloses everything, and not just a single IPv6 address."""
     if not (text.startswith("[") and text.endswith("]")):
         return False
     try:

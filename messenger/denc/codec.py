@@ -1,7 +1,7 @@
 """Ceph's primitive encodings (docs/protocol.md §1.1, §1.2): little-endian scalars, counted containers, envelopes.
 
-:class:`Encoder` appends to one growing buffer; :class:`Decoder` walks a view and checks every length
-before it is used, so a hostile count costs nothing.
+:class:`Encoder` appends to one growing buffer. :class:`Decoder` reads a view and checks every length before it is
+used, so a hostile count allocates nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +30,7 @@ _U64_MASK = (1 << 64) - 1
 
 
 class Encoder:
-    """Builds one encoding. Methods are named after Ceph's types and return nothing."""
+    """Builds one encoding. Methods are named after Ceph's types and append a value of that type."""
 
     __slots__ = ("_out",)
 
@@ -78,26 +78,26 @@ class Encoder:
         self._out += _F64.pack(value)
 
     def raw(self, data: Buffer) -> None:
-        """Bytes without a length."""
+        """Append bytes without a length."""
         self._out += data
 
     def blob(self, data: Buffer) -> None:
-        """A nested bufferlist: u32 length, then the bytes."""
+        """Append a nested bufferlist: u32 length, then the bytes."""
         self._out += _U32.pack(len(data))
         self._out += data
 
     def string(self, text: str) -> None:
-        """UTF-8 text as a counted string; undecodable bytes survive a round trip (surrogateescape)."""
+        """Append UTF-8 text as a counted string; undecodable bytes survive a round trip (surrogateescape)."""
         self.blob(text.encode("utf-8", "surrogateescape"))
 
     def sequence(self, items: "list[T] | tuple[T, ...]", encode: "Callable[[T], None]") -> None:
-        """A vector, list or set: u32 count, then each item through ``encode``."""
+        """Append a vector, list or set: u32 count, then each item through ``encode``."""
         self.u32(len(items))
         for item in items:
             encode(item)
 
     def mapping(self, items: Mapping[K, V], key: "Callable[[K], None]", value: "Callable[[V], None]") -> None:
-        """A map: u32 count, then key and value of each entry, in the order of ``items``."""
+        """Append a map: u32 count, then key and value of each entry, in the order of ``items``."""
         self.u32(len(items))
         for k, v in items.items():
             key(k)
@@ -105,7 +105,7 @@ class Encoder:
 
     @contextmanager
     def versioned(self, version: int, compat: int) -> Iterator[None]:
-        """An ENC(version, compat) envelope around what is encoded inside the ``with`` block (§1.2)."""
+        """Append an ENC(version, compat) envelope around what is encoded inside the ``with`` block (§1.2)."""
         self._out.append(version)
         self._out.append(compat)
         start = len(self._out)
@@ -115,7 +115,7 @@ class Encoder:
 
 
 class Decoder:
-    """Reads one encoding from a buffer without copying it. Raises :class:`DecodeError` on any shortage."""
+    """Reads one encoding from a buffer without copying it. Raises :class:`DecodeError` if bytes are missing."""
 
     __slots__ = ("_end", "_offset", "_view", "struct_v")
 
@@ -124,11 +124,11 @@ class Decoder:
         self._offset = 0
         self._end = len(self._view)
         self.struct_v = struct_v
-        """Version of the envelope this decoder is the body of; 0 outside envelopes."""
+        """Version of the envelope whose body this decoder reads; 0 outside envelopes."""
 
     @property
     def remaining(self) -> int:
-        """Bytes not read yet."""
+        """Number of bytes not read yet."""
         return self._end - self._offset
 
     def _take(self, size: int, what: str) -> int:
@@ -172,28 +172,28 @@ class Decoder:
         return float(_F64.unpack_from(self._view, self._take(8, "f64"))[0])
 
     def raw(self, size: int) -> bytes:
-        """``size`` bytes, copied out."""
+        """Read ``size`` bytes as a copy."""
         offset = self._take(size, "raw bytes")
         return bytes(self._view[offset : offset + size])
 
     def rest(self) -> bytes:
-        """Everything left, copied out."""
+        """Read all remaining bytes as a copy."""
         return self.raw(self.remaining)
 
     def skip(self, size: int) -> None:
-        """Step over ``size`` bytes."""
+        """Skip ``size`` bytes."""
         self._take(size, "skipped bytes")
 
     def blob(self) -> bytes:
-        """A counted bufferlist, copied out."""
+        """Read a counted bufferlist as a copy."""
         return self.raw(self.u32())
 
     def string(self) -> str:
-        """A counted string; bytes that are not UTF-8 survive as surrogates."""
+        """Read a counted string; bytes that are not UTF-8 survive as surrogates."""
         return self.blob().decode("utf-8", "surrogateescape")
 
     def count(self, item_size: int, most: int | None = None) -> int:
-        """A container's u32 count, refused above ``most``, or if fewer items of ``item_size`` bytes can follow."""
+        """Read a container's u32 count; refuse it above ``most``, or if too few bytes are left for the items."""
         value = self.u32()
         if value * item_size > self.remaining:
             raise DecodeError(f"count {value} needs {value * item_size} bytes, {self.remaining} left")
@@ -202,21 +202,21 @@ class Decoder:
         return value
 
     def sequence(self, decode: Callable[[], T], item_size: int = 1, most: int | None = None) -> list[T]:
-        """A vector, list or set, refused above ``most`` items; each takes at least ``item_size`` bytes."""
+        """Read a vector, list or set of at most ``most`` items, each at least ``item_size`` bytes long."""
         return [decode() for _ in range(self.count(item_size, most))]
 
     def mapping(self, key: Callable[[], K], value: Callable[[], V], item_size: int = 2) -> dict[K, V]:
-        """A map whose entries take at least ``item_size`` bytes each."""
+        """Read a map whose entries are at least ``item_size`` bytes long."""
         return {key(): value() for _ in range(self.count(item_size))}
 
     def versioned(self, supported: int) -> "Decoder":
-        """The body of an ENC envelope as a decoder of its own; this one continues behind it (§1.2).
+        """Read an ENC envelope; returns a decoder for its body, while this one continues after it (§1.2).
 
         Args:
-            supported: newest struct version the caller knows.
+            supported: newest struct version that the caller knows.
 
         Raises:
-            DecodeError: the encoder says a reader of ``supported`` cannot read it, or it is cut short.
+            DecodeError: the struct requires a newer reader than ``supported``, or the bytes are too short.
         """
         struct_v, compat = self.u8(), self.u8()
         if compat > supported:

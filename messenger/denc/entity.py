@@ -9,7 +9,7 @@ from messenger.errors import DecodeError, LocalError
 
 
 class EntityType(IntEnum):
-    """Kinds of entities, as bits (service masks of cephx are sums of them)."""
+    """Entity types, as bits: service masks of cephx are sums of them."""
 
     MON = 0x01
     MDS = 0x02
@@ -26,10 +26,10 @@ class EntityType(IntEnum):
 
     @classmethod
     def from_wire(cls, value: int) -> "EntityType":
-        """The type for a wire value.
+        """The type for an encoded value.
 
         Raises:
-            DecodeError: no such entity type.
+            DecodeError: there is no such entity type.
         """
         try:
             return cls(value)
@@ -41,7 +41,7 @@ class EntityType(IntEnum):
         """The type for Ceph's printed name.
 
         Raises:
-            LocalError: no such entity type.
+            LocalError: there is no such entity type.
         """
         try:
             return cls[label.upper()]
@@ -56,7 +56,7 @@ NEW_ENTITY_NUM = -1
 
 @dataclass(frozen=True, slots=True)
 class EntityName:
-    """Messenger-level name ``osd.3``: u8 type, i64 num (entity_name_t, 9 bytes)."""
+    """A name of the messenger layer, such as ``osd.3``: u8 type, i64 num (entity_name_t, 9 bytes)."""
 
     type: EntityType
     num: int = NEW_ENTITY_NUM
@@ -77,7 +77,7 @@ class EntityName:
 
 @dataclass(frozen=True, slots=True, order=True)
 class AuthName:
-    """Authentication-level name ``client.admin``: u32 type, string id (Ceph's EntityName)."""
+    """A name of the authentication layer, such as ``client.admin``: u32 type, string id (Ceph's EntityName)."""
 
     type: EntityType
     id: str
@@ -87,10 +87,10 @@ class AuthName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From ``TYPE.ID``.
+        """Parse ``TYPE.ID``.
 
         Raises:
-            LocalError: no dot, or an unknown type.
+            LocalError: there is no dot, or the type is unknown.
         """
         label, dot, name_id = text.partition(".")
         if not dot:

@@ -1,4 +1,4 @@
-"""Feature bits of a connection, with the incarnations of bits that were used twice (docs/protocol.md §2)."""
+"""Feature bits of a connection, with the incarnations of bits that were reused (docs/protocol.md §2)."""
 
 from enum import IntEnum, IntFlag
 
@@ -14,7 +14,7 @@ def _mask(bit: int, incarnation: int) -> int:
 class Feature(IntEnum):
     """Features by Ceph's names. The value is the full mask, incarnation markers included.
 
-    Names that share a bit and a use are aliases of the first one.
+    Names that share a bit and an incarnation are aliases of the first one.
     """
 
     UID = _mask(0, 1)
@@ -88,17 +88,17 @@ class Feature(IntEnum):
 
 
 MSG_ADDR2 = int(Feature.MSG_ADDR2)
-"""What every endpoint of msgr v2 requires of its peer (§2.3)."""
+"""The feature that every endpoint of msgr v2 requires of its peer (§2.3)."""
 
 ALL_FEATURES = 0x3F07FFFFFFFDFFFF
-"""What Ceph 20.2.4 advertises; also the features v2 frames themselves are encoded with."""
+"""The features that Ceph 20.2.4 advertises; v2 frames are encoded with these."""
 
 CLIENT_FEATURES = 0x3F01CFBDFFFDFFFF
-"""The default to advertise: Pacific's set, which every release 14.2 to 20.2 accepts (§2.4)."""
+"""The features advertised by default: those of Pacific, which all releases from 14.2 to 20.2 accept (§2.4)."""
 
 
 class Msgr2Feature(IntFlag):
-    """Features in the banner of msgr v2, a mask of their own (§2.5)."""
+    """Features in the banner of msgr v2, which are a mask of their own (§2.5)."""
 
     REVISION_1 = 1
     """Frames of msgr 2.1."""
@@ -107,10 +107,10 @@ class Msgr2Feature(IntFlag):
 
 
 MSGR2_SUPPORTED = int(Msgr2Feature.REVISION_1 | Msgr2Feature.COMPRESSION)
-"""The features of this messenger, and the default in its banner."""
+"""The features that this messenger supports, and advertises by default."""
 
 MSGR2_REQUIRED = 0
-"""What a peer must be able to do."""
+"""The features that this messenger requires of its peer."""
 
 
 def has_feature(features: int, feature: int) -> bool:
@@ -119,9 +119,9 @@ def has_feature(features: int, feature: int) -> bool:
 
 
 def feature_names(features: int) -> list[str]:
-    """Names for the bits of a mask, lowest bit first; bits that mean nothing to us read ``bit 51``.
+    """Names of the features in a mask, lowest bit first; unknown bits are named like ``bit 51``.
 
-    A bit of a later incarnation whose markers are missing has an older meaning, so it is shown by number.
+    A bit of a later incarnation without its markers has an older meaning, so only its number is listed.
     """
     named = {_own_bit(feature): feature for feature in Feature if has_feature(features, feature)}
     bits = [bit for bit in range(features.bit_length()) if features >> bit & 1]
@@ -129,7 +129,7 @@ def feature_names(features: int) -> list[str]:
 
 
 def _own_bit(feature: Feature) -> int:
-    """The number of the feature's bit, as opposed to its markers'."""
-    # SERVER_JEWEL and SERVER_MIMIC consist of markers; their own bit is the lowest.
+    """The number of the feature's own bit, not of its incarnation markers."""
+    # SERVER_JEWEL and SERVER_MIMIC consist of marker bits only; their own bit is the lowest.
     own = feature & ~_INCARNATION_3 or feature & -feature
     return own.bit_length() - 1

@@ -1,7 +1,7 @@
-"""Wire layouts as annotations: the fields of a dataclass, in order, each with its kind.
+"""Wire layouts as annotations: the fields of a dataclass, in wire order, each annotated with its kind.
 
-One table per structure gives its codec, its printable form, and whatever else needs to know the layout. Frames
-of msgr v2 and the structures of cephx are described this way.
+From the annotations come a structure's codec, its printable form, and everything else that depends on the layout.
+Frames of msgr v2 and the structures of cephx are described like this.
 """
 
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from typing import Annotated, Any, ClassVar, Self, get_type_hints
 from messenger.denc.codec import Decoder, Encoder
 
 MOST_CHOICES = 64
-"""Longest list of methods, modes or algorithms: Ceph knows three methods, two modes and five algorithms."""
+"""Longest accepted list of methods, modes or algorithms: Ceph has three methods, two modes and five algorithms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one field is encoded, decoded and shown, where its type alone does not say."""
+    """Codec and printable form of a field, where its type alone does not determine them."""
 
     encode: Callable[[Encoder, Any], None]
     decode: Callable[[Decoder], Any]
     show: Callable[[Any], object] = lambda value: value
-    """The value as JSON; secrets and blobs show their length only."""
+    """Converts the value to JSON; of secrets and blobs only the length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +42,23 @@ I64 = Annotated[int, Kind(Encoder.i64, Decoder.i64)]
 U32List = Annotated[
     list[int], Kind(lambda e, v: e.sequence(v, e.u32), lambda d: d.sequence(d.u32, 4, MOST_CHOICES))
 ]
-"""Methods, modes or algorithms to choose from."""
+"""A list of methods, modes or algorithms."""
 Blob = Annotated[bytes, Kind(Encoder.blob, Decoder.blob, lambda value: f"{len(value)} bytes")]
 
 
 class Structure:
-    """Base of structures: an optional plain version byte, then the fields in order.
+    """Base class of structures: an optional plain version byte, then the fields in order.
 
-    A field's type is one of the kinds above, or a class with ``encode`` and ``decode`` of its own. As in
-    Ceph, versions are looked at only where a later one added fields.
+    The type of a field is one of the kinds above, or a class with its own ``encode`` and ``decode``. As in Ceph,
+    the version is checked only where a later one added fields.
     """
 
     __slots__ = ()
     VERSION: ClassVar[int] = 1
-    """The version byte to write; 0: the structure has none."""
+    """The version byte to encode; 0 if the structure has none."""
 
     def struct_v(self) -> int:
-        """The version to write for these values."""
+        """The version to encode for these values."""
         return self.VERSION
 
     def encode(self, encoder: Encoder) -> None:
@@ -72,13 +72,13 @@ class Structure:
 
     @classmethod
     def decode(cls, decoder: Decoder) -> Self:
-        """Read one structure; raises DecodeError."""
+        """Decode one structure; raises DecodeError."""
         version = decoder.u8() if cls.VERSION else 0
         return cls(**{name: kind.decode(decoder) for name, kind, since in layout_of(cls) if version >= since})
 
 
 def encoded(*parts: Structure) -> bytes:
-    """The encodings of ``parts``, one after the other."""
+    """Concatenate the encodings of ``parts``."""
     encoder = Encoder()
     for part in parts:
         part.encode(encoder)

@@ -14,13 +14,13 @@ _EPOCH_DATE = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, order=True)
 class UTime:
-    """Seconds and nanoseconds, kept apart so that encoding gives back the bytes that were decoded."""
+    """Seconds and nanoseconds, stored separately so that encoding returns exactly the decoded bytes."""
 
     sec: int = 0
     nsec: int = 0
 
     def __str__(self) -> str:
-        """As Ceph prints it: ISO 8601 in UTC, or plain seconds when it can only be a duration."""
+        """As Ceph prints it: ISO 8601 in UTC, or plain seconds if the value can only be a duration."""
         if self.sec < _DURATION_LIMIT_S:
             return f"{self.sec}.{self.nsec // 1000:06d}"
         moment = _EPOCH_DATE + timedelta(seconds=self.sec, microseconds=self.nsec // 1000)
@@ -28,10 +28,10 @@ class UTime:
 
     @classmethod
     def from_seconds(cls, value_s: float) -> Self:
-        """The nearest representable value.
+        """The nearest value that can be represented.
 
         Raises:
-            LocalError: negative, not a number, or beyond 32 bits of seconds.
+            LocalError: ``value_s`` is negative, not a number, or beyond 32 bits of seconds.
         """
         if not 0 <= value_s < 1 << 32:
             raise LocalError(f"time of {value_s} s is not between 0 and 2**32 s")
@@ -39,7 +39,7 @@ class UTime:
         return cls(sec, min(round((value_s - sec) * _NSEC_PER_SEC), _NSEC_PER_SEC - 1))
 
     def to_seconds(self) -> float:
-        """As a float, good to about a microsecond for present times."""
+        """As a float, accurate to about a microsecond for current times."""
         return self.sec + self.nsec / _NSEC_PER_SEC
 
     def encode(self, encoder: Encoder) -> None:
@@ -54,4 +54,4 @@ class UTime:
 
 
 EPOCH = UTime()
-"""The beginning of unix time; what structures hold where a time was never set."""
+"""The beginning of unix time; the value of times that were never set."""

@@ -1,4 +1,4 @@
-"""The login of msgr v1, which is a conversation of messages (docs/protocol.md §5.6, §6.2)."""
+"""Login over msgr v1, by messages (docs/protocol.md §5.6, §6.2)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -18,35 +18,35 @@ def _decode_epoch(decoder: Decoder, _features: int) -> int:
 
 
 OptionalEpoch = Annotated[int, Codec(_encode_epoch, _decode_epoch, 0)]
-"""The number of a monmap, at the very end of a front, which may end before it."""
+"""The epoch of a monmap at the end of a front; the front may end before it."""
 
 
 @dataclass(slots=True)
 class MAuth(Fields):
-    """A step towards the monitor."""
+    """A request of the client in the login."""
 
     TYPE: ClassVar = MessageType.AUTH
     COMPAT_VERSION: ClassVar = 1
 
     map_version: Paxos = field(default=0, kw_only=True)
     protocol: U32
-    """The authentication method; 0 in the first step, which offers several."""
+    """The authentication method; 0 in the first request, which offers several."""
     auth_payload: Blob
     monmap_epoch: OptionalEpoch = 0
-    """What the client has; the monitor sends its map if that is newer. Linux's client leaves it out."""
+    """Epoch of the client's monmap; the monitor sends its own if that is newer. Omitted by Linux's client."""
 
 
 @dataclass(slots=True)
 class MAuthReply(Fields):
-    """A step back."""
+    """The monitor's reply in the login."""
 
     TYPE: ClassVar = MessageType.AUTH_REPLY
     COMPAT_VERSION: ClassVar = 1
 
     protocol: U32
     result: I32
-    """0 goes on, anything else ends it: a negative Linux error number."""
+    """0 continues the login; a negative Linux error number ends it."""
     global_id: U64
     result_bl: Blob = b""
-    """What the method answers."""
+    """Payload of the authentication method."""
     result_msg: str = ""

@@ -1,4 +1,4 @@
-"""Commands to daemons: ``ceph tell`` (docs/protocol.md §6.3)."""
+"""Commands to daemons, as sent by ``ceph tell`` (docs/protocol.md §6.3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,20 +11,20 @@ from messenger.messages.types import MessageType
 
 @dataclass(slots=True)
 class MCommand(Fields):
-    """A command for the daemon at the other end; its input travels in the data segment."""
+    """A command for the receiving daemon; the input of the command is in the data segment."""
 
     TYPE: ClassVar = MessageType.COMMAND
     COMPAT_VERSION: ClassVar = 1
 
     fsid: UUID
-    """The cluster's. To a manager before Octopus a blank one marks a command of the ``ceph`` tool."""
+    """The cluster's fsid. For managers before Octopus, a blank one marks a command of the ``ceph`` tool."""
     cmd: list[str]
     """One element, a JSON object with the ``prefix`` of the command and its arguments."""
 
 
 @dataclass(slots=True)
 class MCommandReply(Fields):
-    """How it went; its output travels in the data segment."""
+    """Result of an MCommand; the output of the command is in the data segment."""
 
     TYPE: ClassVar = MessageType.COMMAND_REPLY
     COMPAT_VERSION: ClassVar = 1
@@ -37,13 +37,13 @@ class MCommandReply(Fields):
 
 @dataclass(slots=True)
 class MMgrCommand(MCommand):
-    """The same for what managers of Octopus and newer do for the ``ceph`` tool; the fsid is blank then."""
+    """A command of the ``ceph`` tool for a manager from Octopus on; its fsid is blank."""
 
     TYPE: ClassVar = MessageType.MGR_COMMAND
 
 
 @dataclass(slots=True)
 class MMgrCommandReply(MCommandReply):
-    """How that went."""
+    """Result of an MMgrCommand."""
 
     TYPE: ClassVar = MessageType.MGR_COMMAND_REPLY

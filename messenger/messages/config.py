@@ -1,4 +1,4 @@
-"""Options and keys that the monitors hold for others (docs/protocol.md §6.2)."""
+"""Options and keys that the monitors store (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -11,7 +11,7 @@ from messenger.messages.types import MessageType
 
 @dataclass(slots=True)
 class MGetConfig(Fields):
-    """Asks which options apply to an entity on a host."""
+    """Requests the options that apply to an entity on a host."""
 
     TYPE: ClassVar = MessageType.GET_CONFIG
     COMPAT_VERSION: ClassVar = 1
@@ -19,12 +19,12 @@ class MGetConfig(Fields):
     name: AuthName
     host: str = ""
     device_class: str = ""
-    """Of an OSD: options may be set for ``hdd`` or ``ssd`` alone."""
+    """Device class of an OSD: options may be set for ``hdd`` or ``ssd`` only."""
 
 
 @dataclass(slots=True)
 class MConfig(Fields):
-    """All options of the receiver at once; one that is missing is back at its default."""
+    """All options of the receiver; an option that is missing has its default again."""
 
     TYPE: ClassVar = MessageType.CONFIG
     COMPAT_VERSION: ClassVar = 1
@@ -42,6 +42,6 @@ class MKVData(Fields):
     version: U64
     prefix: str
     incremental: bool
-    """Only what changed; otherwise everything with that prefix."""
+    """True if only changed entries are included; False: all entries with that prefix."""
     data: dict[str, bytes | None] = field(default_factory=dict)
-    """By key; None: removed."""
+    """Values by key; None: removed."""

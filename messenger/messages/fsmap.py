@@ -22,12 +22,12 @@ def _decode_mds_map(decoder: Decoder, features: int) -> MDSMap:
 
 
 MdsMapBlob = Annotated[MDSMap, Codec(_encode_mds_map, _decode_mds_map, 10)]
-"""An MDS map inside of a blob."""
+"""An MDS map inside a blob."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSystem(Enveloped):
-    """One file system; how it is mirrored is in the tail."""
+    """One file system; its mirroring settings are in the tail."""
 
     VERSION: ClassVar = 1
     WHAT: ClassVar = "file system"
@@ -38,7 +38,7 @@ class FileSystem(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class FSMap(Enveloped):
-    """All file systems, and the MDS daemons that wait."""
+    """All file systems, and the standby MDS daemons."""
 
     VERSION: ClassVar = 8
     COMPAT: ClassVar = 6
@@ -48,22 +48,22 @@ class FSMap(Enveloped):
     epoch: U32 = 0
     next_filesystem_id: U64 = 1
     legacy_client_fscid: I32 = -1
-    """The file system of clients that do not say which."""
+    """The file system of clients that name none."""
     default_compat: CompatSet = field(default_factory=CompatSet)
     enable_multiple: bool = False
     filesystems: list[FileSystem] = field(default_factory=list)
     mds_roles: dict[U64, I32] = field(default_factory=dict)
-    """File systems by the global ids of the daemons that serve them."""
+    """File systems, by the global ids of the MDS daemons that serve them."""
     standby_daemons: dict[U64, MdsInfo] = field(default_factory=dict)
     standby_epochs: dict[U64, U32] = field(default_factory=dict)
     ever_enabled_multiple: bool = False
     btime: Annotated[UTime, Since(8)] = EPOCH
-    """When it was made."""
+    """Time of creation."""
 
 
 @dataclass(slots=True)
 class MFSMap(Fields):
-    """That map on its way."""
+    """Carries the map of all file systems."""
 
     TYPE: ClassVar = MessageType.FS_MAP
     COMPAT_VERSION: ClassVar = 1

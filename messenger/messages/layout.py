@@ -1,11 +1,9 @@
-"""Payload layouts as annotations: the fields of a dataclass, in wire order, each with its type.
+"""Payload layouts as annotations: fields of a dataclass in wire order, with their types (docs/protocol.md §1.1).
 
-See docs/protocol.md §1.1.
-
-A type says how its values are encoded: the integers of ``messenger.denc.layout``, ``str``, ``bytes`` (a counted
-blob), ``bool``, ``UUID``, ``list``, ``set``, ``dict``, pairs, ``T | None`` (Ceph's optional), any class with
-``encode`` and ``decode``, or an :class:`Codec` inside ``Annotated``. One table per structure thus gives its
-codec, what a count of it must be backed by in bytes, and the values that tests make up for it.
+A type determines the encoding of its values: the integers of ``messenger.denc.layout``, ``str``, ``bytes`` (a
+counted blob), ``bool``, ``UUID``, ``list``, ``set``, ``dict``, pairs, ``T | None`` (Ceph's optional), any class
+with ``encode`` and ``decode``, or a :class:`Codec` inside ``Annotated``. From the fields come the codec of a
+structure, its smallest size (against which counts are checked), and the values with which tests fill it.
 """
 
 from collections.abc import Callable
@@ -25,44 +23,45 @@ from messenger.errors import DecodeError
 from messenger.messages.fields import decode_paxos, decode_uuid, encode_paxos, encode_uuid
 
 ANY_VERSION = 255
-"""The version that a reader claims to know when it skips an envelope or keeps it as it is."""
+"""Version that a reader claims to support when it skips an envelope or keeps it unread."""
 _ENVELOPE_HEAD_SIZE = 6
 _NAUTILUS_BIT = Feature.SERVER_NAUTILUS & ~Feature.SERVER_MIMIC
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How values of one type are encoded for a peer with certain features, and read back."""
+    """Encodes values of one type for a peer with certain features, and decodes them."""
 
     encode: Callable[[Encoder, Any, int], None]
     decode: Callable[[Decoder, int], Any]
     size_bytes: int = 1
-    """Length of the shortest encoding; a count that the remaining bytes cannot back is refused by it."""
+    """Length of the shortest encoding; a count is refused if that many items do not fit into the remaining
+    bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What a blob holds that messages carry still encoded, because few of their receivers read it."""
+    """Decoder of a blob that stays encoded in the message, because few receivers read it."""
 
     decode: Callable[[bytes], object]
     sparse: bool = False
-    """Fields that have their defaults say nothing."""
+    """True to omit fields with default values when the blob is displayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """The names of the bits of an integer, which are shown beside its value."""
+    """Names for the bits of an integer, which are displayed beside its value."""
 
     names: type[IntFlag]
 
 
 def plain(encode: Callable[[Encoder, Any], None], decode: Callable[[Decoder], Any], size_bytes: int) -> Codec:
-    """A codec that no feature changes."""
+    """A codec that does not depend on features."""
     return Codec(lambda e, value, _: encode(e, value), lambda d, _: decode(d), size_bytes)
 
 
 def _encode_addrs(encoder: Encoder, addrs: AddrVec, features: int) -> None:
-    """What grew from one address to a vector with Nautilus; older peers read a single address (§6.5, §6.6)."""
+    """Encode a field that was one address before Nautilus and has been a vector since (§6.5, §6.6)."""
     if has_feature(features, Feature.SERVER_NAUTILUS):
         addrs.encode(encoder, features)
     else:
@@ -70,7 +69,7 @@ def _encode_addrs(encoder: Encoder, addrs: AddrVec, features: int) -> None:
 
 
 def before_nautilus(features: int) -> int:
-    """These features without SERVER_NAUTILUS: what structures of older versions are encoded for."""
+    """``features`` without SERVER_NAUTILUS, for encoding the contents of older versions."""
     return features & ~_NAUTILUS_BIT
 
 
@@ -79,11 +78,11 @@ I16 = Annotated[int, Kind(Encoder.i16, Decoder.i16)]
 F32 = Annotated[float, Kind(Encoder.f32, Decoder.f32)]
 F64 = Annotated[float, Kind(Encoder.f64, Decoder.f64)]
 Paxos = Annotated[int, plain(encode_paxos, decode_paxos, 18)]
-"""The PaxosServiceMessage preamble (PX in §6.2); its value is the map version the sender knows."""
+"""The PaxosServiceMessage preamble (PX in §6.2); its value is the map version that the sender has."""
 Addrs = Annotated[AddrVec, Codec(_encode_addrs, lambda d, _: AddrVec.decode(d), 5)]
-"""Addresses that peers before Nautilus know as a single one."""
+"""An address vector, encoded as a single address for peers before Nautilus."""
 Rest = Annotated[bytes, plain(Encoder.raw, Decoder.rest, 0)]
-"""Everything up to the end, uninterpreted."""
+"""All remaining bytes, uninterpreted."""
 
 
 def _decode_envelope(decoder: Decoder) -> bytes:
@@ -92,11 +91,11 @@ def _decode_envelope(decoder: Decoder) -> bytes:
 
 
 RawEnvelope = Annotated[bytes, plain(Encoder.raw, _decode_envelope, _ENVELOPE_HEAD_SIZE)]
-"""A versioned structure as it was received, its head included."""
+"""A versioned structure as it was received, its header included."""
 
 
 def raw_codec(size_bytes: int) -> Codec:
-    """A codec for that many bytes, uninterpreted."""
+    """A codec for ``size_bytes`` uninterpreted bytes."""
     return plain(Encoder.raw, lambda d: d.raw(size_bytes), size_bytes)
 
 
@@ -107,7 +106,7 @@ class LayoutField:
     name: str
     codec: Codec
     since: int
-    """The first version that has it."""
+    """The first version that has the field."""
 
 
 class Fields:
@@ -115,9 +114,9 @@ class Fields:
 
     __slots__ = ()
     VERSION: ClassVar[int] = 1
-    """What :meth:`encode` writes, and the newest version whose every field is known."""
+    """The version that :meth:`encode` writes, and the newest one whose fields are all supported."""
     OLDEST: ClassVar[int] = 0
-    """The oldest version that is read."""
+    """The oldest version that can be decoded."""
 
     def encode(self, encoder: Encoder, features: int) -> None:
         """Append the fields for a peer with which ``features`` were negotiated."""
@@ -125,10 +124,10 @@ class Fields:
 
     @classmethod
     def decode(cls, decoder: Decoder, version: int, features: int) -> Self:
-        """Read what was encoded as ``version``; later fields get their defaults, what follows is left unread.
+        """Decode the fields of ``version``; later fields get their defaults, bytes after the fields are not read.
 
         Raises:
-            DecodeError: cut short, malformed, or older than OLDEST.
+            DecodeError: the bytes are too short or malformed, or older than OLDEST.
         """
         if version < cls.OLDEST:
             raise DecodeError(f"{cls.__name__} of version {version}, at least {cls.OLDEST} is known")
@@ -137,33 +136,33 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Enveloped:
-    """A structure inside ENC(version, compat); what a newer sender appended survives a round trip (§1.2)."""
+    """A structure inside ENC(version, compat); fields appended by newer senders survive a round trip (§1.2)."""
 
     VERSION: ClassVar[int]
-    """The newest version whose every field is known."""
+    """The newest version whose fields are all supported."""
     COMPAT: ClassVar[int] = 1
-    """Oldest reader that understands what is written."""
+    """Oldest reader version that can decode what is written."""
     OLDEST: ClassVar[int] = 1
-    """The oldest version that is read."""
+    """The oldest version that can be decoded."""
     WHAT: ClassVar[str] = "structure"
-    """For messages."""
+    """Name of the structure in error messages."""
 
     struct_v: int = field(default=0, kw_only=True, compare=False)
-    """The version it was read as, and is written as to peers that know it; 0: the newest known."""
+    """The version as which it was decoded, and is encoded for peers that support it; 0: the newest one."""
     tail: bytes = field(default=b"", kw_only=True)
-    """What follows the fields known here."""
+    """Bytes after the supported fields."""
 
     def version_for(self, features: int) -> int:  # noqa: ARG002 - most structures have one version for all
-        """The newest version that a peer with these features reads."""
+        """The newest version that a peer with these features can decode."""
         return ANY_VERSION
 
     @classmethod
     def compat_for(cls, version: int) -> int:
-        """The oldest reader that understands ``version``."""
+        """The oldest reader version that can decode ``version``."""
         return min(cls.COMPAT, version)
 
     def encode(self, encoder: Encoder, features: int) -> None:
-        """Append the envelope in the newest version that both this value and the peer have."""
+        """Append the envelope, in the newest version that both this value and the peer support."""
         own = self.struct_v or self.VERSION
         version = min(own, self.version_for(features))
         with encoder.versioned(version, self.compat_for(version)):
@@ -177,10 +176,10 @@ class Enveloped:
 
     @classmethod
     def decode(cls, decoder: Decoder, features: int = 0) -> Self:
-        """Read an envelope; later fields than it has get their defaults.
+        """Decode an envelope; fields that its version lacks get their defaults.
 
         Raises:
-            DecodeError: cut short, malformed, older than OLDEST, or for newer readers only.
+            DecodeError: the bytes are too short or malformed, older than OLDEST, or require a newer reader.
         """
         body = decoder.versioned(cls.VERSION)
         if body.struct_v < cls.OLDEST:
@@ -235,7 +234,7 @@ def codec_of(hint: Any) -> Codec:  # noqa: ANN401 - a type, plain or annotated
     """The codec of a type.
 
     Raises:
-        TypeError: the type says nothing about its encoding.
+        TypeError: the type does not determine an encoding.
     """
     if get_origin(hint) is Annotated:
         return _annotated(hint)
@@ -262,7 +261,7 @@ def _annotated(hint: Any) -> Codec:  # noqa: ANN401 - an annotated type
             return note
         if isinstance(note, Kind):
             encoder = Encoder()
-            note.encode(encoder, hint.__origin__())  # nothing of an int, a str or a list is shorter than its zero
+            note.encode(encoder, hint.__origin__())  # an int, str or list is shortest at its zero
             return plain(note.encode, note.decode, len(encoder))
     return codec_of(hint.__origin__)
 
@@ -277,7 +276,7 @@ def _encode_self(encoder: Encoder, value: Any, features: int) -> None:  # noqa: 
 
 
 def _of_class(hint: Any) -> Codec:  # noqa: ANN401 - a class with encode and decode
-    """True if the methods of a class take features."""
+    """A codec for a class; its methods get ``features`` if they take them."""
     featured = ["features" in signature(method).parameters for method in (hint.encode, hint.decode)]
     return Codec(
         _encode_self if featured[0] else lambda e, value, _: value.encode(e),
@@ -331,7 +330,7 @@ def _dict(key: Codec, value: Codec) -> Codec:
 
 
 def _order(key: Any) -> Any:  # noqa: ANN401 - whatever keys a map has
-    """Maps and sets are written in key order, and Ceph orders strings and addresses by their bytes (§0, §1.3)."""
+    """Sort key of map keys and set items: Ceph orders strings and addresses by their bytes (§0, §1.3)."""
     if isinstance(key, str):
         return key.encode("utf-8", "surrogateescape")
     return key.sort_key() if isinstance(key, EntityAddr) else key

@@ -1,4 +1,4 @@
-"""The cluster log: entries on their way to the monitors, and their receipt (docs/protocol.md §6.2)."""
+"""The cluster log: entries for the monitors, and acknowledgements (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -21,7 +21,7 @@ _ENTRY_COMPAT_LEGACY = 2
 
 
 class LogPriority(IntEnum):
-    """How serious a log entry is (Ceph's clog_type)."""
+    """Severity of a log entry (Ceph's clog_type)."""
 
     DEBUG = 0
     INFO = 1
@@ -35,20 +35,20 @@ class LogEntry:
     """One line of the cluster log."""
 
     name: AuthName
-    """The daemon that logs, by the name it authenticated with."""
+    """Authentication name of the logging daemon."""
     rank: EntityName
-    """The daemon that logs, by its messenger's name."""
+    """Messenger name of the logging daemon."""
     addrs: AddrVec
     stamp: UTime
     seq: U64
-    """Counts the entries of one sender; receipts refer to it."""
+    """Number of the entry, counted by its sender; MLogAck refers to it."""
     priority: U16
-    """A :class:`LogPriority`, unless the sender knows more of them."""
+    """A :class:`LogPriority`, or a number that is not among them."""
     message: str
     channel: str = "cluster"
 
     def encode(self, encoder: Encoder, features: int) -> None:
-        """Append the present form, or the older one for peers without SERVER_NAUTILUS."""
+        """Append the current form, or the older one for peers without SERVER_NAUTILUS."""
         if not has_feature(features, Feature.SERVER_NAUTILUS):
             with encoder.versioned(_ENTRY_VERSION_LEGACY, _ENTRY_COMPAT_LEGACY):
                 self.rank.encode(encoder)
@@ -71,17 +71,17 @@ class LogEntry:
 
     @classmethod
     def decode(cls, decoder: Decoder) -> Self:
-        """Read either form.
+        """Decode either form.
 
         Raises:
-            DecodeError: cut short, malformed, or from before Luminous.
+            DecodeError: the bytes are too short or malformed, or from before Luminous.
         """
         body = decoder.versioned(_ENTRY_VERSION)
         if body.struct_v < _ENTRY_VERSION_LEGACY:
             raise DecodeError(f"log entry of version {body.struct_v}, at least {_ENTRY_VERSION_LEGACY} is known")
         name = AuthName.decode(body) if body.struct_v >= _ENTRY_VERSION else None
         rank = EntityName.decode(body)
-        addrs = AddrVec.decode(body)  # reads the older form's single address too
+        addrs = AddrVec.decode(body)  # also decodes the single address of the older form
         stamp, seq, priority = UTime.decode(body), body.u64(), body.u16()
         message, channel = body.string(), body.string()
         return cls(name or AuthName.decode(body), rank, addrs, stamp, seq, priority, message, channel)
@@ -101,7 +101,7 @@ class MLog(Fields):
 
 @dataclass(slots=True)
 class MLogAck(Fields):
-    """Entries up to ``last`` of one channel are stored."""
+    """Acknowledges that the entries of one channel up to ``last`` are stored."""
 
     TYPE: ClassVar = MessageType.LOGACK
     COMPAT_VERSION: ClassVar = 1

@@ -1,4 +1,4 @@
-"""What a client of a file system may cache and change: capabilities, leases, snapshots (docs/protocol.md §6.1)."""
+"""What a file system client may cache and change: capabilities, leases, snapshots (docs/protocol.md §6.1)."""
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -52,7 +52,7 @@ class CapsHead(Fields):
     migrate_seq: U32 = 0
     snap_follows: U64 = 0
     snap_trace_bytes: U32 = 0
-    """Length of :attr:`MClientCaps.snap_trace`; filled in when the message is encoded."""
+    """Length of :attr:`MClientCaps.snap_trace`; computed on encoding."""
     uid: U32 = 0
     gid: U32 = 0
     mode: U32 = 0
@@ -64,7 +64,7 @@ class CapsHead(Fields):
 
 @dataclass(frozen=True, slots=True)
 class LegacyLayout(Fields):
-    """How a file is striped over objects (ceph_file_layout)."""
+    """Striping of a file over objects (ceph_file_layout)."""
 
     stripe_unit: U32 = 0
     stripe_count: U32 = 0
@@ -84,7 +84,7 @@ class CapsFile(Fields):
 
     size: U64 = 0
     max_size: U64 = 0
-    """The client may write up to here."""
+    """The client may write up to this offset."""
     truncate_size: U64 = 0
     truncate_seq: U32 = 0
     mtime: UTime = EPOCH
@@ -108,7 +108,7 @@ class CapsPeer(Fields):
 
 @dataclass(frozen=True, slots=True)
 class CapsMoved(Fields):
-    """What stands in the place of :class:`CapsFile` while an inode moves between MDSs."""
+    """Replaces :class:`CapsFile` while an inode moves between MDSs."""
 
     peer: CapsPeer = CapsPeer()
     padding: _PeerPadding = bytes(_PEER_PADDING_SIZE)
@@ -137,7 +137,7 @@ class MClientCaps(Fields):
     inline_version: U64 = 0
     inline_data: bytes = b""
     osd_epoch_barrier: U32 = 0
-    """The client needs at least this OSD map before it writes."""
+    """The client needs at least this epoch of the OSD map before it writes."""
     oldest_flush_tid: U64 = 0
     caller_uid: U32 = 0
     caller_gid: U32 = 0
@@ -162,7 +162,7 @@ class MClientCaps(Fields):
 
     @classmethod
     def decode(cls, decoder: Decoder, version: int, features: int) -> Self:
-        """Read the fields that the operation has; raises as :meth:`Fields.decode`."""
+        """Decode the fields that the operation has; raises as :meth:`Fields.decode`."""
         if version < cls.OLDEST:
             raise DecodeError(f"{cls.__name__} of version {version}, at least {cls.OLDEST} is known")
         head = CapsHead.decode(decoder, 1, features)
@@ -176,7 +176,7 @@ class MClientCaps(Fields):
 
 
 def _caps_layout(op: int, version: int) -> list[LayoutField]:
-    """The fields behind the head."""
+    """The fields after the head."""
     moves = op in {CapOp.EXPORT, CapOp.IMPORT}
     absent = {"head", "file" if moves else "moved"} | (set() if op == CapOp.IMPORT else {"peer"})
     return [item for item in layout_of(MClientCaps) if version >= item.since and item.name not in absent]
@@ -193,7 +193,7 @@ class MClientLease(Fields):
     """1 revoke, 2 release, 3 renew, 4 revoke acknowledged."""
     mask: U16 = 0
     ino: U64 = 0
-    """Of the directory."""
+    """Inode of the directory."""
     first: U64 = 0
     """First and last snapshot."""
     last: U64 = 0
@@ -204,7 +204,7 @@ class MClientLease(Fields):
 
 @dataclass(frozen=True, slots=True)
 class ReleasedCap(Fields):
-    """A capability that a client gives back (ceph_mds_cap_item)."""
+    """A capability that a client returns (ceph_mds_cap_item)."""
 
     ino: U64
     cap_id: U64 = 0
@@ -214,7 +214,7 @@ class ReleasedCap(Fields):
 
 @dataclass(slots=True)
 class MClientCapRelease(Fields):
-    """A client gives back capabilities that it no longer needs."""
+    """Returns capabilities that a client no longer needs."""
 
     TYPE: ClassVar = MessageType.CLIENT_CAPRELEASE
     VERSION: ClassVar = 2
@@ -226,7 +226,7 @@ class MClientCapRelease(Fields):
 
 @dataclass(slots=True)
 class MClientRequestForward(Fields):
-    """An MDS has passed a request to another MDS, or refers the client to it."""
+    """An MDS has forwarded a request to another MDS, or redirects the client to it."""
 
     TYPE: ClassVar = MessageType.CLIENT_REQUEST_FORWARD
     COMPAT_VERSION: ClassVar = 1

@@ -1,6 +1,6 @@
-"""The session of a file system client with an MDS, and what it asks (MClientSession, -Request and -Reply).
+"""Sessions of file system clients with an MDS, and requests (MClientSession, MClientRequest, MClientReply).
 
-What requests and replies carry for each operation (arguments, inodes, capabilities) stays uninterpreted.
+The parts that depend on the operation (arguments, inodes, capabilities) stay uninterpreted.
 """
 
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ class SessionOp(IntEnum):
 
 
 class MdsRequestOp(IntEnum):
-    """Some values of :attr:`RequestHead.op`; those that change something have bit 0x1000."""
+    """Some values of :attr:`RequestHead.op`; operations that change the file system have bit 0x1000."""
 
     LOOKUP = 0x00100
     GETATTR = 0x00101
@@ -60,17 +60,17 @@ class MdsRequestOp(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec(Enveloped):
-    """Which metrics a client collects."""
+    """The metrics that a client collects."""
 
     VERSION: ClassVar = 1
 
     metric_flags: Blob = b""
-    """A set of bits, lowest first."""
+    """A bit set, lowest bit first."""
 
 
 @dataclass(slots=True)
 class MClientSession(Fields):
-    """Opens, renews and closes the session, in both directions."""
+    """Opens, renews and closes a session, in both directions."""
 
     TYPE: ClassVar = MessageType.CLIENT_SESSION
     VERSION: ClassVar = 7
@@ -79,20 +79,20 @@ class MClientSession(Fields):
     op: U32
     """A :class:`SessionOp`."""
     seq: U64 = 0
-    """Counts the messages about capabilities."""
+    """Number of the message, counted over those about capabilities."""
     stamp: UTime = EPOCH
     max_caps: U32 = 0
     """In RECALL_STATE: number of capabilities that the client may keep."""
     max_leases: U32 = 0
     metadata: Annotated[dict[str, str], Since(2)] = field(default_factory=dict)
-    """What ``ceph tell mds.N session ls`` shows of the client."""
+    """Properties of the client, as ``ceph tell mds.N session ls`` shows them."""
     supported_features: Annotated[Blob, Since(3)] = b""
-    """File system features as a set of bits, lowest first."""
+    """File system features as a bit set, lowest bit first."""
     metric_spec: Annotated[MetricSpec, Since(4)] = MetricSpec()
     flags: Annotated[U32, Since(5)] = 0
     """1: the client is blocklisted."""
     cap_auths: Annotated[list[RawEnvelope], Since(6)] = field(default_factory=list)
-    """What the client may do where, uninterpreted."""
+    """What the client may do on which paths, uninterpreted."""
     oldest_client_tid: Annotated[U64, Since(7)] = _U64_MAX
 
 
@@ -107,7 +107,7 @@ class FilePath(Fields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHead(Fields):
-    """What every request begins with (ceph_mds_request_head); it has a version of its own."""
+    """Head of every request (ceph_mds_request_head), with a version of its own."""
 
     version: U16 = 2
     oldest_client_tid: U64 = 0
@@ -117,13 +117,13 @@ class RequestHead(Fields):
     num_retry: U8 = 0
     num_fwd: U8 = 0
     num_releases: U16 = 0
-    """Number of releases that the request carries; filled in when it is encoded."""
+    """Number of releases in the request; computed on encoding."""
     op: U32
-    """A :class:`MdsRequestOp`, among others."""
+    """A :class:`MdsRequestOp`, or another operation."""
     caller_uid: U32 = 0
     caller_gid: U32 = 0
     ino: U64 = 0
-    """For replayed creations: the inode number given."""
+    """Inode number of a replayed creation."""
     arguments: Annotated[bytes, raw_codec(_ARGUMENTS_SIZE)] = bytes(_ARGUMENTS_SIZE)
     """A union by operation, uninterpreted."""
     ext_num_retry: Annotated[U32, Since(2)] = 0
@@ -131,7 +131,7 @@ class RequestHead(Fields):
     struct_bytes: Annotated[U32, Since(3)] = _NEWEST_HEAD_SIZE
     """Length of the head."""
     owner_uid: Annotated[U32, Since(3)] = _U32_MAX
-    """Of what is created; 2**32 - 1: the caller's."""
+    """Owner of the new inode; 2**32 - 1: the caller."""
     owner_gid: Annotated[U32, Since(3)] = _U32_MAX
 
     def encode(self, encoder: Encoder, features: int) -> None:
@@ -140,10 +140,10 @@ class RequestHead(Fields):
 
     @classmethod
     def decode(cls, decoder: Decoder, _version: int, features: int) -> Self:
-        """Read a head of any version since there are versions.
+        """Decode a head of any version from 1 on.
 
         Raises:
-            DecodeError: cut short, or of another version.
+            DecodeError: the bytes are too short, or have another version.
         """
         version = decoder.u16()
         if not 1 <= version <= _NEWEST_HEAD_VERSION:
@@ -154,7 +154,7 @@ class RequestHead(Fields):
 
 @dataclass(frozen=True, slots=True)
 class CapRelease(Fields):
-    """Gives up capabilities, and perhaps a dentry lease, on the way."""
+    """Returns capabilities, and possibly a dentry lease, together with a request."""
 
     ino: U64
     cap_id: U64
@@ -179,7 +179,7 @@ class MClientRequest(Fields):
     head: RequestHead
     path: FilePath = FilePath()
     path2: FilePath = FilePath()
-    """Of operations with two paths; a link's target."""
+    """Second path of operations with two paths; the target of a link."""
     releases: list[CapRelease] = field(default_factory=list)
     stamp: UTime = EPOCH
     gid_list: list[U64] = field(default_factory=list)
@@ -188,7 +188,7 @@ class MClientRequest(Fields):
     fscrypt_file: Annotated[Blob, Since(6)] = b""
 
     def encode(self, encoder: Encoder, features: int) -> None:
-        """Append the front; the head counts the releases."""
+        """Append the front, with the number of releases in the head."""
         replace(self.head, num_releases=len(self.releases)).encode(encoder, features)
         for item in layout_of(MClientRequest)[1:]:
             if item.name == "releases":
@@ -199,10 +199,10 @@ class MClientRequest(Fields):
 
     @classmethod
     def decode(cls, decoder: Decoder, version: int, features: int) -> Self:
-        """Read the front.
+        """Decode the front.
 
         Raises:
-            DecodeError: cut short, malformed, or from a client that does not know birth times.
+            DecodeError: the bytes are too short or malformed, or from a client without birth times.
         """
         if version < cls.OLDEST:
             raise DecodeError(f"MClientRequest of version {version}, at least {cls.OLDEST} is known")
@@ -218,7 +218,7 @@ class MClientRequest(Fields):
 
 @dataclass(slots=True)
 class MClientReply(Fields):
-    """How it went, and what the client may know now."""
+    """Result of a request, with inodes and capabilities for the client."""
 
     TYPE: ClassVar = MessageType.CLIENT_REPLY
     COMPAT_VERSION: ClassVar = 1
@@ -228,14 +228,14 @@ class MClientReply(Fields):
     """0, or a negative Linux error number."""
     mdsmap_epoch: U32 = 0
     safe: bool = True
-    """It is on disk; otherwise a second, safe reply follows."""
+    """True if the change is on disk; False: a second reply with True follows."""
     is_dentry: bool = False
-    """``trace`` has a dentry."""
+    """True if ``trace`` contains a dentry."""
     is_target: bool = False
-    """``trace`` has an inode."""
+    """True if ``trace`` contains an inode."""
     trace: Blob = b""
     """Inodes on the path, uninterpreted."""
     extra: Blob = b""
-    """By operation: directory entries, the number of a new inode and so on, uninterpreted."""
+    """Depends on the operation: directory entries, the number of a new inode and so on, uninterpreted."""
     snap: Blob = b""
     """Snapshot realms, uninterpreted."""

@@ -1,4 +1,4 @@
-"""Messages between MDSs: locks, discovery, tables, and the move of a directory (docs/protocol.md §6.1)."""
+"""Messages between MDSs: locks, discovery, tables, and export of directories (docs/protocol.md §6.1)."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -21,7 +21,7 @@ class DirFrag(Fields):
 
 @dataclass(frozen=True, slots=True)
 class MetaRequestId(Fields):
-    """The request of a client that causes a message between MDSs (metareqid_t)."""
+    """The client request that caused a message between MDSs (metareqid_t)."""
 
     type: U8 = 0
     num: I64 = 0
@@ -41,7 +41,7 @@ class CacheObject(Enveloped):
     OLDEST: ClassVar = 2
 
     ino: U64 = 0
-    """0: a directory entry, which the next two name."""
+    """0 for a directory entry, which the next two fields name."""
     dirfrag: DirFrag = _NO_FRAG
     name: str = ""
     snap: U64 = 0
@@ -52,13 +52,13 @@ _NO_CACHE_OBJECT = CacheObject()
 
 @dataclass(slots=True)
 class MLock(Fields):
-    """An MDS asks for a change of a lock on an object, or answers."""
+    """Requests a change of an object's lock, or answers such a request."""
 
     TYPE: ClassVar = MessageType.MDS_LOCK
     COMPAT_VERSION: ClassVar = 1
 
     asker: I32
-    """Rank of the MDS that asks."""
+    """Rank of the requesting MDS."""
     action: I32
     reqid: MetaRequestId = _NO_REQUEST
     lock_type: U16 = 0
@@ -69,7 +69,7 @@ class MLock(Fields):
 
 @dataclass(slots=True)
 class MMDSTableRequest(Fields):
-    """An MDS asks the server of the anchor or snapshot table for a change, or the answer."""
+    """Request to the server of the anchor or snapshot table, or its answer."""
 
     TYPE: ClassVar = MessageType.MDS_TABLE_REQUEST
     COMPAT_VERSION: ClassVar = 1
@@ -82,7 +82,7 @@ class MMDSTableRequest(Fields):
 
 @dataclass(slots=True)
 class MGatherCaps(Fields):
-    """A replica of an inode asks the MDS that has it to gather capabilities."""
+    """A replica of an inode requests its authoritative MDS to gather capabilities."""
 
     TYPE: ClassVar = MessageType.MDS_GATHERCAPS
     COMPAT_VERSION: ClassVar = 1
@@ -92,7 +92,7 @@ class MGatherCaps(Fields):
 
 @dataclass(slots=True)
 class MMDSPing(Fields):
-    """Rank 0 asks the other MDSs for metrics of their clients."""
+    """Rank 0 requests metrics of their clients from the other MDSs."""
 
     TYPE: ClassVar = MessageType.MDS_PING
     COMPAT_VERSION: ClassVar = 1
@@ -102,7 +102,7 @@ class MMDSPing(Fields):
 
 @dataclass(slots=True)
 class MMDSLoadTargets(Fields):
-    """An MDS reports to the monitors to which others it moves directories."""
+    """Reports to the monitors the ranks to which an MDS exports directories."""
 
     TYPE: ClassVar = MessageType.MDS_OFFLOAD_TARGETS
     COMPAT_VERSION: ClassVar = 1
@@ -127,7 +127,7 @@ class MMDSSnapUpdate(Fields):
 
 @dataclass(slots=True)
 class MMDSFindIno(Fields):
-    """An MDS asks for the path of an inode."""
+    """Requests the path of an inode from another MDS."""
 
     TYPE: ClassVar = MessageType.MDS_FINDINO
     COMPAT_VERSION: ClassVar = 1
@@ -149,7 +149,7 @@ class MMDSFindInoReply(Fields):
 
 @dataclass(slots=True)
 class MDiscover(Fields):
-    """An MDS asks another one for replicas of a path."""
+    """Requests replicas of a path from another MDS."""
 
     TYPE: ClassVar = MessageType.MDS_DISCOVER
     COMPAT_VERSION: ClassVar = 1
@@ -164,7 +164,7 @@ class MDiscover(Fields):
 
 @dataclass(slots=True)
 class MDentryLink(Fields):
-    """An MDS announces a new entry of a directory to those that have a replica."""
+    """Announces a new directory entry to the MDSs with a replica of the directory."""
 
     TYPE: ClassVar = MessageType.MDS_DENTRYLINK
     COMPAT_VERSION: ClassVar = 1
@@ -174,12 +174,12 @@ class MDentryLink(Fields):
     name: str = ""
     is_primary: bool = False
     inode: bytes = b""
-    """Encoded, uninterpreted."""
+    """The encoded inode, uninterpreted."""
 
 
 @dataclass(slots=True)
 class MDentryUnlink(Fields):
-    """An MDS announces that an entry of a directory is gone."""
+    """Announces that a directory entry was removed."""
 
     TYPE: ClassVar = MessageType.MDS_DENTRYUNLINK
     COMPAT_VERSION: ClassVar = 1
@@ -187,12 +187,12 @@ class MDentryUnlink(Fields):
     dirfrag: DirFrag
     name: str = ""
     stray: bytes = b""
-    """The inode's new place, encoded."""
+    """The new location of the inode, encoded."""
 
 
 @dataclass(slots=True)
 class MExportDirDiscover(Fields):
-    """An MDS offers a directory to another one."""
+    """Announces the export of a directory to the importing MDS."""
 
     TYPE: ClassVar = MessageType.MDS_EXPORTDIRDISCOVER
     COMPAT_VERSION: ClassVar = 1
@@ -204,7 +204,7 @@ class MExportDirDiscover(Fields):
 
 @dataclass(slots=True)
 class MExportDirDiscoverAck(Fields):
-    """The importer has found the directory, or has not."""
+    """The importer's answer: whether it has found the directory."""
 
     TYPE: ClassVar = MessageType.MDS_EXPORTDIRDISCOVERACK
     COMPAT_VERSION: ClassVar = 1
@@ -215,7 +215,7 @@ class MExportDirDiscoverAck(Fields):
 
 @dataclass(slots=True)
 class MExportDirPrep(Fields):
-    """The exporter describes the directory and its bounds."""
+    """Describes the directory to export, and its bounds."""
 
     TYPE: ClassVar = MessageType.MDS_EXPORTDIRPREP
     COMPAT_VERSION: ClassVar = 1
@@ -230,7 +230,7 @@ class MExportDirPrep(Fields):
 
 @dataclass(slots=True)
 class MExportDirPrepAck(Fields):
-    """The importer is ready, or is not."""
+    """The importer's answer: whether it is ready."""
 
     TYPE: ClassVar = MessageType.MDS_EXPORTDIRPREPACK
     COMPAT_VERSION: ClassVar = 1
@@ -241,7 +241,7 @@ class MExportDirPrepAck(Fields):
 
 @dataclass(slots=True)
 class MExportDir(Fields):
-    """The content of the directory."""
+    """The contents of the exported directory."""
 
     TYPE: ClassVar = MessageType.MDS_EXPORTDIR
     COMPAT_VERSION: ClassVar = 1
@@ -254,7 +254,7 @@ class MExportDir(Fields):
 
 @dataclass(slots=True)
 class MExportDirAck(Fields):
-    """The importer has the directory in its journal."""
+    """The importer has written the directory to its journal."""
 
     TYPE: ClassVar = MessageType.MDS_EXPORTDIRACK
     COMPAT_VERSION: ClassVar = 1
@@ -265,7 +265,7 @@ class MExportDirAck(Fields):
 
 @dataclass(slots=True)
 class MExportDirFinish(Fields):
-    """The importer may serve the directory."""
+    """The export is complete: the importer may serve the directory."""
 
     TYPE: ClassVar = MessageType.MDS_EXPORTDIRFINISH
     COMPAT_VERSION: ClassVar = 1

@@ -1,4 +1,4 @@
-"""Maps that file system clients follow, and how MDS daemons report to the monitors (MMDSMap, MMDSBeacon)."""
+"""Maps for file system clients, and MDS reports to the monitors (MMDSMap, MMDSBeacon)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -37,7 +37,7 @@ class MdsState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MdsInfo(Enveloped):
-    """One MDS daemon (mds_info_t); the features it has are in the tail."""
+    """One MDS daemon (mds_info_t); its features are in the tail."""
 
     VERSION: ClassVar = 4
     COMPAT: ClassVar = 4
@@ -47,7 +47,7 @@ class MdsInfo(Enveloped):
     global_id: U64
     name: str
     rank: I32 = NO_RANK
-    """Which part of the file system it serves."""
+    """The rank that it serves."""
     inc: I32 = 0
     """Epoch in which it took over the rank."""
     state: I32 = MdsState.STANDBY
@@ -55,7 +55,7 @@ class MdsInfo(Enveloped):
     state_seq: U64 = 0
     addrs: AddrVec = field(default_factory=AddrVec)
     laggy_since: UTime = EPOCH
-    """Zero: it is not."""
+    """Time since which it is laggy; 0 if it is not."""
     standby_for_rank: I32 = NO_RANK
     standby_for_name: str = ""
     export_targets: set[I32] = field(default_factory=set)
@@ -63,7 +63,7 @@ class MdsInfo(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class MDSMap(Enveloped):
-    """One file system as its clients see it."""
+    """One file system, as its clients see it."""
 
     VERSION: ClassVar = 5
     COMPAT: ClassVar = 4
@@ -76,16 +76,16 @@ class MDSMap(Enveloped):
     root: I32
     """The rank that has the root directory."""
     session_timeout_s: U32
-    """Capabilities that are not renewed for so long may be taken."""
+    """Capabilities that are not renewed for this time may be revoked."""
     session_autoclose_s: U32
     max_file_size_bytes: U64
     max_mds: I32
     mds_info: dict[U64, MdsInfo]
-    """By global id."""
+    """MDS daemons by global id."""
     data_pools: list[I64]
     cas_pool: I64
     rest: Rest
-    """What a mounting client does without, uninterpreted: ranks, features, the name of the file system."""
+    """Fields that a mounting client does not need, uninterpreted: ranks, features, file system name."""
 
     def active(self) -> dict[int, MdsInfo]:
         """The daemons that serve clients, by rank."""
@@ -94,7 +94,7 @@ class MDSMap(Enveloped):
 
 @dataclass(slots=True)
 class MMDSMap(Fields):
-    """An MDS map on its way, still encoded; :meth:`MDSMap.decode` reads it."""
+    """Carries an MDS map, still encoded; :meth:`MDSMap.decode` decodes it."""
 
     TYPE: ClassVar = MessageType.MDS_MAP
     VERSION: ClassVar = 2
@@ -108,7 +108,7 @@ class MMDSMap(Fields):
 
 @dataclass(frozen=True, slots=True)
 class FileSystemName(Enveloped):
-    """One file system of the cluster."""
+    """Id and name of one file system."""
 
     VERSION: ClassVar = 1
 
@@ -118,19 +118,19 @@ class FileSystemName(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class FSMapUser(Enveloped):
-    """Which file systems there are, for clients that mount by name."""
+    """The list of file systems, for clients that mount by name."""
 
     VERSION: ClassVar = 1
 
     epoch: U32
     legacy_client_fscid: I32 = -1
-    """The file system of clients that do not say which."""
+    """The file system of clients that name none."""
     filesystems: list[FileSystemName] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class MFSMapUser(Fields):
-    """That map on its way."""
+    """Carries the list of file systems."""
 
     TYPE: ClassVar = MessageType.FS_MAP_USER
     COMPAT_VERSION: ClassVar = 1
@@ -141,7 +141,7 @@ class MFSMapUser(Fields):
 
 @dataclass(frozen=True, slots=True)
 class FeatureSet(Fields):
-    """Features of the file system's format: bits, and their names."""
+    """Features of the file system's format: a mask, and the names of its bits."""
 
     mask: U64 = 0
     names: dict[U64, str] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class FeatureSet(Fields):
 
 @dataclass(frozen=True, slots=True)
 class CompatSet(Fields):
-    """What a daemon must know to use the file system at all, to read it, and to change it."""
+    """Features that a daemon needs to use the file system at all, to read it, and to change it."""
 
     compat: FeatureSet = FeatureSet()
     ro_compat: FeatureSet = FeatureSet()
@@ -158,7 +158,7 @@ class CompatSet(Fields):
 
 @dataclass(frozen=True, slots=True)
 class MdsHealthMetric(Enveloped):
-    """A trouble that an MDS has."""
+    """One health problem of an MDS."""
 
     VERSION: ClassVar = 1
 
@@ -170,7 +170,7 @@ class MdsHealthMetric(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class MdsHealth(Enveloped):
-    """All its troubles."""
+    """All health problems of an MDS."""
 
     VERSION: ClassVar = 1
 
@@ -179,7 +179,7 @@ class MdsHealth(Enveloped):
 
 @dataclass(slots=True)
 class MMDSBeacon(Fields):
-    """An MDS daemon reports to the monitors that it is alive, and the leader answers with the same message."""
+    """Keepalive and state of an MDS daemon for the monitors; the leader answers with the same message."""
 
     TYPE: ClassVar = MessageType.MDS_BEACON
     VERSION: ClassVar = 8
@@ -191,7 +191,7 @@ class MMDSBeacon(Fields):
     fsid: UUID
     global_id: U64
     state: I32
-    """What the daemon is, or wants to be: a :class:`MdsState`."""
+    """Current or requested state: a :class:`MdsState`."""
     seq: U64
     name: str
     standby_for_rank: I32 = NO_RANK
@@ -199,25 +199,25 @@ class MMDSBeacon(Fields):
     compat: CompatSet = CompatSet()
     health: MdsHealth = field(default_factory=MdsHealth)
     sys_info: dict[str, str] = field(default_factory=dict)
-    """What ``ceph mds metadata`` shows; only sent in state BOOT."""
+    """Properties shown by ``ceph mds metadata``; only sent in state BOOT."""
     mds_features: U64 = 0
     standby_for_fscid: I32 = -1
     standby_replay: Annotated[bool, Since(7)] = False
     fs: Annotated[str, Since(8)] = ""
-    """The file system it would rather serve."""
+    """The file system that the daemon prefers to serve."""
 
     def encode(self, encoder: Encoder, features: int) -> None:
-        """Append the front, with ``sys_info`` in state BOOT."""
+        """Append the front; ``sys_info`` only in state BOOT."""
         for item in layout_of(MMDSBeacon):
             if item.name != "sys_info" or self.state == MdsState.BOOT:
                 item.codec.encode(encoder, getattr(self, item.name), features)
 
     @classmethod
     def decode(cls, decoder: Decoder, version: int, features: int) -> Self:
-        """Read the front.
+        """Decode the front.
 
         Raises:
-            DecodeError: cut short, malformed, or from before Nautilus.
+            DecodeError: the bytes are too short or malformed, or from before Nautilus.
         """
         if version < cls.OLDEST:
             raise DecodeError(f"MMDSBeacon of version {version}, at least {cls.OLDEST} is known")

@@ -18,7 +18,7 @@ Encoded = tuple[int, int, Buffer]
 
 
 class Payload(Protocol):
-    """What a front segment means: one class per message type, listed in ``messenger.messages.registry``.
+    """Contents of a front segment: one class for each message type, listed in ``messenger.messages.registry``.
 
     One that is laid out differently for older peers also has ``version_for(features)``, the version to write.
     """
@@ -61,7 +61,7 @@ class Message:
     data_off: int = 0
     """Where the sender's data began within a page; a hint."""
     payload: Payload | None = None
-    """What ``front`` means, if the type is known."""
+    """The decoded ``front``, if the type is known."""
     held_bytes: int | None = None
     """Of a received message: what it holds of the throttles until it is done with; None = nothing."""
     encoded: "Encoded | None" = None
@@ -136,7 +136,7 @@ class Message:
 
 
 _NUMBERS = {"tid": 64, "type": 16, "priority": 16, "version": 16, "compat_version": 16, "data_off": 16}
-"""Numbers of the message's header, in bits."""
+"""Widths, in bits, of the numbers in a message's header."""
 
 
 def _length(part: Buffer) -> int:

@@ -1,4 +1,4 @@
-"""Messages from daemons to managers, and from managers to daemons and monitors (docs/protocol.md §6.3)."""
+"""Messages between daemons, managers and monitors (docs/protocol.md §6.3)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -13,7 +13,7 @@ from messenger.messages.types import MessageType
 
 @dataclass(slots=True)
 class ServiceDaemon(Fields):
-    """What a daemon says of itself that the manager is to show as a service."""
+    """Properties of a daemon that the manager shows as a service."""
 
     metadata: dict[str, str] = field(default_factory=dict)
     status: dict[str, str] = field(default_factory=dict)
@@ -21,25 +21,25 @@ class ServiceDaemon(Fields):
 
 @dataclass(slots=True)
 class MMgrOpen(Fields):
-    """A daemon's first words. Plain clients send none."""
+    """First message of a daemon to a manager. Plain clients send none."""
 
     TYPE: ClassVar = MessageType.MGR_OPEN
     VERSION: ClassVar = 3
     COMPAT_VERSION: ClassVar = 1
 
     daemon_name: str
-    """The id, ``0`` for osd.0."""
+    """The id of the daemon, ``0`` for osd.0."""
     service_name: Annotated[str, Since(2)] = ""
-    """Empty: what the sender's entity type says."""
+    """Empty: the name of the sender's entity type."""
     service_daemon: Annotated[ServiceDaemon | None, Since(2)] = None
     config: Annotated[Blob, Since(3)] = b""
-    """Its options and where they come from, encoded."""
+    """The daemon's options and their sources, encoded."""
     config_defaults: Annotated[Blob, Since(3)] = b""
 
 
 @dataclass(slots=True)
 class MMgrConfigure(Fields):
-    """Answers MMgrOpen: what to report, and how often."""
+    """The manager's answer to MMgrOpen: what to report, and how often."""
 
     TYPE: ClassVar = MessageType.MGR_CONFIGURE
     VERSION: ClassVar = 4
@@ -47,9 +47,9 @@ class MMgrConfigure(Fields):
 
     stats_period_s: U32
     stats_threshold: Annotated[U32, Since(2)] = 0
-    """Counters of a lower priority are not wanted."""
+    """Counters of a lower priority are not reported."""
     queries: Annotated[Rest, Since(3)] = bytes(5)
-    """Performance queries to OSDs and others, uninterpreted; here: none."""
+    """Performance queries to OSDs and others, uninterpreted; by default none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +68,18 @@ class PerfCounterType(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class DaemonHealthMetric(Enveloped):
-    """A trouble that a daemon has."""
+    """One health problem of a daemon."""
 
     VERSION: ClassVar = 1
 
     type: U8
-    """0 slow operations, 1 placement groups waiting to be created."""
+    """0: slow operations; 1: placement groups waiting to be created."""
     value: U64
 
 
 @dataclass(slots=True)
 class MMgrReport(Fields):
-    """A daemon's counters and state."""
+    """Counters and state of a daemon."""
 
     TYPE: ClassVar = MessageType.MGR_REPORT
     VERSION: ClassVar = 9
@@ -89,7 +89,7 @@ class MMgrReport(Fields):
     declare_types: list[PerfCounterType] = field(default_factory=list)
     """Counters that were not declared in this session yet."""
     packed: Blob = b""
-    """Values of all counters declared, as their types say."""
+    """Values of all declared counters, encoded according to their types."""
     undeclare_types: Annotated[list[str], Since(2)] = field(default_factory=list)
     service_name: Annotated[str, Since(3)] = ""
     daemon_status: Annotated[dict[str, str] | None, Since(3)] = None
@@ -98,15 +98,15 @@ class MMgrReport(Fields):
     osd_perf_metric_reports: Annotated[list[tuple[RawEnvelope, RawEnvelope]], Since(7)] = field(
         default_factory=list
     )
-    """Queries and their answers, uninterpreted."""
+    """Performance queries and their results, uninterpreted."""
     task_status: Annotated[dict[str, str] | None, Since(8)] = None
     metric_report: Annotated[Rest, Since(9)] = bytes(1)
-    """The optional report of a later kind of query, uninterpreted; here: none."""
+    """An optional report of later queries, uninterpreted; by default none."""
 
 
 @dataclass(slots=True)
 class MMgrClose(Fields):
-    """A daemon's last words."""
+    """Last message of a daemon to a manager."""
 
     TYPE: ClassVar = MessageType.MGR_CLOSE
     COMPAT_VERSION: ClassVar = 1
@@ -117,7 +117,7 @@ class MMgrClose(Fields):
 
 @dataclass(frozen=True, slots=True)
 class ManagerCommand(Enveloped):
-    """One command that a manager takes, as ``ceph -h`` shows it."""
+    """One command of a manager, as ``ceph -h`` shows it."""
 
     VERSION: ClassVar = 1
 
@@ -132,7 +132,7 @@ class ManagerCommand(Enveloped):
 
 @dataclass(slots=True)
 class MMgrBeacon(Fields):
-    """A manager reports to the monitors that it is alive."""
+    """Keepalive and state of a manager for the monitors."""
 
     TYPE: ClassVar = MessageType.MGR_BEACON
     VERSION: ClassVar = 11
@@ -148,7 +148,7 @@ class MMgrBeacon(Fields):
     module_names: set[str] = field(default_factory=set)
     """The names of ``modules``, for older readers."""
     command_descs: list[ManagerCommand] = field(default_factory=list)
-    """Only when it has just become active."""
+    """Sent only after the manager has become active."""
     metadata: dict[str, str] = field(default_factory=dict)
     services: dict[str, str] = field(default_factory=dict)
     modules: list[ModuleInfo] = field(default_factory=list)

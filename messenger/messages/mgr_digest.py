@@ -1,4 +1,4 @@
-"""Between monitors and the active manager: summaries for either side."""
+"""Summaries that monitors and the active manager send to each other."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -13,7 +13,7 @@ from messenger.messages.types import MessageType
 
 @dataclass(slots=True)
 class MMgrDigest(Fields):
-    """What the manager cannot learn from maps."""
+    """Status of the cluster that the maps do not contain, for the manager."""
 
     TYPE: ClassVar = MessageType.MGR_DIGEST
     COMPAT_VERSION: ClassVar = 1
@@ -34,7 +34,7 @@ class HealthStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck(Enveloped):
-    """One trouble of the cluster."""
+    """One health problem of the cluster."""
 
     VERSION: ClassVar = 2
 
@@ -47,7 +47,7 @@ class HealthCheck(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class HealthChecks(Enveloped):
-    """All of them by code."""
+    """All health problems by code."""
 
     VERSION: ClassVar = 1
 
@@ -56,7 +56,7 @@ class HealthChecks(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class ProgressEvent(Enveloped):
-    """Something long that goes on."""
+    """A long operation in progress."""
 
     VERSION: ClassVar = 1
 
@@ -67,7 +67,7 @@ class ProgressEvent(Enveloped):
 
 @dataclass(slots=True)
 class MMonMgrReport(Fields):
-    """The manager's view of the cluster; the sums of all placement groups are in the data segment."""
+    """The manager's report about the cluster; the sums over all placement groups are in the data segment."""
 
     TYPE: ClassVar = MessageType.MON_MGR_REPORT
     VERSION: ClassVar = 3
@@ -76,7 +76,7 @@ class MMonMgrReport(Fields):
     map_version: Paxos = field(default=0, kw_only=True)
     health_checks: HealthChecks = field(default_factory=HealthChecks)
     service_map: Annotated[bytes, Inside(lambda data: ServiceMap.decode(Decoder(data)))] = b""
-    """An encoded :class:`ServiceMap`; empty: unchanged."""
+    """An encoded :class:`ServiceMap`; empty if it has not changed."""
     progress_events: Annotated[dict[str, ProgressEvent], Since(2)] = field(default_factory=dict)
     gid: Annotated[U64, Since(3)] = 0
-    """Of the manager."""
+    """Global id of the manager."""

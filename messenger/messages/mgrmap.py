@@ -26,7 +26,7 @@ _LEGACY_COMPAT = 1
 
 @dataclass(frozen=True, slots=True)
 class ModuleOption(Enveloped):
-    """One option that a module of the manager has."""
+    """One option of a manager module."""
 
     VERSION: ClassVar = 1
 
@@ -46,20 +46,20 @@ class ModuleOption(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class ModuleInfo(Enveloped):
-    """One module that a manager has."""
+    """One module of a manager."""
 
     VERSION: ClassVar = 2
 
     name: str
     can_run: bool = True
     error_string: str = ""
-    """Why it cannot."""
+    """The reason if the module cannot run."""
     module_options: Annotated[dict[str, ModuleOption], Since(2)] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class StandbyInfo(Enveloped):
-    """One manager that waits."""
+    """One standby manager."""
 
     VERSION: ClassVar = 4
 
@@ -73,7 +73,7 @@ class StandbyInfo(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class MgrMap(Enveloped):
-    """Which manager works, and which ones wait."""
+    """The active manager and the standby managers."""
 
     VERSION: ClassVar = 14
     COMPAT: ClassVar = 6
@@ -82,39 +82,39 @@ class MgrMap(Enveloped):
 
     epoch: U32 = 0
     active_addrs: Addrs = field(default_factory=AddrVec)
-    """Where to connect to, if it is available."""
+    """Addresses of the active manager."""
     active_gid: U64 = 0
-    """0: there is none."""
+    """0 if there is no active manager."""
     available: bool = False
-    """The active manager has loaded its modules and takes commands."""
+    """True if the active manager has loaded its modules and accepts commands."""
     active_name: str = ""
     standbys: dict[U64, StandbyInfo] = field(default_factory=dict)
-    """By global id."""
+    """Standby managers by global id."""
     modules: set[str] = field(default_factory=set)
-    """Those that are enabled."""
+    """Names of the enabled modules."""
     services: dict[str, str] = field(default_factory=dict)
     """URLs by module, as ``ceph mgr services`` shows them."""
     available_modules: list[ModuleInfo] = field(default_factory=list)
     active_change: Annotated[UTime, Since(7)] = EPOCH
     always_on_modules: Annotated[dict[U32, set[str]], Since(8)] = field(default_factory=dict)
-    """By release number."""
+    """Module names by release number."""
     active_mgr_features: Annotated[U64, Since(9)] = 0
-    """With SERVER_OCTOPUS it takes MMgrCommand, otherwise MCommand (§6.3)."""
+    """With SERVER_OCTOPUS the manager accepts MMgrCommand, otherwise MCommand (§6.3)."""
     last_failure_osd_epoch: Annotated[U32, Since(10)] = 0
     clients_addrs: Annotated[list[AddrVec], Since(11)] = field(default_factory=list)
-    """RADOS clients of the active manager, to be blocklisted when it is replaced."""
+    """RADOS clients of the active manager, which are blocklisted when it is replaced."""
     clients_names: Annotated[list[str], Since(12)] = field(default_factory=list)
     """Names of the clients, in the order of ``clients_addrs``."""
     flags: Annotated[U64, Since(13)] = 0
     force_disabled_modules: Annotated[set[str], Since(14)] = field(default_factory=set)
 
     def version_for(self, features: int) -> int:
-        """Peers before Nautilus get a form of their own."""
+        """Version 5, another form, for peers before Nautilus."""
         return ANY_VERSION if has_feature(features, Feature.SERVER_NAUTILUS) else _LEGACY_VERSION
 
     @classmethod
     def compat_for(cls, version: int) -> int:
-        """Any reader understands the legacy form."""
+        """The oldest reader version that can decode ``version``; 1 for the legacy form."""
         return _LEGACY_COMPAT if version == _LEGACY_VERSION else cls.COMPAT
 
     def encode_body(self, encoder: Encoder, version: int, features: int) -> None:
@@ -156,7 +156,7 @@ _LEGACY_NAMES = tuple(item.name for item in fields(_LegacyMgrMap) if item.name !
 
 @dataclass(slots=True)
 class MMgrMap(Fields):
-    """The manager map on its way."""
+    """Carries the manager map."""
 
     TYPE: ClassVar = MessageType.MGR_MAP
     COMPAT_VERSION: ClassVar = 1
@@ -166,7 +166,7 @@ class MMgrMap(Fields):
 
 @dataclass(frozen=True, slots=True)
 class ServiceMap(Enveloped):
-    """Which daemons that are in no other map have registered with the manager."""
+    """Daemons that have registered with the manager and are in no other map."""
 
     VERSION: ClassVar = 2
     WHAT: ClassVar = "service map"
@@ -179,7 +179,7 @@ class ServiceMap(Enveloped):
 
 @dataclass(slots=True)
 class MServiceMap(Fields):
-    """The service map on its way."""
+    """Carries the service map."""
 
     TYPE: ClassVar = MessageType.SERVICE_MAP
     COMPAT_VERSION: ClassVar = 1

@@ -1,4 +1,4 @@
-"""What clients ask monitors, and the answers (docs/protocol.md §6.2)."""
+"""Requests of clients to monitors, and the replies (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -9,12 +9,12 @@ from messenger.messages.layout import Fields, Paxos
 from messenger.messages.types import MessageType
 
 SUBSCRIBE_ONETIME = 1
-"""Subscription flag: one answer is enough."""
+"""Flag of a subscription that ends after one reply."""
 
 
 @dataclass(slots=True)
 class MMonGetMap(Fields):
-    """Asks for the monitor map; the front is empty."""
+    """Requests the monitor map; the front is empty."""
 
     TYPE: ClassVar = MessageType.MON_GET_MAP
     COMPAT_VERSION: ClassVar = 1
@@ -22,7 +22,7 @@ class MMonGetMap(Fields):
 
 @dataclass(slots=True)
 class MMonGetOSDMap(Fields):
-    """Asks for a range of OSD maps; a pair of zeros asks for none of that kind."""
+    """Requests ranges of OSD maps; a pair of zeros requests none of that kind."""
 
     TYPE: ClassVar = MessageType.MON_GET_OSDMAP
     COMPAT_VERSION: ClassVar = 1
@@ -38,7 +38,7 @@ class MMonGetOSDMap(Fields):
 
 @dataclass(slots=True)
 class Subscription(Fields):
-    """From which map epoch on; 0 asks for the latest in full."""
+    """First map epoch that is requested; 0: the latest map in full."""
 
     start: U64 = 0
     flags: U8 = 0
@@ -46,20 +46,20 @@ class Subscription(Fields):
 
 @dataclass(slots=True)
 class MMonSubscribe(Fields):
-    """Asks to be sent maps, now and whenever they change."""
+    """Subscribes to maps: the monitor sends them now and after every change."""
 
     TYPE: ClassVar = MessageType.MON_SUBSCRIBE
     VERSION: ClassVar = 3
     COMPAT_VERSION: ClassVar = 1
 
     what: dict[str, Subscription] = field(default_factory=dict)
-    """By map name: ``monmap``, ``osdmap``, ``mgrmap``, ``config`` and so on."""
+    """Subscriptions by map name: ``monmap``, ``osdmap``, ``mgrmap``, ``config`` and so on."""
     hostname: Annotated[str, Since(3)] = ""
 
 
 @dataclass(slots=True)
 class MMonSubscribeAck(Fields):
-    """Answers clients that lack MON_STATEFUL_SUB: renew within ``interval_s``."""
+    """Reply to clients without MON_STATEFUL_SUB, which must renew within ``interval_s``."""
 
     TYPE: ClassVar = MessageType.MON_SUBSCRIBE_ACK
     COMPAT_VERSION: ClassVar = 1
@@ -70,27 +70,27 @@ class MMonSubscribeAck(Fields):
 
 @dataclass(slots=True)
 class MMonCommand(Fields):
-    """A command for the monitors; its input travels in the data segment."""
+    """A command for the monitors; the input of the command is in the data segment."""
 
     TYPE: ClassVar = MessageType.MON_COMMAND
     COMPAT_VERSION: ClassVar = 1
 
     map_version: Paxos = field(default=0, kw_only=True)
     fsid: UUID
-    """Must be that of the monitor map: any other is refused with EPERM."""
+    """The fsid of the monitor map; any other is refused with EPERM."""
     cmd: list[str]
     """One element, a JSON object with the ``prefix`` of the command and its arguments."""
 
 
 @dataclass(slots=True)
 class MMonCommandAck(Fields):
-    """How a command went; its output travels in the data segment."""
+    """Result of an MMonCommand; the output of the command is in the data segment."""
 
     TYPE: ClassVar = MessageType.MON_COMMAND_ACK
     COMPAT_VERSION: ClassVar = 1
 
     map_version: Paxos = field(default=0, kw_only=True)
-    """Epoch of the map from which on the command has its effect."""
+    """Epoch of the first map that contains the effect of the command."""
     r: I32
     """0, or a negative Linux error number."""
     rs: str
@@ -101,20 +101,20 @@ class MMonCommandAck(Fields):
 
 @dataclass(slots=True)
 class MMonGetVersion(Fields):
-    """Asks how new a map is."""
+    """Requests the version of a map."""
 
     TYPE: ClassVar = MessageType.MON_GET_VERSION
     COMPAT_VERSION: ClassVar = 1
 
     handle: U64
-    """Comes back in the answer."""
+    """Chosen by the client; the reply repeats it."""
     what: str
     """Map name, as in subscriptions."""
 
 
 @dataclass(slots=True)
 class MMonGetVersionReply(Fields):
-    """The newest and the oldest version of a map that the monitors hold."""
+    """The newest and the oldest version of a map that the monitors store."""
 
     TYPE: ClassVar = MessageType.MON_GET_VERSION_REPLY
     VERSION: ClassVar = 2

@@ -1,7 +1,8 @@
-"""Messages between monitors, also on behalf of clients and daemons (docs/protocol.md §6.2).
+"""Messages between monitors, including those on behalf of clients and daemons (docs/protocol.md §6.2).
 
-A monitor that is not the leader forwards (MForward) what only the leader can answer, and the leader routes its
-answer back (MRoute). Both carry a whole message: the header of msgr v1, its footer without signature, the parts.
+A monitor that is not the leader forwards requests that only the leader can answer (MForward), and the leader
+routes its reply back (MRoute). Both carry a whole message: the header of msgr v1, its footer without a signature,
+the parts.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ _HEADER_BEFORE_CRC_SIZE = 49
 
 @dataclass(slots=True)
 class EmbeddedMessage(Fields):
-    """A message inside another one, as msgr v1 would send it (§3.7)."""
+    """A message inside another one, in the layout of msgr v1 (§3.7)."""
 
     seq: U64 = 0
     tid: U64 = 0
@@ -33,12 +34,12 @@ class EmbeddedMessage(Fields):
     priority: U16 = PRIORITY_DEFAULT
     version: U16 = 1
     front_bytes: U32 = 0
-    """The lengths of the three parts, once more."""
+    """Lengths of the three parts, which are encoded again before each part."""
     middle_bytes: U32 = 0
     data_bytes: U32 = 0
     data_off: U16 = 0
     src_type: U8 = 0
-    """Type of the sender; zeros in the ``src`` fields if a monitor did not fill them in."""
+    """Type of the sender; 0, as ``src_num``, if a monitor has not filled it in."""
     src_num: I64 = 0
     compat_version: U16 = 1
     reserved: U16 = 0
@@ -53,12 +54,12 @@ class EmbeddedMessage(Fields):
 
     @classmethod
     def of(cls, message: Message, src: EntityName, features: int) -> Self:
-        """A message ready to be embedded, its crcs filled in.
+        """Create an embedded message, with its crcs.
 
         Args:
             message: its front is encoded again if it has a payload.
-            src: whom it comes from.
-            features: of both the peer and the original sender.
+            src: the sender.
+            features: features of both the peer and the original sender.
         """
         message.encode_front(features)
         front, middle, data = bytes(message.front), bytes(message.middle), bytes(message.data)
@@ -89,7 +90,7 @@ class EmbeddedMessage(Fields):
         return embedded
 
     def message(self) -> Message:
-        """What is embedded, its payload not decoded."""
+        """The embedded message, without decoding its payload."""
         return Message(
             self.type,
             front=self.front,
@@ -107,7 +108,7 @@ class EmbeddedMessage(Fields):
 
 @dataclass(frozen=True, slots=True)
 class MonCap(Enveloped):
-    """What a client may ask of the monitors, in words."""
+    """A client's capabilities at the monitors, as text."""
 
     VERSION: ClassVar = 4
     COMPAT: ClassVar = 4
@@ -119,7 +120,7 @@ class MonCap(Enveloped):
 
 @dataclass(slots=True)
 class MForward(Fields):
-    """To the leader: a client's message."""
+    """To the leader: the message of a client."""
 
     TYPE: ClassVar = MessageType.FORWARD
     VERSION: ClassVar = 4
@@ -127,15 +128,15 @@ class MForward(Fields):
     OLDEST: ClassVar = 4
 
     tid: U64
-    """The answer's ``session_mon_tid``."""
+    """``session_mon_tid`` of the reply."""
     client_type: U8
     client_addrs: AddrVec
     client_socket_addr: EntityAddr
-    """What the client's link really comes from."""
+    """The real remote address of the client's link."""
     client_caps: MonCap
     embedded: EmbeddedMessage
     con_features: U64
-    """Negotiated between the client and the monitor that forwards."""
+    """Features negotiated between the client and the forwarding monitor."""
     entity_name: AuthName
 
 
@@ -150,18 +151,18 @@ class MRoute(Fields):
 
     session_mon_tid: U64
     dest_type: U8 = 0
-    """Retired, as are the next two."""
+    """Retired, as are the next two fields."""
     dest_num: I64 = 0
     dest_addr: EntityAddr = BLANK
     embedded: EmbeddedMessage | None = None
-    """None: the request needs no answer any more."""
+    """None if the request needs no reply any more."""
     send_osdmap_first: U32 = 0
-    """If not 0, the client is to get OSD maps from that epoch on before the answer."""
+    """If not 0, the client must first get the OSD maps from this epoch on."""
 
 
 @dataclass(slots=True)
 class MMonPing(Fields):
-    """Probe by which monitors find out which of them reach each other."""
+    """Probe with which monitors measure their connectivity."""
 
     TYPE: ClassVar = MessageType.MON_PING
     COMPAT_VERSION: ClassVar = 1
@@ -169,15 +170,15 @@ class MMonPing(Fields):
     op: U8
     """1 ping, 2 reply."""
     stamp: UTime
-    """The pinger's clock; the reply repeats it."""
+    """Clock of the pinging monitor; the reply repeats it."""
     tracker: Blob = b""
-    """How well the sender reaches the others, encoded."""
+    """The sender's connectivity to the other monitors, encoded."""
     padding: Blob = b""
 
 
 @dataclass(slots=True)
 class MMonUsedPendingKeys(Fields):
-    """To the leader: these daemons logged in with their new keys, the old ones may go."""
+    """To the leader: these daemons have authenticated with their pending keys, which may replace the old ones."""
 
     TYPE: ClassVar = MessageType.MON_USED_PENDING_KEYS
     COMPAT_VERSION: ClassVar = 1

@@ -1,4 +1,4 @@
-"""How monitors find each other, elect a leader and agree: between monitors only (docs/protocol.md §6.2)."""
+"""Discovery, elections and agreement of the monitors: messages between monitors only (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -27,7 +27,7 @@ class ElectionOp(IntEnum):
 
 @dataclass(slots=True)
 class MMonElection(Fields):
-    """A monitor proposes itself as leader, supports another one, or has won."""
+    """A monitor proposes itself as leader, supports another one, or announces its victory."""
 
     TYPE: ClassVar = MessageType.MON_ELECTION
     VERSION: ClassVar = 9
@@ -38,10 +38,10 @@ class MMonElection(Fields):
     op: I32
     """An :class:`ElectionOp`."""
     epoch: U32
-    """Odd while an election goes on."""
+    """Odd during an election."""
     monmap: Annotated[bytes, _MAP] = b""
     quorum: set[I32] = field(default_factory=set)
-    """Ranks of the monitors that agree; of VICTORY."""
+    """Ranks of the monitors in the quorum; in VICTORY."""
     quorum_features: U64 = 0
     retired: U64 = field(default=0, kw_only=True)
     retired_too: U64 = field(default=0, kw_only=True)
@@ -49,10 +49,10 @@ class MMonElection(Fields):
     """Commands that the leader supports, uninterpreted."""
     mon_features: MonFeature = 0
     metadata: dict[str, str] = field(default_factory=dict)
-    """What ``ceph mon metadata`` shows of the sender."""
+    """Properties of the sender, as ``ceph mon metadata`` shows them."""
     mon_release: Annotated[U8, Since(8)] = 0
     scoring: Annotated[bytes, Since(9)] = b""
-    """How well the sender reaches the others, uninterpreted."""
+    """The sender's connectivity to the other monitors, uninterpreted."""
     strategy: Annotated[U8, Since(9)] = 0
     """1 classic, 2 disallow, 3 connectivity."""
 
@@ -71,7 +71,7 @@ class PaxosOp(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap(Enveloped):
-    """How many peers of each entity type have which features."""
+    """Number of peers by entity type and features."""
 
     VERSION: ClassVar = 1
 
@@ -88,13 +88,13 @@ class MMonPaxos(Fields):
     OLDEST: ClassVar = 3
 
     epoch: U32
-    """Of the election."""
+    """Epoch of the election."""
     op: I32
     """A :class:`PaxosOp`."""
     first_committed: U64 = 0
     last_committed: U64 = 0
     pn_from: U64 = 0
-    """The newest proposal number that the receiver knows the sender to have accepted."""
+    """The newest proposal number that the sender has accepted, as far as the receiver knows."""
     pn: U64 = 0
     """Proposal number."""
     uncommitted_pn: U64 = 0
@@ -105,7 +105,7 @@ class MMonPaxos(Fields):
     values: dict[U64, bytes] = field(default_factory=dict)
     """Transactions of the store by version, uninterpreted."""
     feature_map: Annotated[bytes, Inside(lambda data: FeatureMap.decode(Decoder(data))), Since(4)] = b""
-    """An encoded :class:`FeatureMap`; of LEASE_ACK only."""
+    """An encoded :class:`FeatureMap`; only in LEASE_ACK."""
 
 
 class ProbeOp(IntEnum):
@@ -121,7 +121,7 @@ class ProbeOp(IntEnum):
 
 @dataclass(slots=True)
 class MMonProbe(Fields):
-    """A monitor that starts looks for the others, and their answer."""
+    """A starting monitor's probe for the other monitors, and their reply."""
 
     TYPE: ClassVar = MessageType.MON_PROBE
     VERSION: ClassVar = 8
@@ -144,7 +144,7 @@ class MMonProbe(Fields):
 
 @dataclass(slots=True)
 class MMonJoin(Fields):
-    """A monitor wants to be added to the monitor map."""
+    """Requests that a monitor is added to the monitor map."""
 
     TYPE: ClassVar = MessageType.MON_JOIN
     VERSION: ClassVar = 3
@@ -173,7 +173,7 @@ class SyncOp(IntEnum):
 
 @dataclass(slots=True)
 class MMonSync(Fields):
-    """A monitor copies the store of another one, chunk by chunk."""
+    """Copies the store of another monitor, chunk by chunk."""
 
     TYPE: ClassVar = MessageType.MON_SYNC
     VERSION: ClassVar = 2
@@ -189,14 +189,14 @@ class MMonSync(Fields):
     chunk: bytes = b""
     """A transaction of the store, uninterpreted."""
     reply_to_type: U8 = 0
-    """Retired, as are the next two."""
+    """Retired, as are the next two fields."""
     reply_to_num: I64 = 0
     reply_to_addr: EntityAddr = BLANK
 
 
 @dataclass(frozen=True, slots=True)
 class ScrubResult(Enveloped):
-    """Crc and number of keys of each prefix of the store."""
+    """Crc and number of keys, by prefix of the store."""
 
     VERSION: ClassVar = 1
 
@@ -206,7 +206,7 @@ class ScrubResult(Enveloped):
 
 @dataclass(slots=True)
 class MMonScrub(Fields):
-    """The leader has the monitors compare their stores, and their answers."""
+    """The leader requests checksums of the stores, and the replies."""
 
     TYPE: ClassVar = MessageType.MON_SCRUB
     VERSION: ClassVar = 2
@@ -224,7 +224,7 @@ class MMonScrub(Fields):
 
 @dataclass(slots=True)
 class MTimeCheck2(Fields):
-    """The leader compares the clocks of the monitors."""
+    """The leader's measurement of the monitors' clocks."""
 
     TYPE: ClassVar = MessageType.TIMECHECK2
     COMPAT_VERSION: ClassVar = 1
@@ -235,13 +235,13 @@ class MTimeCheck2(Fields):
     round: U64 = 0
     timestamp: UTime = EPOCH
     skews_s: dict[I32, F64] = field(default_factory=dict)
-    """By rank."""
+    """Clock skews by rank."""
     latencies_s: dict[I32, F64] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class MMonGlobalID(Fields):
-    """A monitor asks the leader for more global ids."""
+    """A monitor requests more global ids from the leader."""
 
     TYPE: ClassVar = MessageType.MON_GLOBAL_ID
     COMPAT_VERSION: ClassVar = 1

@@ -39,13 +39,13 @@ class MonInfo(Enveloped):
     name: str
     public_addrs: Addrs
     priority: Annotated[U16, Since(2)] = 0
-    """Clients try monitors of a lower value first."""
+    """Clients try monitors with a lower value first."""
     weight: Annotated[U16, Since(4)] = 0
     crush_loc: Annotated[dict[str, str], Since(5)] = field(default_factory=dict)
     time_added: Annotated[UTime, Since(6)] = EPOCH
 
     def version_for(self, features: int) -> int:
-        """Peers before Nautilus know of one address only."""
+        """Version for the peer's features; before Nautilus there is only one address."""
         return ANY_VERSION if has_feature(features, Feature.SERVER_NAUTILUS) else _LEGACY_INFO_VERSION
 
     def encode_body(self, encoder: Encoder, version: int, features: int) -> None:
@@ -61,12 +61,12 @@ def _encode_mon_feature(encoder: Encoder, value: int, _features: int) -> None:
 
 
 MonFeature = Annotated[int, Codec(_encode_mon_feature, lambda d, _: d.versioned(ANY_VERSION).u64(), 14)]
-"""Features of monitors: bits of their own, not those of connections."""
+"""Features of monitors: a mask of their own, not that of connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonMap(Enveloped):
-    """Which monitors there are. A monitor's entity number is its place in ``ranks``."""
+    """The monitors of the cluster. A monitor's entity number is its index in ``ranks``."""
 
     VERSION: ClassVar = 10
     COMPAT: ClassVar = 6
@@ -84,13 +84,13 @@ class MonMap(Enveloped):
     min_mon_release: Annotated[U8, Since(7)] = 0
     removed_ranks: Annotated[set[I32], Since(8)] = field(default_factory=set)
     strategy: Annotated[U8, Since(8)] = 1
-    """How leaders are elected: 1 classic, 2 disallow, 3 connectivity."""
+    """Election strategy: 1 classic, 2 disallow, 3 connectivity."""
     disallowed_leaders: Annotated[set[str], Since(8)] = field(default_factory=set)
     stretch_mode_enabled: Annotated[bool, Since(9)] = False
     tiebreaker_mon: Annotated[str, Since(9)] = ""
     stretch_marked_down_mons: Annotated[set[str], Since(9)] = field(default_factory=set)
     auth_epoch: Annotated[U32, Since(10)] = 0
-    """Changes when keys are to be renewed with another cipher."""
+    """Changes when keys must be renewed with another cipher."""
     auth_service_cipher: Annotated[I32, Since(10)] = 1
     """Key types (§5.1): 1 aes, 2 aes256k."""
     auth_allowed_ciphers: Annotated[list[I32], Since(10)] = field(default_factory=lambda: [1])
@@ -102,12 +102,12 @@ class MonMap(Enveloped):
         return [self.mon_info[name] for name in self.ranks]
 
     def version_for(self, features: int) -> int:
-        """Peers before Nautilus get a form of their own."""
+        """Version 5, another form, for peers before Nautilus."""
         return ANY_VERSION if has_feature(features, Feature.SERVER_NAUTILUS) else _LEGACY_VERSION
 
     @classmethod
     def compat_for(cls, version: int) -> int:
-        """Much older readers understand the legacy form."""
+        """The oldest reader version that can decode ``version``; lower for the legacy form."""
         return _LEGACY_COMPAT if version == _LEGACY_VERSION else cls.COMPAT
 
     def encode_body(self, encoder: Encoder, version: int, features: int) -> None:
@@ -121,7 +121,7 @@ class MonMap(Enveloped):
 
     @classmethod
     def decode_body(cls, body: Decoder, features: int) -> dict[str, Any]:
-        """The values of either form; a rank needs a monitor."""
+        """The values of either form; raises DecodeError if a rank has no monitor."""
         if body.struct_v == _LEGACY_VERSION:
             values = decode_fields(_LegacyMonMap, body, _LEGACY_VERSION, features)
             return {name: values[name] for name in _LEGACY_NAMES} | {"ranks": _legacy_ranks(values["mon_info"])}
@@ -134,7 +134,7 @@ class MonMap(Enveloped):
 
 @dataclass(slots=True)
 class _LegacyMonMap(Fields):
-    """Version 5, for peers before Nautilus: the addresses come once more."""
+    """Version 5, for peers before Nautilus, which contains the addresses twice."""
 
     fsid: UUID
     epoch: U32
@@ -150,13 +150,13 @@ _LEGACY_NAMES = tuple(item.name for item in fields(_LegacyMonMap) if item.name !
 
 
 def _legacy_ranks(mon_info: dict[str, MonInfo]) -> list[str]:
-    """Ranks went by address before maps had them."""
+    """Ranks in the order of addresses, for maps without ranks."""
     return sorted(mon_info, key=lambda name: mon_info[name].public_addrs.legacy_addr().sort_key())
 
 
 @dataclass(slots=True)
 class MMonMap:
-    """The monitor map on its way."""
+    """Carries the monitor map."""
 
     TYPE: ClassVar = MessageType.MON_MAP
     VERSION: ClassVar = 1

@@ -1,4 +1,4 @@
-"""MOSDMap: full and incremental OSD maps on their way (docs/protocol.md §6.4)."""
+"""MOSDMap: carries full and incremental OSD maps (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -10,7 +10,7 @@ from messenger.messages.types import MessageType
 
 
 def _full(data: bytes) -> object:
-    from messenger.messages.osdmap import OSDMap  # noqa: PLC0415 - most receivers of MOSDMap do without
+    from messenger.messages.osdmap import OSDMap  # noqa: PLC0415 - most receivers of MOSDMap do not need it
 
     return OSDMap.decode(data)
 
@@ -23,9 +23,9 @@ def _incremental(data: bytes) -> object:
 
 @dataclass(slots=True)
 class MOSDMap(Fields):
-    """Maps by epoch, still encoded: most receivers need only the newest, or none.
+    """Maps by epoch, still encoded, because most receivers need only the newest, or none.
 
-    :meth:`OSDMap.from_bytes` and :meth:`Incremental.from_bytes` read the values.
+    :meth:`OSDMap.from_bytes` and :meth:`Incremental.from_bytes` decode the values.
     """
 
     TYPE: ClassVar = MessageType.OSD_MAP
@@ -37,7 +37,7 @@ class MOSDMap(Fields):
     incremental_maps: dict[U32, Annotated[bytes, Inside(_incremental, sparse=True)]] = field(default_factory=dict)
     maps: dict[U32, Annotated[bytes, Inside(_full, sparse=True)]] = field(default_factory=dict)
     oldest: U32 = 0
-    """First epoch that the cluster still keeps."""
+    """First epoch that the cluster still stores."""
     newest: U32 = 0
     """Last epoch that the sender has."""
     num_gaps: Annotated[U32, Since(4)] = 0

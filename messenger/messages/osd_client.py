@@ -11,19 +11,19 @@ from messenger.messages.types import MessageType
 
 
 class BackoffOp(IntEnum):
-    """What a MOSDBackoff says."""
+    """Values of :attr:`MOSDBackoff.op`."""
 
     BLOCK = 1
-    """OSD to client: send nothing for these objects until the OSD unblocks them."""
+    """OSD to client: send no requests for these objects until the OSD unblocks them."""
     ACK_BLOCK = 2
-    """Client to OSD: understood."""
+    """Client to OSD: acknowledges BLOCK."""
     UNBLOCK = 3
-    """OSD to client: send again."""
+    """OSD to client: requests may be sent again."""
 
 
 @dataclass(slots=True)
 class MOSDBackoff(Fields):
-    """Requests for the objects from ``begin`` up to, but not including, ``end`` have to wait."""
+    """Delays requests for the objects from ``begin`` up to, but not including, ``end``."""
 
     TYPE: ClassVar = MessageType.OSD_BACKOFF
     COMPAT_VERSION: ClassVar = 1
@@ -35,21 +35,21 @@ class MOSDBackoff(Fields):
     id: U64
     begin: HObject
     end: HObject
-    """If equal to ``begin``, that one object is meant."""
+    """If equal to ``begin``, the backoff is for that object only."""
 
     def covers(self, target: HObject) -> bool:
-        """True if requests for an object have to wait."""
+        """True if requests for an object are delayed."""
         begin, end, key = self.begin.sort_key(), self.end.sort_key(), target.sort_key()
         return key == begin if begin == end else begin <= key < end
 
 
 class NotifyOp(IntEnum):
-    """What a MWatchNotify says."""
+    """Values of :attr:`MWatchNotify.opcode`."""
 
     NOTIFY = 1
-    """To a watcher: a client notifies; acknowledge."""
+    """To a watcher: a client has notified the object; acknowledge."""
     NOTIFY_COMPLETE = 2
-    """To the notifier: every watcher acknowledged or timed out. Their replies are in the data segment."""
+    """To the notifier: every watcher has acknowledged or timed out. Their replies are in the data segment."""
     DISCONNECT = 3
     """To a watcher: its watch has ended."""
 
@@ -63,7 +63,7 @@ class MWatchNotify(Fields):
     COMPAT_VERSION: ClassVar = 1
 
     message_version: U8
-    """1; a version within the version."""
+    """1: version of the layout, in addition to that of the message."""
     opcode: U8
     """A :class:`NotifyOp`."""
     cookie: U64
@@ -72,6 +72,6 @@ class MWatchNotify(Fields):
     notify_id: U64
     payload: bytes = b""
     return_code: Annotated[I32, Since(2)] = 0
-    """Of NOTIFY_COMPLETE: a negative Linux error number, or 0."""
+    """In NOTIFY_COMPLETE: a negative Linux error number, or 0."""
     notifier_gid: Annotated[U64, Since(3)] = 0
     """Global id of the notifying client."""

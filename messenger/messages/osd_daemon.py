@@ -1,4 +1,4 @@
-"""OSDs report to the monitors: that they start, are alive, and want (docs/protocol.md §6.4)."""
+"""Reports and requests of OSDs to the monitors (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -16,7 +16,7 @@ from messenger.messages.types import MessageType
 
 @dataclass(frozen=True, slots=True)
 class OsdSuperblock(Enveloped):
-    """What an OSD keeps of itself on its disk (OSDSuperblock)."""
+    """What an OSD stores about itself on its disk (OSDSuperblock)."""
 
     VERSION: ClassVar = 11
     COMPAT: ClassVar = 5
@@ -31,7 +31,7 @@ class OsdSuperblock(Enveloped):
     weight: F64 = 0.0
     compat_features: CompatSet = field(default_factory=CompatSet)
     clean_thru: U32 = 0
-    """It ended on purpose in this epoch."""
+    """Epoch in which it last stopped cleanly."""
     mounted: U32 = 0
     """Epoch in which it last started."""
     osd_fsid: UUID = NO_UUID
@@ -41,12 +41,12 @@ class OsdSuperblock(Enveloped):
     last_purged_snaps_scrub: Annotated[UTime, Since(9)] = EPOCH
     cluster_osdmap_trim_lower_bound: Annotated[U32, Since(10)] = 0
     maps: Annotated[dict[U32, U32], Since(11)] = field(default_factory=dict)
-    """Epochs whose maps it has, as ranges: first to count."""
+    """Ranges of epochs whose maps it has: first epoch to count."""
 
 
 @dataclass(slots=True)
 class MOSDBoot(Fields):
-    """An OSD has started and wants to be marked up; its client addresses are those of the connection."""
+    """A started OSD asks to be marked up; its client addresses are those of the connection."""
 
     TYPE: ClassVar = MessageType.OSD_BOOT
     VERSION: ClassVar = 7
@@ -54,7 +54,7 @@ class MOSDBoot(Fields):
     OLDEST: ClassVar = 7
 
     map_version: Paxos = field(default=0, kw_only=True)
-    """Epoch of the map that the OSD has; likewise below."""
+    """Epoch of the map that the OSD has; the same in the other messages of this module."""
     superblock: OsdSuperblock
     hb_back_addrs: AddrVec
     cluster_addrs: AddrVec
@@ -62,25 +62,25 @@ class MOSDBoot(Fields):
     """Epoch in which this process was marked up before; 0: never."""
     hb_front_addrs: AddrVec
     metadata: dict[str, str] = field(default_factory=dict)
-    """What ``ceph osd metadata`` shows."""
+    """Properties that ``ceph osd metadata`` shows."""
     osd_features: U64 = 0
 
 
 @dataclass(slots=True)
 class MOSDAlive(Fields):
-    """An OSD wants it to be known that it has been up until an epoch, before it takes writes."""
+    """An OSD requests a new ``up_thru`` in the map, which it needs before it accepts writes."""
 
     TYPE: ClassVar = MessageType.OSD_ALIVE
     COMPAT_VERSION: ClassVar = 1
 
     map_version: Paxos = field(default=0, kw_only=True)
     want: U32
-    """``up_thru`` is to be at least this."""
+    """The lowest acceptable ``up_thru``."""
 
 
 @dataclass(slots=True)
 class MOSDBeacon(Fields):
-    """An OSD is alive."""
+    """Keepalive of an OSD for the monitors."""
 
     TYPE: ClassVar = MessageType.OSD_BEACON
     VERSION: ClassVar = 3
@@ -88,7 +88,7 @@ class MOSDBeacon(Fields):
 
     map_version: Paxos = field(default=0, kw_only=True)
     pgs: list[PgId] = field(default_factory=list)
-    """Placement groups that it leads."""
+    """Placement groups of which it is the primary."""
     min_last_epoch_clean: U32 = 0
     last_purged_snaps_scrub: Annotated[UTime, Since(2)] = EPOCH
     report_interval_s: Annotated[I32, Since(3)] = 0
@@ -96,7 +96,7 @@ class MOSDBeacon(Fields):
 
 @dataclass(slots=True)
 class MOSDPGTemp(Fields):
-    """A primary wants other OSDs to serve placement groups for the time being."""
+    """A primary requests other OSDs to serve placement groups temporarily."""
 
     TYPE: ClassVar = MessageType.OSD_PGTEMP
     VERSION: ClassVar = 2
@@ -105,5 +105,5 @@ class MOSDPGTemp(Fields):
     map_version: Paxos = field(default=0, kw_only=True)
     map_epoch: U32
     pg_temp: dict[PgId, list[I32]] = field(default_factory=dict)
-    """An empty list asks for what CRUSH says."""
+    """An empty list requests the mapping of CRUSH."""
     forced: Annotated[bool, Since(2)] = False

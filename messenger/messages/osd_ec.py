@@ -19,7 +19,7 @@ _NO_ENVELOPE = b"\1\1" + bytes(4)
 
 @dataclass(frozen=True, slots=True)
 class EcWrite(Enveloped):
-    """What one shard is to write (ECSubWrite)."""
+    """A write for one shard (ECSubWrite)."""
 
     VERSION: ClassVar = 4
     COMPAT: ClassVar = 1
@@ -44,7 +44,7 @@ class EcWrite(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class EcWriteReply(Enveloped):
-    """What one shard has written (ECSubWriteReply)."""
+    """The result of a shard's write (ECSubWriteReply)."""
 
     VERSION: ClassVar = 1
 
@@ -70,7 +70,7 @@ SubChunks = list[tuple[I32, I32]]
 
 @dataclass(frozen=True, slots=True)
 class EcRead(Enveloped):
-    """What one shard is to read (ECSubRead)."""
+    """A read from one shard (ECSubRead)."""
 
     VERSION: ClassVar = 3
     COMPAT: ClassVar = 2
@@ -85,7 +85,7 @@ class EcRead(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class EcReadReply(Enveloped):
-    """What one shard has read (ECSubReadReply)."""
+    """The result of a shard's read (ECSubReadReply)."""
 
     VERSION: ClassVar = 2
     COMPAT: ClassVar = 2
@@ -93,7 +93,7 @@ class EcReadReply(Enveloped):
     sender: PgShard = _SOME_OSD
     tid: U64 = 0
     buffers_read: list[tuple[HObject, list[tuple[U64, bytes]]]] = field(default_factory=list)
-    """Offset and bytes of each range; of version 1."""
+    """Offset and bytes of each range; in version 1."""
     ranges_read: Annotated[list[tuple[HObject, list[tuple[U64, U32]]]], Since(2)] = field(default_factory=list)
     """Offset and length of each range, whose bytes are in the data segment; from version 2 on."""
     attrs_read: list[tuple[HObject, dict[str, bytes]]] = field(default_factory=list)
@@ -111,7 +111,7 @@ class EcReadReply(Enveloped):
 
 
 def _read_reply_layout(version: int) -> list[LayoutField]:
-    """Where the bytes that were read are has changed with version 2."""
+    """The fields of ``version``; version 2 moved the bytes to the data segment."""
     moved = "buffers_read" if version > 1 else "ranges_read"
     return [item for item in layout_of(EcReadReply) if item.name != moved]
 
@@ -124,7 +124,7 @@ _NO_READ_REPLY = EcReadReply()
 
 @dataclass(slots=True)
 class MOSDECSubOpWrite(Fields):
-    """The primary has a shard write."""
+    """The primary sends a write to a shard."""
 
     TYPE: ClassVar = MessageType.OSD_EC_WRITE
     VERSION: ClassVar = 2
@@ -140,7 +140,7 @@ class MOSDECSubOpWrite(Fields):
 
 @dataclass(slots=True)
 class MOSDECSubOpWriteReply(Fields):
-    """A shard has written."""
+    """A shard acknowledges a write."""
 
     TYPE: ClassVar = MessageType.OSD_EC_WRITE_REPLY
     VERSION: ClassVar = 2
@@ -156,7 +156,7 @@ class MOSDECSubOpWriteReply(Fields):
 
 @dataclass(slots=True)
 class MOSDECSubOpRead(Fields):
-    """The primary has a shard read."""
+    """The primary requests a read from a shard."""
 
     TYPE: ClassVar = MessageType.OSD_EC_READ
     VERSION: ClassVar = 4
@@ -173,7 +173,7 @@ class MOSDECSubOpRead(Fields):
 
 @dataclass(slots=True)
 class MOSDECSubOpReadReply(Fields):
-    """A shard has read."""
+    """A shard returns the bytes of a read."""
 
     TYPE: ClassVar = MessageType.OSD_EC_READ_REPLY
     VERSION: ClassVar = 2

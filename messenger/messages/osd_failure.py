@@ -1,4 +1,4 @@
-"""OSDs report failures and their own end to the monitors (docs/protocol.md §6.4)."""
+"""Failure reports of OSDs to the monitors, and their own shutdown (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from enum import IntFlag
@@ -15,14 +15,14 @@ class FailureFlag(IntFlag):
     """Bits of :attr:`MOSDFailure.flags`."""
 
     FAILED = 1
-    """Without it: the OSD answers again, and earlier reports are void."""
+    """Absent: the OSD answers again, which cancels earlier reports."""
     IMMEDIATE = 2
-    """The connection was refused; the report does not wait for others."""
+    """The connection was refused, so the monitor does not wait for reports of other OSDs."""
 
 
 @dataclass(slots=True)
 class MOSDFailure(Fields):
-    """An OSD reports that another one does not answer, or answers again."""
+    """An OSD reports that another OSD does not answer, or answers again."""
 
     TYPE: ClassVar = MessageType.OSD_FAILURE
     VERSION: ClassVar = 4
@@ -32,7 +32,7 @@ class MOSDFailure(Fields):
     map_version: Paxos = field(default=0, kw_only=True)
     fsid: UUID
     target_osd: I32
-    """The OSD that is reported."""
+    """The reported OSD."""
     target_addrs: AddrVec
     epoch: U32
     flags: Annotated[U8, Bits(FailureFlag)] = FailureFlag.FAILED
@@ -43,7 +43,7 @@ class MOSDFailure(Fields):
 
 @dataclass(slots=True)
 class MOSDMarkMeDown(Fields):
-    """An OSD that shuts down wants to be marked down; the monitor answers with the same message."""
+    """An OSD that shuts down asks to be marked down; the monitor answers with the same message."""
 
     TYPE: ClassVar = MessageType.OSD_MARK_ME_DOWN
     VERSION: ClassVar = 4
@@ -57,12 +57,12 @@ class MOSDMarkMeDown(Fields):
     epoch: U32
     request_ack: bool = False
     down_and_dead: Annotated[bool, Since(4)] = False
-    """The OSD reads and writes nothing any more: no need to wait for its leases."""
+    """True if the OSD has stopped all reads and writes, so that its leases need not expire."""
 
 
 @dataclass(slots=True)
 class MOSDMarkMeDead(Fields):
-    """An OSD that was marked down confirms that it is dead: it serves no reads of that epoch any more."""
+    """An OSD that was marked down confirms that it serves no more reads of that epoch."""
 
     TYPE: ClassVar = MessageType.OSD_MARK_ME_DEAD
     COMPAT_VERSION: ClassVar = 1

@@ -1,4 +1,4 @@
-"""One OSD as the OSD map has it (docs/protocol.md §6.6)."""
+"""One OSD in the OSD map (docs/protocol.md §6.6)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -11,7 +11,7 @@ from messenger.denc.utime import EPOCH, UTime
 from messenger.messages.layout import Enveloped, Fields
 
 DEFAULT_PRIMARY_AFFINITY = 0x10000
-"""16.16 fixed point: this OSD leads placement groups as often as chance has it."""
+"""16.16 fixed point: no change of the probability that this OSD is the primary of a placement group."""
 NO_UUID = UUID(int=0)
 
 
@@ -35,15 +35,15 @@ class OsdState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class OsdInfo(Fields):
-    """Epochs in the life of an OSD (osd_info_t); 0: never."""
+    """Epochs of an OSD's history (osd_info_t); 0: never."""
 
     struct_v: U8 = 1
     last_clean_begin: U32 = 0
-    """The last stretch of epochs that it was up for and ended on purpose."""
+    """The last range of epochs in which it was up and which it ended cleanly."""
     last_clean_end: U32 = 0
     up_from: U32 = 0
     up_thru: U32 = 0
-    """Until then it is known to have been up."""
+    """Epoch up to which it is known to have been up."""
     down_at: U32 = 0
     lost_at: U32 = 0
 
@@ -56,19 +56,19 @@ class OsdXInfo(Enveloped):
 
     down_stamp: UTime = EPOCH
     laggy_probability: U32 = 0
-    """Fraction of 2**32 - 1."""
+    """As a fraction of 2**32 - 1."""
     laggy_interval_s: U32 = 0
     features: Annotated[U64, Since(2)] = 0
-    """Of its messenger."""
+    """Features of the OSD's messenger."""
     old_weight: Annotated[U32, Since(3)] = 0
-    """What it had before it was marked out automatically."""
+    """Its weight before it was marked out automatically."""
     last_purged_snaps_scrub: Annotated[UTime, Since(4)] = EPOCH
     dead_epoch: Annotated[U32, Since(4)] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Osd:
-    """One OSD. What monitors and OSDs alone need comes last."""
+    """One OSD. The fields that only monitors and OSDs need come last."""
 
     state: int = 0
     """:class:`OsdState` bits."""
@@ -84,15 +84,15 @@ class Osd:
 
     @property
     def exists(self) -> bool:
-        """The number is in use."""
+        """True if the id is in use."""
         return bool(self.state & OsdState.EXISTS)
 
     @property
     def is_up(self) -> bool:
-        """The daemon answers."""
+        """True if the OSD is marked up."""
         return self.exists and bool(self.state & OsdState.UP)
 
     @property
     def is_in(self) -> bool:
-        """Data is placed on it."""
+        """True if the OSD is marked in, so that data is placed on it."""
         return self.exists and self.weight > 0

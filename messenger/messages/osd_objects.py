@@ -1,4 +1,4 @@
-"""Names of objects, of requests, and of placement groups with their shards (docs/protocol.md §1.1)."""
+"""Identifiers of objects, requests, and placement groups with their shards (docs/protocol.md §1.1)."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -10,13 +10,13 @@ from messenger.messages.pg import PgId
 from messenger.messages.pool import EVersion
 
 NOSNAP = (1 << 64) - 2
-"""The snapshot id of an object's present state, its head."""
+"""Snapshot id of an object's current state, its head."""
 NO_SHARD = -1
-"""The shard of a placement group of a replicated pool."""
+"""Shard id in replicated pools."""
 MIN_POOL = -(1 << 63)
 """Pool of the object that sorts before all others."""
 NO_VERSION = EVersion()
-"""That of an object that does not exist."""
+"""The version of an object that does not exist."""
 
 
 def _skip_word(decoder: Decoder) -> int:
@@ -25,14 +25,14 @@ def _skip_word(decoder: Decoder) -> int:
 
 
 Preferred = Annotated[int, plain(lambda encoder, _: encoder.i32(-1), _skip_word, 4)]
-"""A retired field."""
+"""A retired field, written as -1."""
 Zero = Annotated[int, plain(lambda encoder, _: encoder.u32(0), _skip_word, 4)]
-"""Another one."""
+"""A retired field, written as 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardedPgId(Enveloped):
-    """A placement group and, in an erasure-coded pool, which shard of it (spg_t)."""
+    """A placement group and, in an erasure-coded pool, one of its shards (spg_t)."""
 
     VERSION: ClassVar = 1
     WHAT: ClassVar = "spg_t"
@@ -46,7 +46,7 @@ class ShardedPgId(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class ObjectLocator(Enveloped):
-    """Where an object lives apart from its name (object_locator_t)."""
+    """What determines the place of an object apart from its name (object_locator_t)."""
 
     VERSION: ClassVar = 6
     COMPAT: ClassVar = 3
@@ -57,13 +57,13 @@ class ObjectLocator(Enveloped):
     pool: I64 = -1
     preferred: Preferred = 0
     key: str = ""
-    """Placed by this instead of by the name, if not empty."""
+    """If not empty, the object is placed by this key instead of its name."""
     nspace: str = ""
     hash: Annotated[I64, Since(6)] = -1
-    """Placed by this instead of by key or name, unless -1."""
+    """If not -1, the object is placed by this hash instead of its key or name."""
 
     def encode(self, encoder: Encoder, features: int) -> None:
-        """Append the envelope; readers that know only the key cannot do with a hash."""
+        """Append the envelope; a hash raises its compat version, because older readers would ignore it."""
         version = self.struct_v or self.VERSION
         has_hash = version == self.VERSION and self.hash != -1
         with encoder.versioned(version, version if has_hash else self.COMPAT):
@@ -73,7 +73,7 @@ class ObjectLocator(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class HObject(Enveloped):
-    """An object in the order in which OSDs keep them (hobject_t); by default the first of all."""
+    """An object, in the order in which OSDs store them (hobject_t); by default the first of all."""
 
     VERSION: ClassVar = 4
     COMPAT: ClassVar = 3
@@ -84,26 +84,26 @@ class HObject(Enveloped):
     oid: str = ""
     snap: U64 = 0
     hash: U32 = 0
-    """Of the name, 32 bits, not reversed."""
+    """32-bit hash of the name, not bit-reversed."""
     max: bool = False
-    """Sorts behind all others."""
+    """True for the object that sorts after all others."""
     nspace: str = ""
     pool: I64 = MIN_POOL
 
     def sort_key(self) -> tuple[bool, int, int, bytes, bytes, bytes, int]:
-        """Sorts as OSDs do: by the bits of the hash from the lowest on, then by names."""
+        """A key for the order of OSDs: by the bits of the hash from the lowest on, then by names."""
         nspace, key, oid = (text.encode("utf-8", "surrogateescape") for text in (self.nspace, self.key, self.oid))
         return self.max, self.pool, reversed_bits(self.hash), nspace, key or oid, oid, self.snap
 
 
 def reversed_bits(value: int) -> int:
-    """The 32 bits of ``value`` from the lowest to the highest."""
+    """The 32 bits of ``value`` in reverse order."""
     return int(f"{value:032b}"[::-1], 2)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestId(Enveloped):
-    """Original requester (osd_reqid_t); clients leave it zero, because the OSD knows its peer and the tid."""
+    """Original requester (osd_reqid_t); clients send zeros, because the OSD knows its peer and the tid."""
 
     VERSION: ClassVar = 2
     COMPAT: ClassVar = 2
@@ -116,20 +116,20 @@ class RequestId(Enveloped):
 
 
 NO_REQUEST_ID = RequestId()
-"""What clients send."""
+"""The request id that clients send."""
 _NO_LOCATOR = ObjectLocator()
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRedirect(Enveloped):
-    """Where to ask instead (request_redirect_t)."""
+    """The object to which a request is redirected (request_redirect_t)."""
 
     VERSION: ClassVar = 1
     WHAT: ClassVar = "request_redirect_t"
 
     locator: ObjectLocator = _NO_LOCATOR
     oid: str = ""
-    """The object to ask for instead; empty: the same name."""
+    """Name of the object; empty: the same name."""
     instructions: Zero = 0
 
 

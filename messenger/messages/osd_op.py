@@ -23,46 +23,46 @@ _TRACE_SIZE = 24
 
 @dataclass(slots=True)
 class MOSDOp:
-    """Operations on one object, done all or none; the tid is in the message's header."""
+    """A request with operations on one object, executed all or none; its tid is in the message header."""
 
     TYPE: ClassVar = MessageType.OSD_OP
     VERSION: ClassVar = _OTEL_VERSION
     COMPAT_VERSION: ClassVar = 3
 
     pgid: ShardedPgId
-    """The placement group as it is now, after splits."""
+    """The current placement group, after splits."""
     hash: int
-    """Of the object's name, all 32 bits."""
+    """All 32 bits of the hash of the object's name."""
     osdmap_epoch: int
-    """Of the map by which the target was found."""
+    """Epoch of the map from which the target was computed."""
     flags: Annotated[int, Bits(RequestFlag)]
     """:class:`RequestFlag` bits."""
     locator: ObjectLocator
     oid: str
     ops: list[OsdOp]
     mtime: UTime = EPOCH
-    """What a write makes the object's modification time; 0 in reads."""
+    """Modification time that a write gives to the object; 0 in reads."""
     retry_attempt: int = 0
-    """How often it was sent before."""
+    """Number of earlier transmissions of this request."""
     snapid: int = NOSNAP
     snap_seq: int = 0
     snaps: list[int] = field(default_factory=list)
     reqid: RequestId = NO_REQUEST_ID
     client_inc: int = 0
     features: int = 0
-    """Of a received request, the features its sender had negotiated; those of the connection are sent."""
+    """Features of a received request's sender; on encoding, those of the connection are used."""
 
     def message(self, tid: int) -> Message:
-        """The message to send, data segment included."""
+        """Create the message, data segment included."""
         return Message.of(self, data=join_data(self.ops), tid=tid, priority=OP_PRIORITY)
 
     @staticmethod
     def version_for(features: int) -> int:
-        """9 for peers from Squid on, else 8, which they all read."""
+        """9 for peers from Squid on, else 8, which they all support."""
         return _OTEL_VERSION if has_feature(features, Feature.SERVER_SQUID) else _OLDEST_VERSION
 
     def encode(self, encoder: Encoder, features: int) -> None:
-        """Append the front in the version that :meth:`version_for` says."""
+        """Append the front in the version of :meth:`version_for`."""
         self.pgid.encode(encoder, features)
         encoder.u32(self.hash)
         encoder.u32(self.osdmap_epoch)
@@ -87,7 +87,7 @@ class MOSDOp:
 
     @classmethod
     def decode(cls, decoder: Decoder, version: int, _features: int) -> Self:
-        """Read the front of versions 8 and up; :meth:`take_data` adds the data segment."""
+        """Decode the front of version 8 or later; :meth:`take_data` adds the data segment."""
         if version < _OLDEST_VERSION:
             raise DecodeError(f"osd_op of version {version}, at least {_OLDEST_VERSION} is known")
         pgid = ShardedPgId.decode(decoder)
@@ -118,7 +118,7 @@ class MOSDOp:
         )
 
     def take_data(self, message: Message) -> None:
-        """Give the operations the parts of the message's data segment; raises DecodeError."""
+        """Assign to each operation its part of the message's data segment; raises DecodeError."""
         split_data(self.ops, message.data)
 
 

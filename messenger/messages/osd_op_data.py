@@ -1,4 +1,4 @@
-"""What operations take and give in the data segment, as the table of ``osd_operations.py`` describes it."""
+"""Input and output of operations in the data segment, according to the table in ``osd_operations.py``."""
 
 import re
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class Listing:
     """A part of the objects of a placement group (pg_nls_response_t)."""
 
     cursor: HObject
-    """Where to go on."""
+    """The object at which to continue."""
     entries: list[ListEntry]
 
     def encode(self, encoder: Encoder) -> None:
@@ -50,7 +50,7 @@ class Listing:
 
     @classmethod
     def decode(cls, decoder: Decoder) -> Self:
-        """Read one; raises DecodeError."""
+        """Decode one listing; raises DecodeError."""
         body = decoder.versioned(1)
 
         def entry() -> ListEntry:
@@ -78,7 +78,7 @@ class Watcher:
 
     @classmethod
     def decode(cls, decoder: Decoder) -> Self:
-        """Read one; raises DecodeError."""
+        """Decode one watcher; raises DecodeError."""
         body = decoder.versioned(2)
         return cls(EntityName.decode(body), body.u64(), body.u32(), EntityAddr.decode(body))
 
@@ -145,22 +145,22 @@ def _fields(layout: str) -> tuple[tuple[str, str], ...]:
 
 
 def operation(code: OpCode, *values: Any, op_flags: int = 0, **args: int) -> OsdOp:  # noqa: ANN401 - by the table
-    """An operation to send.
+    """Create an operation to send.
 
     Args:
-        code: which one.
+        code: code of the operation.
         values: its input, in the order of the table.
-        op_flags: :class:`OpFlag` bits; some views have ``flags`` of their own.
-        args: fields of its view; those that measure the input are filled in.
+        op_flags: :class:`OpFlag` bits; some views have an argument ``flags`` of their own.
+        args: fields of its view; those with the length of the input are computed.
 
     Raises:
-        LocalError: not as many values as the operation takes, or one of the wrong kind.
+        LocalError: the number of values is not that of the operation, or a value has the wrong kind.
     """
     row = OPERATIONS[code]
     fields = _fields(row.indata)
     if len(values) != len(fields):
         raise LocalError(f"{code.name} takes {len(fields)} values ({row.indata}), not {len(values)}")
-    if len(fields) == 1 and fields[0][0] == "bytes":  # the usual large one is not copied
+    if len(fields) == 1 and fields[0][0] == "bytes":  # common and large: not copied
         data, measured = values[0], 0
     else:
         data, measured = _encode(fields, values, args)
@@ -172,7 +172,7 @@ def operation(code: OpCode, *values: Any, op_flags: int = 0, **args: int) -> Osd
 def _encode(
     fields: tuple[tuple[str, str], ...], values: tuple[Any, ...], args: dict[str, int]
 ) -> tuple[bytes, int]:
-    """The input, and how much of it fields of the union measure."""
+    """The encoded input, and the lengths of its parts that fields of the union contain."""
     encoder, measured = Encoder(), 0
     for (kind, name), value in zip(fields, values, strict=True):
         try:
@@ -189,7 +189,7 @@ def _encode(
 
 
 def input_of(op: OsdOp) -> dict[str, Any]:
-    """What a received operation takes, by name; ``data`` in full where the table does not know the code.
+    """The input of a received operation, by name; ``data`` as a whole if the code is not in the table.
 
     Raises:
         DecodeError: the data does not fit the table.
@@ -198,7 +198,7 @@ def input_of(op: OsdOp) -> dict[str, Any]:
 
 
 def output_of(op: OsdOp) -> dict[str, Any]:
-    """What an operation of a reply gave, by name; nothing where it gave no data at all.
+    """The output of an operation in a reply, by name; empty if there is no data at all.
 
     Raises:
         DecodeError: the data does not fit the table.

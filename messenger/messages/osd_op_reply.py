@@ -1,4 +1,4 @@
-"""MOSDOpReply: an OSD's answer to MOSDOp (docs/protocol.md §6.4.2)."""
+"""MOSDOpReply: an OSD's reply to MOSDOp (docs/protocol.md §6.4.2)."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self
@@ -20,7 +20,7 @@ _NO_REDIRECT = RequestRedirect()
 
 @dataclass(slots=True)
 class MOSDOpReply:
-    """How a request went; the tid in the message's header is the request's."""
+    """Result of a request; the message header has the tid of the request."""
 
     TYPE: ClassVar = MessageType.OSD_OPREPLY
     VERSION: ClassVar = _TRACE_VERSION
@@ -31,23 +31,23 @@ class MOSDOpReply:
     flags: Annotated[int, Bits(RequestFlag)]
     """:class:`RequestFlag` bits."""
     result: int
-    """A negative Linux error number, or 0 and more."""
+    """A negative Linux error number, or 0 or more."""
     osdmap_epoch: int
-    """Of the OSD's map."""
+    """Epoch of the OSD's map."""
     ops: list[OsdOp]
     return_values: list[int]
-    """Of each operation; an error of its own, or 0 and more."""
+    """Result of each operation: a negative error number, or 0 or more."""
     retry_attempt: int = 0
-    """The retry_attempt of the request that this answers; negative if unknown."""
+    """``retry_attempt`` of the request that this answers; negative if unknown."""
     replay_version: EVersion = NO_VERSION
     user_version: int = 0
     """The object's version, as applications see it."""
     bad_replay_version: EVersion = NO_VERSION
     redirect: RequestRedirect | None = None
-    """Nothing was done: ask there."""
+    """If not None, nothing was done: send the request to this object."""
 
     def message(self, tid: int) -> Message:
-        """The message to send, data segment included."""
+        """Create the message, data segment included."""
         return Message.of(self, data=join_data(self.ops), tid=tid)
 
     def encode(self, encoder: Encoder, features: int) -> None:
@@ -71,7 +71,7 @@ class MOSDOpReply:
 
     @classmethod
     def decode(cls, decoder: Decoder, version: int, features: int) -> Self:
-        """Read the front of versions 6 and up; :meth:`take_data` adds the data segment."""
+        """Decode the front of version 6 or later; :meth:`take_data` adds the data segment."""
         if version < _OLDEST_VERSION:
             raise DecodeError(f"osd_opreply of version {version}, at least {_OLDEST_VERSION} is known")
         oid, pgid, flags, result = decoder.string(), PgId.decode(decoder), decoder.u64(), decoder.i32()
@@ -99,12 +99,12 @@ class MOSDOpReply:
         )
 
     def take_data(self, message: Message) -> None:
-        """Give the operations the parts of the message's data segment; raises DecodeError."""
+        """Assign to each operation its part of the message's data segment; raises DecodeError."""
         split_data(self.ops, message.data)
 
 
 def _decode_redirect(decoder: Decoder, version: int) -> RequestRedirect | None:
-    """Version 6 always has one, which is empty where none is meant."""
+    """Decode the redirect; version 6 always has one, which is empty if there is none."""
     if version >= _OPTIONAL_REDIRECT_VERSION and not decoder.boolean():
         return None
     redirect = RequestRedirect.decode(decoder)

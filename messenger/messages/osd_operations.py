@@ -1,6 +1,6 @@
-"""Operations on objects: ceph_osd_op, and the table of all that clients use (docs/protocol.md §6.4.1).
+"""Operations on objects: ceph_osd_op, and the table of all operations of clients (docs/protocol.md §6.4.1).
 
-An operation is 38 bytes in the front of MOSDOp or MOSDOpReply, and what it takes or gives in the data segment.
+An operation is 38 bytes in the front of MOSDOp or MOSDOpReply, and its input or output in the data segment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ _TAIL = Struct("<I")
 
 @dataclass(frozen=True)
 class View:
-    """How one kind of operation lays out the 28 bytes of the union; what it does not use is zero."""
+    """Layout of the 28 bytes of the union for some operations; unused bytes are zero."""
 
     name: str
     fields: tuple[str, ...]
     layout: str
-    """In the words of the struct module, little-endian and packed."""
+    """Format in the notation of the struct module, little-endian and packed."""
 
     @cached_property
     def _struct(self) -> Struct:
@@ -36,10 +36,10 @@ class View:
         return Struct(f"<{self.layout}{_UNION_SIZE - used}x")
 
     def complete(self, args: Mapping[str, int]) -> dict[str, int]:
-        """All arguments of this view; those left out are 0.
+        """All arguments of this view; missing ones are 0.
 
         Raises:
-            LocalError: an argument that this view does not have.
+            LocalError: this view does not have one of the arguments.
         """
         unknown = args.keys() - set(self.fields)
         if unknown:
@@ -47,7 +47,7 @@ class View:
         return {name: args.get(name, 0) for name in self.fields}
 
     def pack(self, args: Mapping[str, int]) -> bytes:
-        """The union; arguments left out are 0.
+        """Encode the union; missing arguments are 0.
 
         Raises:
             LocalError: an argument does not fit.
@@ -58,7 +58,7 @@ class View:
             raise LocalError(f"arguments of the {self.name} view: {error}") from None
 
     def unpack(self, union: Buffer) -> dict[str, int]:
-        """The arguments that the 28 bytes hold."""
+        """Decode the 28 bytes of the union."""
         return dict(zip(self.fields, self._struct.unpack(union), strict=True))
 
 
@@ -79,14 +79,14 @@ _UNKNOWN = View("unknown", tuple(f"word_{n}" for n in range(7)), "7I")
 
 
 class Mode(IntFlag):
-    """What an operation does, in the high bits of its code."""
+    """Kind of access, in the high bits of an operation's code."""
 
     READ = 0x1000
     WRITE = 0x2000
 
 
 class OpCode(IntEnum):
-    """Codes of the operations that clients use: mode, kind and number."""
+    """Codes of the operations of clients: mode, type and number."""
 
     READ = 0x1201
     STAT = 0x1202
@@ -137,7 +137,7 @@ class OpFlag(IntFlag):
     EXCL = 0x1
     """Of CREATE: the object must not exist."""
     FAILOK = 0x2
-    """Those behind it go on if this one fails."""
+    """If this operation fails, the ones after it are still executed."""
     FADVISE_RANDOM = 0x4
     FADVISE_SEQUENTIAL = 0x8
     FADVISE_WILLNEED = 0x10
@@ -152,7 +152,7 @@ class RequestFlag(IntFlag):
     ACK = 0x1
     ONNVRAM = 0x2
     ONDISK = 0x4
-    """Reply when it is safe; without it a write gets no reply at all."""
+    """Reply when the change is safe; without it a write gets no reply at all."""
     RETRY = 0x8
     READ = 0x10
     WRITE = 0x20
@@ -176,22 +176,22 @@ class RequestFlag(IntFlag):
     FULL_FORCE = 0x1000000
     IGNORE_REDIRECT = 0x2000000
     RETURNVEC = 0x4000000
-    """The reply may carry data of writing operations."""
+    """The reply may contain data of writing operations."""
     SUPPORTSPOOLEIO = 0x8000000
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One row of the table: what the union holds, and what the two data segments hold.
+    """One row of the table: contents of the union and of both data segments.
 
-    Segments are lists of ``KIND NAME``, separated by semicolons; ``osd_op_data.py`` reads and writes them.
+    Segments are lists of ``KIND NAME``, separated by semicolons; ``osd_op_data.py`` encodes and decodes them.
     """
 
     view: View = NO_ARGS
     indata: str = ""
     outdata: str = ""
     length_arg: str = ""
-    """The field of the view that repeats how long the input is, without what other fields measure."""
+    """Field of the view with the length of the input, less the parts whose length is in other fields."""
 
 
 OPERATIONS: Mapping[OpCode, Operation] = {
@@ -246,29 +246,29 @@ OPERATIONS: Mapping[OpCode, Operation] = {
     OpCode.SETXATTR: Operation(XATTR, "text[name_len] name; bytes value", "", "value_len"),
     OpCode.RMXATTR: Operation(XATTR, "text[name_len] name"),
 }
-"""The table. Codes that are not in it pass through with their union as seven words."""
+"""The table of operations. Codes that are not in it keep their union as seven words."""
 
 _BY_NUMBER = {int(code): (code, operation.view) for code, operation in OPERATIONS.items()}
 
 
 @dataclass(slots=True)
 class OsdOp:
-    """One operation. ``osd_op_data.operation`` builds those to be sent."""
+    """One operation. ``osd_op_data.operation`` creates those to send."""
 
     code: int
-    """An :class:`OpCode`, or the number of one that is not in the table."""
+    """An :class:`OpCode`, or the number of a code that is not in the table."""
     args: dict[str, int] = field(default_factory=dict)
     """Fields of the code's view."""
     flags: Annotated[int, Bits(OpFlag)] = 0
     """:class:`OpFlag` bits."""
     payload_len: int = 0
-    """Bytes in the data segment: input in a request, output in a reply."""
+    """Number of bytes in the data segment: input in a request, output in a reply."""
     data: Buffer = field(default=b"", compare=False)
-    """Those bytes; of a received operation only after :func:`split_data`."""
+    """These bytes; for a received operation only after :func:`split_data`."""
 
     @property
     def name(self) -> str:
-        """As in :class:`OpCode`, or the number of an unknown one."""
+        """The name in :class:`OpCode`, or the number of an unknown code."""
         return self.code.name if isinstance(self.code, OpCode) else f"0x{self.code:04x}"
 
     @property
@@ -277,14 +277,14 @@ class OsdOp:
         return Mode(self.code & (Mode.READ | Mode.WRITE))
 
     def encode(self, encoder: Encoder) -> None:
-        """Append the 38 bytes; raises LocalError for arguments that its view does not have."""
+        """Append the 38 bytes; raises LocalError for arguments that its view lacks."""
         encoder.raw(_HEAD.pack(self.code, self.flags))
         encoder.raw(_view(self.code)[1].pack(self.args))
         encoder.raw(_TAIL.pack(self.payload_len))
 
     @classmethod
     def decode(cls, decoder: Decoder) -> Self:
-        """Read the 38 bytes; raises DecodeError."""
+        """Decode the 38 bytes; raises DecodeError."""
         number, flags = decoder.u16(), decoder.u32()
         code, view = _view(number)
         args = view.unpack(decoder.raw(_UNION_SIZE))
@@ -296,13 +296,13 @@ def _view(number: int) -> tuple[int, View]:
 
 
 def join_data(ops: Sequence[OsdOp]) -> Buffer:
-    """The data segment of these operations; not a copy where only one of them has data."""
+    """The data segment of these operations, without a copy if only one of them has data."""
     parts = [op.data for op in ops if len(op.data)]
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def split_data(ops: Sequence[OsdOp], data: Buffer) -> None:
-    """Give each received operation its part of the data segment, as a view of it.
+    """Assign to each received operation its part of the data segment, as a view.
 
     Raises:
         DecodeError: the parts do not add up to the segment.

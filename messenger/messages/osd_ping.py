@@ -12,12 +12,12 @@ from messenger.messages.layout import Fields
 from messenger.messages.types import MessageType
 
 HEARTBEAT_MIN_SIZE_BYTES = 2000
-"""Ceph's default of ``osd_heartbeat_min_size``: pings of that length find paths with a small MTU."""
+"""Ceph's default of ``osd_heartbeat_min_size``: pings of this length detect paths with a small MTU."""
 _SIZE_BEFORE_PAD_LENGTH = 29
 
 
 def pad_bytes_for(min_size_bytes: int) -> int:
-    """How many zeros end a ping that is to be that long; what follows their count comes on top (§6.4)."""
+    """Number of zeros that make a ping that long, not counting the fields after their number (§6.4)."""
     return max(0, min_size_bytes - _SIZE_BEFORE_PAD_LENGTH)
 
 
@@ -45,7 +45,7 @@ class SignedSpan(Fields):
 
 @dataclass(slots=True)
 class MOSDPing(Fields):
-    """Are you there, or: I am."""
+    """A heartbeat of an OSD, or the answer to one."""
 
     TYPE: ClassVar = MessageType.OSD_PING
     VERSION: ClassVar = 5
@@ -57,17 +57,17 @@ class MOSDPing(Fields):
     op: U8
     """A :class:`PingOp`."""
     ping_stamp: UTime
-    """The pinger's clock; the reply repeats it."""
+    """Clock of the pinging OSD; the reply repeats it."""
     pad_bytes: U32 = _DEFAULT_PAD_BYTES
     """Number of zeros at the end."""
     up_from: Annotated[U32, Since(5)] = 0
     """Epoch since which the sender is up."""
     mono_ping_stamp: Annotated[SignedSpan, Since(5)] = SignedSpan()
-    """The pinger's uptime; the reply repeats it."""
+    """Uptime of the pinging OSD; the reply repeats it."""
     mono_send_stamp: Annotated[SignedSpan, Since(5)] = SignedSpan()
-    """The sender's uptime."""
+    """Uptime of the sender."""
     delta_ub: Annotated[SignedSpan | None, Since(5)] = None
-    """At most so far is the receiver's uptime ahead of the sender's, as far as the sender knows."""
+    """The sender's upper bound for the receiver's uptime minus its own; None if it has none."""
 
     def encode(self, encoder: Encoder, features: int) -> None:
         """Append the fields and the padding."""
@@ -76,10 +76,10 @@ class MOSDPing(Fields):
 
     @classmethod
     def decode(cls, decoder: Decoder, version: int, features: int) -> Self:
-        """Read either version; the padding must be there.
+        """Decode either version; the padding must be complete.
 
         Raises:
-            DecodeError: cut short, malformed, or from before Nautilus.
+            DecodeError: the bytes are too short or malformed, or from before Nautilus.
         """
         ping = super(MOSDPing, cls).decode(decoder, version, features)
         decoder.skip(ping.pad_bytes)

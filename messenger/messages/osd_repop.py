@@ -1,4 +1,4 @@
-"""MOSDRepOp and MOSDRepOpReply: the primary has its replicas write what it writes (docs/protocol.md §6.4)."""
+"""MOSDRepOp and MOSDRepOpReply: replication of writes from the primary to its replicas (docs/protocol.md §6.4)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _TRACE_SIZE = 24
 _NO_OBJECT = HObject()
 _SOME_OSD = PgShard(0)
 Trace = Annotated[bytes, raw_codec(_TRACE_SIZE)]
-"""What blkin traces by; zeros, since no release is built with it."""
+"""Trace ids of blkin; zeros, because no release is built with it."""
 
 
 class LogOp(IntEnum):
@@ -49,27 +49,27 @@ class PgLogEntry(Enveloped):
     soid: HObject
     version: EVersion
     prior_version: EVersion = NO_VERSION
-    """Of LOST_REVERT, the version that the object goes back to."""
+    """In LOST_REVERT: the version to which the object is reverted."""
     reqid: RequestId = field(default_factory=RequestId)
     mtime: UTime = EPOCH
     reverted: EVersion = NO_VERSION
-    """Only of LOST_REVERT: the version before that."""
+    """Only in LOST_REVERT: the version before it."""
     snaps: bytes = b""
     user_version: U64 = 0
     modification: ObjectModification = field(default_factory=ObjectModification)
     extra_reqids: list[tuple[RequestId, U64]] = field(default_factory=list)
     error: I32 = 0
-    """Only of ERROR: what the client is answered."""
+    """Only in ERROR: the result that the client gets."""
     extra_return_codes: dict[U32, I32] = field(default_factory=dict)
     """Only if there are ``extra_reqids``."""
     clean_regions: Annotated[CleanRegions, Since(13)] = field(default_factory=CleanRegions)
     return_code: Annotated[I32, Since(14)] = 0
-    """Only of others than ERROR."""
+    """Not in ERROR."""
     op_returns: Annotated[Rest, Since(14)] = bytes(4)
-    """What operations returned, and what newer versions append, uninterpreted; here: nothing."""
+    """Results of operations, and fields of newer versions, uninterpreted; by default none."""
 
     def encode_body(self, encoder: Encoder, version: int, features: int) -> None:
-        """Append the fields that the kind of entry has."""
+        """Append the fields that this kind of entry has."""
         values = {item.name: getattr(self, item.name) for item in layout_of(type(self))}
         for item in layout_of(type(self)):
             if version >= item.since and _has(values, item.name):
@@ -77,7 +77,7 @@ class PgLogEntry(Enveloped):
 
     @classmethod
     def decode_body(cls, body: Decoder, features: int) -> dict[str, Any]:
-        """The values of the fields that the kind of entry has."""
+        """The values of the fields that this kind of entry has."""
         values: dict[str, Any] = {}
         for item in layout_of(cls):
             if body.struct_v >= item.since and _has(values, item.name):
@@ -86,7 +86,7 @@ class PgLogEntry(Enveloped):
 
 
 def _has(values: Mapping[str, Any], name: str) -> bool:
-    """Whether an entry with these values has the field."""
+    """True if an entry with these values has the field."""
     if name == "reverted":
         return bool(values["op"] == LogOp.LOST_REVERT)
     if name == "error":
@@ -114,12 +114,12 @@ def _decode_log(decoder: Decoder, features: int) -> list[PgLogEntry]:
 
 
 LogEntries = Annotated[list[PgLogEntry], Codec(_encode_log, _decode_log, 8)]
-"""Entries of the log inside of a blob."""
+"""Log entries inside a blob."""
 
 
 @dataclass(slots=True)
 class MOSDRepOp(Fields):
-    """A replica is to write. The transaction is in the data segment, of Tentacle also in the middle one."""
+    """A write for a replica. The transaction is in the data segment, in Tentacle partly in the middle segment."""
 
     TYPE: ClassVar = MessageType.OSD_REPOP
     VERSION: ClassVar = 3
@@ -128,10 +128,10 @@ class MOSDRepOp(Fields):
 
     map_epoch: U32
     min_epoch: U32
-    """The replica needs no newer map than this."""
+    """The replica needs at least this epoch of the map."""
     trace: Trace = field(default=bytes(_TRACE_SIZE), kw_only=True)
     reqid: RequestId
-    """The client's request."""
+    """Id of the client's request."""
     pgid: ShardedPgId
     poid: HObject
     """The object."""
@@ -145,12 +145,12 @@ class MOSDRepOp(Fields):
     sender: PgShard = _SOME_OSD
     updated_hit_set_history: HitSetHistory | None = None
     pg_committed_to: EVersion = NO_VERSION
-    """All have written up to here; of version 2: up to here entries cannot be undone."""
+    """Version up to which all replicas have written; in version 2: up to which entries cannot be rolled back."""
 
 
 @dataclass(slots=True)
 class MOSDRepOpReply(Fields):
-    """A replica has written."""
+    """A replica acknowledges a write."""
 
     TYPE: ClassVar = MessageType.OSD_REPOPREPLY
     VERSION: ClassVar = 2

@@ -1,4 +1,4 @@
-"""The OSD map: pools, OSDs and their addresses, and where placement departs from CRUSH (docs/protocol.md §6.6)."""
+"""The OSD map: pools, OSDs and their addresses, and exceptions to CRUSH's placement (docs/protocol.md §6.6)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -41,7 +41,7 @@ _OSD_LISTS = {
     "hb_front_addrs": "hb_front_addrs",
 }
 _PER_OSD = _CLIENT_LISTS | _OSD_LISTS
-"""Lists on the wire that have one item for each OSD, and the attribute of :class:`Osd` the items are."""
+"""Lists on the wire with one item for each OSD, and the attribute of :class:`Osd` that the item becomes."""
 
 
 class MapFlag(IntEnum):
@@ -72,7 +72,7 @@ class MapFlag(IntEnum):
 
 @dataclass(slots=True)
 class OSDMap:
-    """One epoch of the map. :meth:`apply` makes the next one and leaves this one alone."""
+    """One epoch of the map. :meth:`apply` returns the next one and does not change this one."""
 
     fsid: UUID
     epoch: int
@@ -81,14 +81,14 @@ class OSDMap:
     pools: dict[int, Pool]
     pool_names: dict[int, str]
     pool_max: int
-    """Highest pool id ever given out."""
+    """Highest pool id ever assigned."""
     flags: int
     """:class:`MapFlag` bits."""
     osds: list[Osd]
-    """By OSD id; its length is Ceph's max_osd."""
+    """OSDs by id; the length is Ceph's max_osd."""
 
     pg_temp: dict[PgId, list[int]] = field(default_factory=dict)
-    """OSDs that serve a placement group for the time being, whatever CRUSH says."""
+    """OSDs that serve a placement group temporarily, instead of those of CRUSH."""
     primary_temp: dict[PgId, int] = field(default_factory=dict)
     osd_primary_affinity: list[int] = field(default_factory=list)
     """By OSD id, 16.16 fixed point; empty: DEFAULT_PRIMARY_AFFINITY for all."""
@@ -96,26 +96,26 @@ class OSDMap:
     """The encoded CRUSH map."""
     erasure_code_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
     pg_upmap: dict[PgId, list[int]] = field(default_factory=dict)
-    """OSDs that take the place of what CRUSH says."""
+    """OSDs that replace the mapping of CRUSH."""
     pg_upmap_items: dict[PgId, list[tuple[int, int]]] = field(default_factory=dict)
-    """OSDs to replace in what CRUSH says: (from, to)."""
+    """Single OSDs to replace in the mapping of CRUSH: (from, to)."""
     crush_version: int = 1
     new_removed_snaps: dict[int, dict[int, int]] = field(default_factory=dict)
-    """Snapshots that this epoch removed, by pool, as ranges; likewise the next one."""
+    """Snapshots that this epoch removed, by pool, as ranges; the next field likewise those purged."""
     new_purged_snaps: dict[int, dict[int, int]] = field(default_factory=dict)
     last_up_change: UTime = EPOCH
     last_in_change: UTime = EPOCH
     pg_upmap_primaries: dict[PgId, int] = field(default_factory=dict)
 
     blocklist: dict[EntityAddr, UTime] = field(default_factory=dict)
-    """Clients that OSDs refuse, and until when."""
+    """Clients that OSDs refuse, and the time of expiration."""
     cluster_snapshot_epoch: int = 0
     cluster_snapshot: str = ""
     nearfull_ratio: float = 0.0
     full_ratio: float = 0.0
     backfillfull_ratio: float = 0.0
     require_min_compat_client: int = 0
-    """A release number, as is the next one."""
+    """A release number, as is the next field."""
     require_osd_release: int = 0
     removed_snaps_queue: dict[int, dict[int, int]] = field(default_factory=dict)
     """Snapshots that are not purged everywhere yet, by pool, as ranges."""
@@ -131,19 +131,19 @@ class OSDMap:
     allow_crimson: bool = False
 
     client_version: int = field(default=_CLIENT_VERSION, compare=False)
-    """Of the client section: the newest that :meth:`encode` writes."""
+    """Version of the client section: the newest that :meth:`encode` writes."""
     osd_version: int = field(default=_OSD_VERSION, compare=False)
-    """Of the OSD section; what the map holds may need a later one."""
+    """Version of the OSD section; the contents of the map may require a later one."""
     client_tail: bytes = b""
-    """What follows the known fields of the client section."""
+    """Bytes after the supported fields of the client section."""
     osd_tail: bytes = b""
 
     @classmethod
     def decode(cls, data: Buffer) -> Self:
-        """Read a full map, after its crc was checked.
+        """Check the crc of a full map and decode it.
 
         Raises:
-            DecodeError: cut short, malformed, crc mismatch, or older than Luminous.
+            DecodeError: the bytes are too short or malformed, the crc is wrong, or the map is older than Luminous.
         """
         view = memoryview(data)
         client, osd, rest, crc_at = open_sections(view, "OSD map")
@@ -160,7 +160,7 @@ class OSDMap:
     def encode(self, features: int = ALL_FEATURES) -> bytes:
         """The encoded map, crc included, for a peer with these features.
 
-        The CRUSH map stays as it is: for peers that lack the features it needs, the sender puts in another one.
+        The CRUSH map is not converted: for peers that lack features it needs, the caller must put in another one.
         """
         forms = (
             SectionForm(CLIENT_SECTION, self.client_version, self.client_tail, _newest_client(features)),
@@ -176,18 +176,18 @@ class OSDMap:
         return alone | lists | {"max_osd": len(self.osds)}
 
     def _needed_osd_version(self) -> int:
-        """Later versions of the OSD section are only written where there is something to put into them."""
+        """The version of the OSD section that the contents require: later ones are written only if needed."""
         needed = (
             12 if self.allow_crimson else 11 if self.range_blocklist else 10 if self.stretch_mode_enabled else 0
         )
         return max(self.osd_version, needed)
 
     def apply(self, incremental: Incremental) -> "OSDMap":
-        """The next epoch's map, by the rules of §6.6.
+        """The map of the next epoch, by the rules of §6.6.
 
         Raises:
             LocalError: the incremental is not for this map's next epoch.
-            DecodeError: it speaks of OSDs that do not exist, or its full map is malformed.
+            DecodeError: it refers to OSDs that do not exist, or its full map is malformed.
         """
         if incremental.fsid != self.fsid or incremental.epoch != self.epoch + 1:
             raise LocalError(
@@ -218,7 +218,7 @@ def _newest_osd(features: int) -> int:
 
 
 def _gather(values: dict[str, Any]) -> dict[str, Any]:
-    """Make OSDs of the lists that say one thing each of all of them."""
+    """Convert the lists with one item for each OSD into a list of OSDs."""
     max_osd = values.pop("max_osd")
     lists = {attribute: values.pop(name) for name, attribute in _PER_OSD.items()}
     if any(len(items) != max_osd for items in lists.values()):

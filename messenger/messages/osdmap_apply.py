@@ -1,4 +1,4 @@
-"""The rules by which an increment makes the next OSD map, in their order (docs/protocol.md §6.6)."""
+"""The rules by which an incremental changes the OSD map, in their order (docs/protocol.md §6.6)."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -24,10 +24,10 @@ _STRETCH_FIELDS = {
     "recovering_stretch_mode": "new_recovering_stretch_mode",
     "stretch_mode_bucket": "new_stretch_mode_bucket",
 }
-"""Fields of the map, and where the increment has them."""
+"""Fields of the map, and the corresponding fields of the incremental."""
 _LUMINOUS = 12
 _I32_LIMIT = 1 << 31
-"""Maps have 32 bits for these, although increments have 64 for a pool_max."""
+"""These fields have 32 bits in the map, although pool_max has 64 in an incremental."""
 _RECOVERY_DELETES = 1 << 19
 
 
@@ -35,7 +35,7 @@ def next_values(old: "OSDMap", inc: Incremental) -> dict[str, Any]:
     """The fields of the map that follows ``old``.
 
     Raises:
-        DecodeError: the increment speaks of OSDs that do not exist, or leads beyond the numbers of a map.
+        DecodeError: the incremental refers to OSDs that do not exist, or a number does not fit into the map.
     """
     crush_version = old.crush_version + bool(inc.crush)
     if not -1 <= inc.new_pool_max < _I32_LIMIT or crush_version >= _I32_LIMIT:
@@ -60,7 +60,7 @@ def next_values(old: "OSDMap", inc: Incremental) -> dict[str, Any]:
 
 
 def _changed(items: dict[K, V], new: dict[K, V], old: Iterable[K] = ()) -> dict[K, V]:
-    """With what is new, then without what is old."""
+    """The items with those of ``new`` added, then without the keys of ``old``."""
     merged = items | new
     for key in old:
         merged.pop(key, None)
@@ -73,7 +73,7 @@ def _next_pools(pools: dict[int, Pool], inc: Incremental) -> dict[int, Pool]:
 
 
 def _next_osds(old: list[Osd], inc: Incremental) -> list[Osd]:
-    """Order matters: an OSD may be reweighted, marked down and up again in one step."""
+    """Apply the changes of OSDs in order: an OSD may be reweighted, marked down and up again in one step."""
     osds = _resized(old, inc.new_max_osd, Osd())
     _require_known(osds, inc)
     for osd_id, weight in inc.new_weight.items():
@@ -93,14 +93,14 @@ def _next_osds(old: list[Osd], inc: Incremental) -> list[Osd]:
 
 
 def _resized(items: list[V], size: int, filler: V) -> list[V]:
-    """A copy of that length; negative: as long as before."""
+    """A copy with ``size`` items; a negative size keeps the length."""
     if size < 0:
         return list(items)
     return items[:size] + [filler] * (size - len(items))
 
 
 def _require_known(osds: list[Osd], inc: Incremental) -> None:
-    """Refuse changes of OSDs that the map has no room for."""
+    """Refuse changes of OSDs whose ids the map does not have."""
     changes: tuple[Collection[int], ...] = (
         inc.new_weight,
         inc.new_primary_affinity,
@@ -119,7 +119,7 @@ def _require_known(osds: list[Osd], inc: Incremental) -> None:
 
 
 def _reweighted(osd: Osd, weight: int) -> Osd:
-    """An OSD that is in exists and is neither new nor marked out automatically any more."""
+    """Set the weight; an OSD that is in exists, and is no longer new or marked out automatically."""
     if not weight:
         return replace(osd, weight=0)
     state = (osd.state | OsdState.EXISTS) & ~(OsdState.AUTOOUT | OsdState.NEW)
@@ -128,7 +128,7 @@ def _reweighted(osd: Osd, weight: int) -> Osd:
 
 
 def _flipped(osd: Osd, bits: int, inc: Incremental) -> Osd:
-    """State bits flip; taking EXISTS away destroys the OSD, which leaves only its weight."""
+    """Flip state bits; clearing EXISTS destroys the OSD, of which only the weight remains."""
     if osd.state & bits & OsdState.EXISTS:
         return Osd(weight=osd.weight)
     if osd.state & bits & OsdState.UP:
@@ -161,7 +161,7 @@ def _apply_info(osds: list[Osd], inc: Incremental) -> None:
 
 
 def _next_affinity(old: "OSDMap", inc: Incremental) -> list[int]:
-    """There is a list as soon as one OSD departs from the default, and from then on."""
+    """The affinities; once one OSD has differed from the default, the map has a list."""
     affinities = old.osd_primary_affinity
     if not affinities and not inc.new_primary_affinity:
         return []
@@ -203,7 +203,7 @@ def _next_snaps(old: "OSDMap", inc: Incremental) -> dict[str, Any]:
 
 
 def union(first: Intervals, second: Intervals) -> Intervals:
-    """All numbers of both, as ranges that do not touch."""
+    """The numbers of both sets, as ranges that do not touch."""
     merged: Intervals = {}
     last = None
     for start, count in sorted([*first.items(), *second.items()]):
@@ -216,7 +216,7 @@ def union(first: Intervals, second: Intervals) -> Intervals:
 
 
 def difference(first: Intervals, second: Intervals) -> Intervals:
-    """The numbers of the first that the second does not have."""
+    """The numbers of the first set that are not in the second."""
     left: Intervals = {}
     cuts = list(union({}, second).items())
     passed = 0

@@ -1,4 +1,4 @@
-"""From one epoch of the OSD map to the next (docs/protocol.md §6.6)."""
+"""Incremental: the changes from one epoch of the OSD map to the next (docs/protocol.md §6.6)."""
 
 from dataclasses import dataclass, field
 from typing import Self
@@ -25,7 +25,7 @@ from messenger.messages.pg import PgId
 from messenger.messages.pool import Pool
 
 MAX_OSDS = 100_000
-"""More OSDs than this are not believed; monitors themselves stop at ``mon_max_osd``, 10,000 by default."""
+"""Most OSDs accepted in a map; monitors limit them to ``mon_max_osd``, 10,000 by default."""
 UNCHANGED_RELEASE = 0xFF
 _CLIENT_VERSION = 9
 _OSD_VERSION = 9
@@ -34,7 +34,7 @@ _LEGACY_OSD_VERSION = 6
 
 @dataclass(slots=True)
 class Incremental:
-    """What changed from ``epoch - 1`` to ``epoch``. -1, None and UNCHANGED_RELEASE mean unchanged."""
+    """The changes from ``epoch - 1`` to ``epoch``. -1, None and UNCHANGED_RELEASE mean unchanged."""
 
     fsid: UUID
     epoch: int
@@ -42,13 +42,13 @@ class Incremental:
     new_pool_max: int = -1
     new_flags: int = -1
     fullmap: Blob = b""
-    """If not empty, a complete encoded map that replaces the old one; the fields below are then unused."""
+    """If not empty, an encoded full map that replaces the old one; the fields below are then unused."""
     new_max_osd: int = -1
     new_pools: dict[int, Pool] = field(default_factory=dict)
     new_pool_names: dict[int, str] = field(default_factory=dict)
     old_pools: list[int] = field(default_factory=list)
     new_up_client: dict[int, AddrVec] = field(default_factory=dict)
-    """OSDs that came up, with their client addresses."""
+    """OSDs that were marked up, with their client addresses."""
     new_state: dict[int, int] = field(default_factory=dict)
     """Bits to flip in the states of OSDs; 0 stands for UP."""
     new_weight: dict[int, int] = field(default_factory=dict)
@@ -56,9 +56,9 @@ class Incremental:
     crush: Blob = b""
     """If not empty, the new encoded CRUSH map."""
     new_pg_temp: dict[PgId, list[int]] = field(default_factory=dict)
-    """An empty list removes."""
+    """An empty list removes the entry."""
     new_primary_temp: dict[PgId, int] = field(default_factory=dict)
-    """-1 removes."""
+    """-1 removes the entry."""
     new_primary_affinity: dict[int, int] = field(default_factory=dict)
     new_erasure_code_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
     old_erasure_code_profiles: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Incremental:
     new_removed_snaps: dict[int, dict[int, int]] = field(default_factory=dict)
     new_purged_snaps: dict[int, dict[int, int]] = field(default_factory=dict)
     new_last_up_change: UTime = EPOCH
-    """Zero: unchanged; likewise the next one."""
+    """Zero if unchanged; likewise the next field."""
     new_last_in_change: UTime = EPOCH
     new_pg_upmap_primaries: dict[PgId, int] = field(default_factory=dict)
     old_pg_upmap_primaries: set[PgId] = field(default_factory=set)
@@ -86,17 +86,17 @@ class Incremental:
     new_xinfo: dict[int, OsdXInfo] = field(default_factory=dict)
     new_hb_front_up: dict[int, AddrVec] = field(default_factory=dict)
     encode_features: int = 0
-    """With these, the next full map was encoded to compute ``full_crc``."""
+    """Features with which the next full map was encoded to compute ``full_crc``."""
     new_nearfull_ratio: float = -1.0
     new_full_ratio: float = -1.0
     new_backfillfull_ratio: float = -1.0
     new_require_min_compat_client: int = UNCHANGED_RELEASE
     new_require_osd_release: int = UNCHANGED_RELEASE
     new_crush_node_flags: dict[int, int] = field(default_factory=dict)
-    """0 removes; likewise the next one."""
+    """0 removes the entry; likewise in the next field."""
     new_device_class_flags: dict[int, int] = field(default_factory=dict)
     change_stretch_mode: bool = False
-    """The next five replace those of the map."""
+    """True if the next five fields replace those of the map."""
     new_stretch_bucket_count: int = 0
     new_degraded_stretch_mode: int = 0
     new_recovering_stretch_mode: int = 0
@@ -105,22 +105,23 @@ class Incremental:
     new_range_blocklist: dict[EntityAddr, UTime] = field(default_factory=dict)
     old_range_blocklist: list[EntityAddr] = field(default_factory=list)
     new_allow_crimson: int = 0
-    """1: allow it; it is never forbidden again."""
+    """1 allows crimson; this cannot be reverted."""
 
     full_crc: int = field(default=0, compare=False)
-    """Of the next full map, as the monitor encodes it; nothing checks it here."""
+    """Crc of the next full map, as the monitor encodes it; not checked here."""
     client_version: int = field(default=_CLIENT_VERSION, compare=False)
-    """Of the client section: the newest that :meth:`encode` writes."""
+    """Version of the client section: the newest that :meth:`encode` writes."""
     osd_version: int = field(default=_OSD_VERSION, compare=False)
     client_tail: bytes = b""
     osd_tail: bytes = b""
 
     @classmethod
     def decode(cls, data: Buffer) -> Self:
-        """Read one incremental map, after its crc was checked.
+        """Check the crc of an incremental map and decode it.
 
         Raises:
-            DecodeError: cut short, malformed, crc mismatch, more than MAX_OSDS, or older than Luminous.
+            DecodeError: the bytes are too short or malformed, the crc is wrong, there are more than MAX_OSDS, or
+                the map is older than Luminous.
         """
         view = memoryview(data)
         client, osd, rest, crc_at = open_sections(view, "incremental OSD map")
@@ -140,7 +141,7 @@ class Incremental:
         )
 
     def encode(self, features: int = ALL_FEATURES) -> bytes:
-        """The encoded increment, crc included, for a peer with these features."""
+        """The encoded incremental, crc included, for a peer with these features."""
         client = newest_version(
             features,
             (Feature.SERVER_REEF, ANY_VERSION),
@@ -157,7 +158,7 @@ class Incremental:
         return encode_frame(forms, values, features, self.full_crc.to_bytes(4, "little"))
 
     def _needed_osd_version(self) -> int:
-        """Later versions of the OSD section are only written where there is something to put into them."""
+        """The version of the OSD section that the contents require: later ones are written only if needed."""
         ranges = self.new_range_blocklist or self.old_range_blocklist
         needed = 12 if self.new_allow_crimson else 11 if ranges else 10 if self.change_stretch_mode else 0
         return max(self.osd_version, needed)

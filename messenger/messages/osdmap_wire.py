@@ -1,9 +1,7 @@
-"""How OSD maps and their increments look on the wire: the fields in order, the frame, the crc.
+"""Encoding of full and incremental OSD maps: sections, frame and crc (docs/protocol.md §6.6).
 
-See docs/protocol.md §6.6.
-
-Full and incremental maps share a frame: a section for clients, a section for OSDs, a crc. Each section is a
-table here; what OSDs are is spread over several lists of equal length, which :mod:`.osdmap` gathers.
+Both kinds of maps share a frame: a section for clients, a section for OSDs, a crc. Each section is a table here.
+The properties of OSDs are spread over several lists of equal length, which :mod:`.osdmap` combines.
 """
 
 from collections.abc import Iterable
@@ -51,17 +49,17 @@ class Section:
     """One section of a map: its fields in wire order."""
 
     addrvec_version: int
-    """The first version in which OSDs have vectors of addresses."""
+    """The first version in which OSDs have address vectors."""
     fields: tuple[LayoutField, ...]
 
     @classmethod
     def of(cls, addrvec_version: int, **types: Any) -> "Section":  # noqa: ANN401 - types
-        """From the types by field name."""
+        """Create a section from types by field name."""
         fields = (LayoutField(name, codec_of(hint), since_of(hint)) for name, hint in types.items())
         return cls(addrvec_version, tuple(fields))
 
     def encode(self, encoder: Encoder, version: int, values: dict[str, Any], tail: bytes, features: int) -> None:
-        """Append the envelope of ``version`` with the values by name, and ``tail`` behind them."""
+        """Append the envelope of ``version`` with the values by name, then ``tail``."""
         if version < self.addrvec_version:
             features = before_nautilus(features)
         with encoder.versioned(version, 1):
@@ -71,7 +69,7 @@ class Section:
             encoder.raw(tail)
 
     def decode(self, body: Decoder, features: int = 0) -> dict[str, Any]:
-        """The values that the body of an envelope has, by name."""
+        """The values in the body of an envelope, by name."""
         return {
             item.name: item.codec.decode(body, features) for item in self.fields if body.struct_v >= item.since
         }
@@ -204,8 +202,8 @@ def newest_version(features: int, *known: tuple[Feature, int]) -> int:
     """The version for a peer with these features.
 
     Args:
-        features: negotiated with the peer.
-        known: features and the versions they stand for, newest first.
+        features: features negotiated with the peer.
+        known: features and the versions that they imply, newest first.
     """
     versions = (version for feature, version in known if has_feature(features, feature))
     return next(versions, _OLDEST_CLIENT_VERSION)
@@ -213,27 +211,27 @@ def newest_version(features: int, *known: tuple[Feature, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SectionForm:
-    """How one section of a map is to be written."""
+    """The form in which one section of a map is written."""
 
     section: Section
     version: int
-    """The version of the map's own section."""
+    """Version of the section in the map itself."""
     tail: bytes
-    """What follows the known fields in that version."""
+    """Bytes after the supported fields of that version."""
     newest: int
-    """The newest version that the peer reads."""
+    """The newest version that the peer supports."""
 
 
 def encode_frame(
     forms: Iterable[SectionForm], values: dict[str, Any], features: int, behind_crc: bytes = b""
 ) -> bytes:
-    """The frame of a full or incremental map around its two sections.
+    """Encode the frame of a full or incremental map with both sections.
 
     Args:
-        forms: both sections.
-        values: of all their fields, by name.
-        features: negotiated with the peer.
-        behind_crc: what follows the crc, and is covered by it.
+        forms: forms of the two sections.
+        values: values of all their fields, by name.
+        features: features negotiated with the peer.
+        behind_crc: bytes after the crc, which the crc covers.
     """
     encoder = Encoder()
     with encoder.versioned(_OUTER_VERSION, _OUTER_COMPAT):
@@ -255,7 +253,7 @@ def open_sections(data: Buffer, what: str) -> tuple[Decoder, Decoder, Decoder, i
         The two sections, the rest of the frame from the crc on, and the offset of the crc in ``data``.
 
     Raises:
-        DecodeError: cut short, or older than what this package reads.
+        DecodeError: the bytes are too short, or the map is older than what this package supports.
     """
     frame = Decoder(data).versioned(_OUTER_VERSION)
     if frame.struct_v < _OUTER_VERSION:

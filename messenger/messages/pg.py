@@ -1,4 +1,4 @@
-"""Placement groups by name (pg_t, docs/protocol.md §1.1)."""
+"""Identifiers of placement groups (pg_t, docs/protocol.md §1.1)."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -11,11 +11,11 @@ _NO_PREFERRED_OSD = -1
 
 @dataclass(frozen=True, slots=True, order=True)
 class PgId:
-    """One placement group of one pool; in Ceph's order."""
+    """One placement group of a pool; sorts in Ceph's order."""
 
     pool: int
     seed: int
-    """Which of the pool's groups: the placement seed, below pg_num."""
+    """Number of the group within the pool: the placement seed, below pg_num."""
 
     def __str__(self) -> str:
         return f"{self.pool}.{self.seed:x}"

@@ -54,7 +54,7 @@ class RecoveryReserveType(IntEnum):
 
 @dataclass(slots=True)
 class MOSDPGScan(Fields):
-    """The primary asks for the objects of a range, or a copy lists them in the data segment."""
+    """The primary requests a list of the objects of a range; the replica's reply has it in the data segment."""
 
     TYPE: ClassVar = MessageType.OSD_PG_SCAN
     VERSION: ClassVar = 2
@@ -74,7 +74,7 @@ class MOSDPGScan(Fields):
 
 @dataclass(slots=True)
 class MOSDPGBackfill(Fields):
-    """The primary reports to a backfill target how far it has come."""
+    """The primary reports the progress of a backfill to its target."""
 
     TYPE: ClassVar = MessageType.OSD_PG_BACKFILL
     VERSION: ClassVar = 3
@@ -95,7 +95,7 @@ class MOSDPGBackfill(Fields):
 
 @dataclass(slots=True)
 class MOSDPGBackfillRemove(Fields):
-    """The primary asks a backfill target to remove objects that no longer exist."""
+    """The primary requests a backfill target to remove objects that no longer exist."""
 
     TYPE: ClassVar = MessageType.OSD_PG_BACKFILL_REMOVE
     COMPAT_VERSION: ClassVar = 1
@@ -107,7 +107,7 @@ class MOSDPGBackfillRemove(Fields):
 
 @dataclass(slots=True)
 class MBackfillReserve(Fields):
-    """A primary reserves a slot for backfill at a target, and the target's answer."""
+    """A primary's reservation of a backfill slot at the target, and the target's answer."""
 
     TYPE: ClassVar = MessageType.OSD_BACKFILL_RESERVE
     VERSION: ClassVar = 5
@@ -126,7 +126,7 @@ class MBackfillReserve(Fields):
 
 @dataclass(slots=True)
 class MRecoveryReserve(Fields):
-    """A primary reserves a slot for recovery at a replica, and the replica's answer."""
+    """A primary's reservation of a recovery slot at a replica, and the replica's answer."""
 
     TYPE: ClassVar = MessageType.OSD_RECOVERY_RESERVE
     VERSION: ClassVar = 3

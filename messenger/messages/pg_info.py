@@ -1,4 +1,4 @@
-"""What OSDs know of a placement group: its history, its state, and who has held it (docs/protocol.md §6.4)."""
+"""State of a placement group on an OSD: history, counters, and the OSDs that had it (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -22,7 +22,7 @@ _COMPACT = 2
 
 @dataclass(frozen=True, slots=True, order=True)
 class PgShard(Enveloped):
-    """An OSD and, in an erasure-coded pool, which shard of the placement group it has (pg_shard_t)."""
+    """An OSD and, in an erasure-coded pool, the shard of the placement group on it (pg_shard_t)."""
 
     VERSION: ClassVar = 1
     WHAT: ClassVar = "pg_shard_t"
@@ -36,7 +36,7 @@ class PgShard(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class PgHistory(Enveloped):
-    """Epochs in the life of a placement group (pg_history_t)."""
+    """Epochs of a placement group's history (pg_history_t)."""
 
     VERSION: ClassVar = 10
     COMPAT: ClassVar = 4
@@ -60,14 +60,14 @@ class PgHistory(Enveloped):
     last_interval_clean: U32 = 0
     epoch_pool_created: U32 = 0
     prior_readable_until_ub: Annotated[SignedSpan, Since(10)] = _NO_SPAN
-    """For so long an earlier primary may still answer reads."""
+    """Time for which an earlier primary may still serve reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class PgStat(Enveloped):
     """State and counters of a placement group, as its primary reports them (pg_stat_t).
 
-    What versions after 26 append, times of scrubbing for the most part, is in the tail.
+    The fields of versions after 26, mostly times of scrubs, are in the tail.
     """
 
     VERSION: ClassVar = 26
@@ -79,7 +79,7 @@ class PgStat(Enveloped):
     reported_seq: U64 = 0
     reported_epoch: U32 = 0
     state: U32 = 0
-    """The lower 32 of its bits; ``top_state`` has the others."""
+    """The lower 32 bits of the state; ``top_state`` has the others."""
     log_start: EVersion = NO_VERSION
     ondisk_log_start: EVersion = NO_VERSION
     created: U32 = 0
@@ -122,7 +122,7 @@ class PgStat(Enveloped):
     manifest_stats_invalid: bool = False
     avail_no_missing: list[PgShard] = field(default_factory=list)
     object_location_counts: list[tuple[set[PgShard], I32]] = field(default_factory=list)
-    """How many objects have copies on just these."""
+    """Number of objects whose copies are on exactly these OSDs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +165,10 @@ class PgInfo(Enveloped):
     pgid: PgId
     last_update: EVersion = NO_VERSION
     last_complete: EVersion = NO_VERSION
-    """Up to here it misses no object."""
+    """Version up to which no object is missing."""
     log_tail: EVersion = NO_VERSION
     retired: HObject = _NO_OBJECT
-    """``last_backfill`` in the order of before Jewel."""
+    """``last_backfill`` in the order of releases before Jewel."""
     stats: PgStat = field(default_factory=PgStat)
     history: PgHistory = field(default_factory=PgHistory)
     purged_snaps: Intervals = field(default_factory=dict)
@@ -177,14 +177,14 @@ class PgInfo(Enveloped):
     hit_set: HitSetHistory = field(default_factory=HitSetHistory)
     shard: I8 = NO_SHARD
     last_backfill: HObject = _NO_OBJECT
-    """Objects before it are here."""
+    """All objects before this one have been copied."""
     last_backfill_bitwise: bool = True
     last_interval_started: U32 = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PastInterval(Enveloped):
-    """Epochs in which the placement group may have taken writes, and the OSDs that had it then."""
+    """Range of epochs in which the placement group may have accepted writes, and its OSDs at that time."""
 
     VERSION: ClassVar = 1
 
@@ -207,7 +207,7 @@ class CompactIntervals(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class PastIntervals(Enveloped):
-    """Which OSDs have to be asked (PastIntervals)."""
+    """The OSDs that must be queried during peering (PastIntervals)."""
 
     VERSION: ClassVar = 1
     WHAT: ClassVar = "past intervals"
@@ -222,7 +222,7 @@ class PastIntervals(Enveloped):
 
     @classmethod
     def decode_body(cls, body: Decoder, features: int) -> dict[str, Any]:
-        """The list, unless there is none or it is of the retired kind, which stays in the tail."""
+        """The list; None if there is none or it is of the retired kind, which stays in the tail."""
         return {"intervals": CompactIntervals.decode(body, features) if body.u8() == _COMPACT else None}
 
 
@@ -231,7 +231,7 @@ _NO_PAST = PastIntervals()
 
 @dataclass(frozen=True, slots=True)
 class PgNotify(Enveloped):
-    """A copy, shown to the primary (pg_notify_t)."""
+    """Info about a copy, for its primary (pg_notify_t)."""
 
     VERSION: ClassVar = 4
     COMPAT: ClassVar = 2
@@ -258,7 +258,7 @@ class PgQueryType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PgQuery(Enveloped):
-    """What the primary asks of a copy (pg_query_t)."""
+    """The primary's query for a copy (pg_query_t)."""
 
     VERSION: ClassVar = 3
     COMPAT: ClassVar = 3
@@ -276,19 +276,19 @@ class PgQuery(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class PgLease(Enveloped):
-    """Until when a copy may be read, by the primary's uptime (pg_lease_t)."""
+    """Time until which a copy may be read, as uptime of the primary (pg_lease_t)."""
 
     VERSION: ClassVar = 1
 
     readable_until: SignedSpan = _NO_SPAN
     readable_until_ub: SignedSpan = _NO_SPAN
-    """No copy is readable for longer."""
+    """Upper bound for all copies."""
     interval: SignedSpan = _NO_SPAN
 
 
 @dataclass(frozen=True, slots=True)
 class PgLeaseAck(Enveloped):
-    """The bound that a copy has taken note of (pg_lease_ack_t)."""
+    """The bound that a copy has accepted (pg_lease_ack_t)."""
 
     VERSION: ClassVar = 1
 
@@ -297,7 +297,7 @@ class PgLeaseAck(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class ObjectModification(Enveloped):
-    """How an entry of the log can be undone (ObjectModDesc)."""
+    """How a log entry can be rolled back (ObjectModDesc)."""
 
     VERSION: ClassVar = 2
     COMPAT: ClassVar = 1
@@ -310,7 +310,7 @@ class ObjectModification(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class CleanRegions(Enveloped):
-    """What of an object an entry of the log did not touch (ObjectCleanRegions)."""
+    """Parts of an object that a log entry did not change (ObjectCleanRegions)."""
 
     VERSION: ClassVar = 1
 

@@ -1,4 +1,4 @@
-"""Placement groups come and go: creation, removal, merges (docs/protocol.md §6.4)."""
+"""Creation, removal and merges of placement groups (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -14,7 +14,7 @@ from messenger.messages.types import MessageType
 
 @dataclass(slots=True)
 class MOSDPGCreate2(Fields):
-    """A monitor has an OSD create placement groups."""
+    """A monitor requests an OSD to create placement groups."""
 
     TYPE: ClassVar = MessageType.OSD_PG_CREATE2
     VERSION: ClassVar = 2
@@ -22,7 +22,7 @@ class MOSDPGCreate2(Fields):
 
     epoch: U32
     pgs: list[tuple[ShardedPgId, tuple[U32, UTime]]] = field(default_factory=list)
-    """With the epoch and the time of creation."""
+    """Placement groups, each with the epoch and the time of creation."""
     histories: Annotated[list[tuple[ShardedPgId, tuple[PgHistory, PastIntervals]]], Since(2)] = field(
         default_factory=list
     )
@@ -41,7 +41,7 @@ class MOSDPGCreated(Fields):
 
 @dataclass(slots=True)
 class MOSDPGRemove(Fields):
-    """A primary has an OSD remove copies that it no longer needs."""
+    """A primary requests an OSD to remove copies that are no longer needed."""
 
     TYPE: ClassVar = MessageType.OSD_PG_REMOVE
     VERSION: ClassVar = 3

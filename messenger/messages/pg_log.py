@@ -1,4 +1,4 @@
-"""The log of a placement group, and what copies lack: MOSDPGLog and its parts (docs/protocol.md §6.4)."""
+"""MOSDPGLog and related messages: the log of a placement group, and missing objects (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Self
@@ -14,7 +14,7 @@ from messenger.messages.pg_info import CleanRegions, PastIntervals, PgInfo, PgLe
 from messenger.messages.types import MessageType
 
 _MARK = EVersion((1 << 64) - 1, (1 << 32) - 1)
-"""Stands before the fields of a :class:`MissingItem` that has clean regions."""
+"""Marks a :class:`MissingItem` with clean regions; encoded before its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class OpReturn(Fields):
 
 @dataclass(frozen=True, slots=True)
 class PgLogDup(Enveloped):
-    """A request that was applied, but whose entry is trimmed (pg_log_dup_t)."""
+    """A request that was applied, but whose log entry is trimmed (pg_log_dup_t)."""
 
     VERSION: ClassVar = 2
 
@@ -40,7 +40,7 @@ class PgLogDup(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class PgLog(Enveloped):
-    """The log of one placement group, whole or in part (pg_log_t)."""
+    """The log of one placement group, complete or in part (pg_log_t)."""
 
     VERSION: ClassVar = 7
     COMPAT: ClassVar = 3
@@ -48,9 +48,9 @@ class PgLog(Enveloped):
     WHAT: ClassVar = "pg_log_t"
 
     head: EVersion = NO_VERSION
-    """The newest entry."""
+    """Version of the newest entry."""
     log_tail: EVersion = NO_VERSION
-    """The newest entry that was trimmed."""
+    """Version of the newest trimmed entry."""
     entries: list[PgLogEntry] = field(default_factory=list)
     can_rollback_to: EVersion = NO_VERSION
     rollback_info_trimmed_to: EVersion = NO_VERSION
@@ -63,14 +63,14 @@ class MissingItem:
 
     need: EVersion = NO_VERSION
     have: EVersion = NO_VERSION
-    """Zero: the copy does not have the object."""
+    """Zero if the copy does not have the object."""
     flags: U8 = 0
-    """1: the object is to be deleted."""
+    """1 if the object must be deleted."""
     clean_regions: CleanRegions | None = None
     """None in messages to and from releases before Octopus."""
 
     def encode(self, encoder: Encoder, features: int) -> None:
-        """Append the form that the peer's release reads."""
+        """Append the form that the peer's release supports."""
         NO_VERSION.encode(encoder, features)
         regions = self.clean_regions
         if regions is not None and has_feature(features, Feature.SERVER_OCTOPUS):
@@ -85,10 +85,10 @@ class MissingItem:
 
     @classmethod
     def decode(cls, decoder: Decoder, features: int) -> Self:
-        """Read either form, or that of before Luminous, which has no flags.
+        """Decode either form, or that of releases before Luminous, which has no flags.
 
         Raises:
-            DecodeError: cut short or malformed.
+            DecodeError: the bytes are too short or malformed.
         """
         first, second = (EVersion.decode(decoder, 1, features) for _ in range(2))
         if first != NO_VERSION:
@@ -102,7 +102,7 @@ class MissingItem:
 
 @dataclass(frozen=True, slots=True)
 class PgMissing(Enveloped):
-    """Objects that a copy lacks, or has only in an older version (pg_missing_t)."""
+    """Objects that a copy lacks, or has in an older version (pg_missing_t)."""
 
     VERSION: ClassVar = 5
     COMPAT: ClassVar = 2
@@ -119,7 +119,7 @@ _NO_PAST = PastIntervals()
 
 @dataclass(slots=True)
 class MOSDPGLog(Fields):
-    """An OSD sends the log of its copy, to the primary that queried it or to a replica that becomes active."""
+    """The log of an OSD's copy, for the primary that queried it or for a replica that becomes active."""
 
     TYPE: ClassVar = MessageType.OSD_PG_LOG
     VERSION: ClassVar = 6
@@ -139,7 +139,7 @@ class MOSDPGLog(Fields):
 
 @dataclass(slots=True)
 class MOSDPGTrim(Fields):
-    """How far the log of a placement group may be trimmed."""
+    """The version up to which the log of a placement group may be trimmed."""
 
     TYPE: ClassVar = MessageType.OSD_PG_TRIM
     VERSION: ClassVar = 2
@@ -174,7 +174,7 @@ class MOSDPGUpdateLogMissing(Fields):
 
 @dataclass(slots=True)
 class MOSDPGUpdateLogMissingReply(Fields):
-    """A replica has appended the entries."""
+    """A replica acknowledges that it has appended the entries."""
 
     TYPE: ClassVar = MessageType.OSD_PG_UPDATE_LOG_MISSING_REPLY
     VERSION: ClassVar = 3

@@ -1,4 +1,4 @@
-"""How the copies of a placement group agree on its state, OSD to OSD (docs/protocol.md §6.4)."""
+"""Peering: the OSDs of a placement group agree on its state (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -12,7 +12,7 @@ from messenger.messages.types import MessageType
 
 @dataclass(slots=True)
 class MOSDPGNotify(Fields):
-    """Copies shown to their primary, up to Nautilus."""
+    """Infos about copies, for their primary; up to Nautilus."""
 
     TYPE: ClassVar = MessageType.OSD_PG_NOTIFY
     VERSION: ClassVar = 6
@@ -25,7 +25,7 @@ class MOSDPGNotify(Fields):
 
 @dataclass(slots=True)
 class MOSDPGQuery(Fields):
-    """The primary asks for copies, up to Nautilus."""
+    """The primary queries copies; up to Nautilus."""
 
     TYPE: ClassVar = MessageType.OSD_PG_QUERY
     VERSION: ClassVar = 4
@@ -40,7 +40,7 @@ class MOSDPGQuery(Fields):
 
 @dataclass(slots=True)
 class MOSDPGInfo(Fields):
-    """What the primary has found, or a copy's new state, up to Nautilus."""
+    """The state that the primary has determined, or the new state of a copy; up to Nautilus."""
 
     TYPE: ClassVar = MessageType.OSD_PG_INFO
     VERSION: ClassVar = 5
@@ -53,7 +53,7 @@ class MOSDPGInfo(Fields):
 
 @dataclass(slots=True)
 class MOSDPGNotify2(Fields):
-    """A copy shown to its primary, from Octopus on."""
+    """Info about a copy, for its primary; from Octopus on."""
 
     TYPE: ClassVar = MessageType.OSD_PG_NOTIFY2
     COMPAT_VERSION: ClassVar = 1
@@ -64,7 +64,7 @@ class MOSDPGNotify2(Fields):
 
 @dataclass(slots=True)
 class MOSDPGQuery2(Fields):
-    """The primary asks for a copy, from Octopus on."""
+    """The primary queries a copy; from Octopus on."""
 
     TYPE: ClassVar = MessageType.OSD_PG_QUERY2
     COMPAT_VERSION: ClassVar = 1
@@ -75,7 +75,7 @@ class MOSDPGQuery2(Fields):
 
 @dataclass(slots=True)
 class MOSDPGInfo2(Fields):
-    """What the primary has found, or a copy's new state, from Octopus on."""
+    """The state that the primary has determined, or the new state of a copy; from Octopus on."""
 
     TYPE: ClassVar = MessageType.OSD_PG_INFO2
     COMPAT_VERSION: ClassVar = 1
@@ -90,7 +90,7 @@ class MOSDPGInfo2(Fields):
 
 @dataclass(slots=True)
 class MOSDPGLease(Fields):
-    """The primary lets copies be read for some time more."""
+    """The primary extends the time for which copies may be read."""
 
     TYPE: ClassVar = MessageType.OSD_PG_LEASE
     COMPAT_VERSION: ClassVar = 1
@@ -102,7 +102,7 @@ class MOSDPGLease(Fields):
 
 @dataclass(slots=True)
 class MOSDPGLeaseAck(Fields):
-    """A copy has taken note of that."""
+    """A copy acknowledges an MOSDPGLease."""
 
     TYPE: ClassVar = MessageType.OSD_PG_LEASE_ACK
     COMPAT_VERSION: ClassVar = 1

@@ -34,14 +34,14 @@ class RecoveryInfo(Enveloped):
     copy_subset: Intervals = field(default_factory=dict)
     """Ranges of bytes to copy."""
     clone_subset: list[tuple[HObject, Intervals]] = field(default_factory=list)
-    """Ranges of bytes that are equal in these clones."""
+    """Ranges of bytes that are the same in these clones."""
     object_exist: Annotated[bool, Since(3)] = True
-    """The receiver has an older version of the object."""
+    """True if the receiver has an older version of the object."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryProgress(Enveloped):
-    """How far the recovery of an object is (ObjectRecoveryProgress)."""
+    """Progress of an object's recovery (ObjectRecoveryProgress)."""
 
     VERSION: ClassVar = 1
 
@@ -66,7 +66,7 @@ class PushOp(Enveloped):
     version: EVersion = NO_VERSION
     data: bytes = b""
     data_included: Intervals = field(default_factory=dict)
-    """Ranges of the object that ``data`` holds, one after the other."""
+    """Ranges of the object that ``data`` contains, one after the other."""
     omap_header: bytes = b""
     omap_entries: dict[str, bytes] = field(default_factory=dict)
     attributes: dict[str, bytes] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class PushOp(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class PullOp(Enveloped):
-    """An object that the primary asks for (PullOp)."""
+    """An object that the primary requests (PullOp)."""
 
     VERSION: ClassVar = 1
 
@@ -97,7 +97,7 @@ class PushReplyOp(Enveloped):
 
 @dataclass(slots=True)
 class MOSDPGPush(Fields):
-    """An OSD sends objects to a copy that lacks them."""
+    """Objects for a copy that lacks them."""
 
     TYPE: ClassVar = MessageType.OSD_PG_PUSH
     VERSION: ClassVar = 4
@@ -116,7 +116,7 @@ class MOSDPGPush(Fields):
 
 @dataclass(slots=True)
 class MOSDPGPull(Fields):
-    """The primary asks a copy for objects that it lacks itself."""
+    """The primary requests objects from a copy because it lacks them."""
 
     TYPE: ClassVar = MessageType.OSD_PG_PULL
     VERSION: ClassVar = 3
@@ -134,7 +134,7 @@ class MOSDPGPull(Fields):
 
 @dataclass(slots=True)
 class MOSDPGPushReply(Fields):
-    """The objects of an MOSDPGPush are stored."""
+    """Acknowledges that the objects of an MOSDPGPush are stored."""
 
     TYPE: ClassVar = MessageType.OSD_PG_PUSH_REPLY
     VERSION: ClassVar = 3
@@ -152,7 +152,7 @@ class MOSDPGPushReply(Fields):
 
 @dataclass(slots=True)
 class MOSDPGRecoveryDelete(Fields):
-    """The primary asks a copy to delete objects that it missed the deletion of."""
+    """The primary requests a copy to delete objects whose deletion it has missed."""
 
     TYPE: ClassVar = MessageType.OSD_PG_RECOVERY_DELETE
     VERSION: ClassVar = 2
@@ -169,7 +169,7 @@ class MOSDPGRecoveryDelete(Fields):
 
 @dataclass(slots=True)
 class MOSDPGRecoveryDeleteReply(Fields):
-    """The objects of an MOSDPGRecoveryDelete are deleted."""
+    """Acknowledges that the objects of an MOSDPGRecoveryDelete are deleted."""
 
     TYPE: ClassVar = MessageType.OSD_PG_RECOVERY_DELETE_REPLY
     VERSION: ClassVar = 2

@@ -27,7 +27,7 @@ class ScrubReserveType(IntEnum):
 
 @dataclass(slots=True)
 class MOSDScrub2(Fields):
-    """The manager asks a primary to scrub placement groups."""
+    """The manager requests a primary to scrub placement groups."""
 
     TYPE: ClassVar = MessageType.OSD_SCRUB2
     COMPAT_VERSION: ClassVar = 1
@@ -41,7 +41,7 @@ class MOSDScrub2(Fields):
 
 @dataclass(slots=True)
 class MOSDScrubReserve(Fields):
-    """A primary reserves a slot for scrubbing at a replica, and the replica's answer."""
+    """A primary's reservation of a scrub slot at a replica, and the replica's answer."""
 
     TYPE: ClassVar = MessageType.OSD_SCRUB_RESERVE
     VERSION: ClassVar = 3
@@ -54,12 +54,12 @@ class MOSDScrubReserve(Fields):
     sender: PgShard = _SOME_OSD
     reservation_nonce: Annotated[U32, Since(2)] = 0
     wait_for_resources: Annotated[bool, Since(3)] = False
-    """The replica queues the request while it has no free slot."""
+    """True if the replica queues the request while it has no free slot."""
 
 
 @dataclass(slots=True)
 class MOSDRepScrub(Fields):
-    """A primary asks a replica for the scrub map of a range of objects."""
+    """A primary requests the scrub map of a range of objects from a replica."""
 
     TYPE: ClassVar = MessageType.OSD_REP_SCRUB
     VERSION: ClassVar = 9
@@ -85,7 +85,7 @@ class MOSDRepScrub(Fields):
 
 @dataclass(slots=True)
 class MOSDRepScrubMap(Fields):
-    """A replica answers; the scrub map is in the data segment."""
+    """A replica's reply; the scrub map is in the data segment."""
 
     TYPE: ClassVar = MessageType.OSD_REP_SCRUBMAP
     VERSION: ClassVar = 2

@@ -1,4 +1,4 @@
-"""MPGStats: an OSD reports its placement groups, its disk and its peers to the manager (docs/protocol.md §6.4)."""
+"""MPGStats: an OSD's report about placement groups, disk and peers to the manager (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -14,7 +14,7 @@ from messenger.messages.types import MessageType
 
 @dataclass(frozen=True, slots=True)
 class StoreStats(Enveloped):
-    """How full a store is, in bytes (store_statfs_t)."""
+    """Space usage of a store, in bytes (store_statfs_t)."""
 
     VERSION: ClassVar = 1
     WHAT: ClassVar = "store_statfs_t"
@@ -24,7 +24,7 @@ class StoreStats(Enveloped):
     internally_reserved_bytes: I64 = 0
     allocated_bytes: I64 = 0
     data_stored_bytes: I64 = 0
-    """As users see it, before compression."""
+    """Size for users, before compression."""
     data_compressed_bytes: I64 = 0
     data_compressed_allocated_bytes: I64 = 0
     data_compressed_original_bytes: I64 = 0
@@ -43,7 +43,7 @@ class Histogram(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class StoreLatency(Enveloped):
-    """Mean times of the store; version 1 had milliseconds only."""
+    """Mean latencies of the store; version 1 has milliseconds only."""
 
     VERSION: ClassVar = 2
     OLDEST: ClassVar = 1
@@ -56,7 +56,7 @@ class StoreLatency(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class PingTimes(Fields):
-    """Round trips to a peer over one network: means, least and most of 1, 5 and 15 minutes, and the last."""
+    """Round-trip times to a peer over one network: mean, least and most of 1, 5 and 15 minutes, and the last."""
 
     mean_1_us: U32 = 0
     mean_5_us: U32 = 0
@@ -75,7 +75,7 @@ _NO_TIMES = PingTimes()
 
 @dataclass(frozen=True, slots=True)
 class PeerPings(Fields):
-    """Round trips to a peer."""
+    """Round-trip times to a peer."""
 
     last_update: U32 = 0
     """Unix time."""
@@ -85,7 +85,7 @@ class PeerPings(Fields):
 
 @dataclass(frozen=True, slots=True)
 class OsdStat(Enveloped):
-    """One OSD (osd_stat_t)."""
+    """Counters of one OSD (osd_stat_t)."""
 
     VERSION: ClassVar = 14
     COMPAT: ClassVar = 2

@@ -1,4 +1,4 @@
-"""MPing: a message that only arrives (docs/protocol.md §6.2)."""
+"""MPing: a message without contents or effect (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from messenger.messages.types import MessageType
 
 @dataclass(slots=True)
 class MPing(Fields):
-    """Empty front."""
+    """A message without contents."""
 
     TYPE: ClassVar = MessageType.PING
     COMPAT_VERSION: ClassVar = 1

@@ -21,7 +21,7 @@ from messenger.messages.layout import (
 from messenger.messages.pg import PgId
 
 Intervals = dict[U64, U64]
-"""Sets of numbers as ranges: first number to count (interval_set)."""
+"""A set of numbers as ranges: first number to count (interval_set)."""
 
 _OLDEST_VERSION = 26
 _MIMIC_VERSION = 27
@@ -37,7 +37,7 @@ _VARINT_MORE = 1 << _VARINT_BITS
 
 
 class PoolType(IntEnum):
-    """How a pool keeps its objects."""
+    """Redundancy of a pool."""
 
     REPLICATED = 1
     ERASURE = 3
@@ -77,7 +77,7 @@ class PoolSnap(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class EVersion(Fields):
-    """A place in the history of a placement group (eversion_t)."""
+    """A version in the history of a placement group (eversion_t)."""
 
     version: U64 = 0
     epoch: U32 = 0
@@ -105,11 +105,11 @@ class PeeringCrush(Fields):
     bucket_target: U32 = 0
     bucket_barrier: U32 = 0
     mandatory_member: I32 = 0x7FFFFFFF
-    """A bucket that must be among them; the default is none."""
+    """A bucket that must be among them; by default none."""
 
 
 def _encode_shards(encoder: Encoder, shards: set[int]) -> None:
-    """A set of 128 bits as two words, each as a varint: seven bits a byte, the lowest first."""
+    """Encode a set of 128 bits as two words, each as a varint: seven bits in each byte, lowest first."""
     mask = sum(1 << shard for shard in shards)
     for word in (mask & (1 << _WORD_BITS) - 1, mask >> _WORD_BITS):
         rest = word
@@ -141,7 +141,7 @@ ShardSet = Annotated[set[int], plain(_encode_shards, _decode_shards, 2)]
 
 @dataclass(frozen=True, slots=True)
 class Pool(Enveloped):
-    """What ``ceph osd pool ls detail`` shows of a pool. The name is in the map, not here."""
+    """The properties that ``ceph osd pool ls detail`` shows. The name of the pool is in the map, not here."""
 
     VERSION: ClassVar = _NEWEST_VERSION
     COMPAT: ClassVar = 5
@@ -153,18 +153,18 @@ class Pool(Enveloped):
     size: U8 = 3
     crush_rule: U8 = 0
     object_hash: U8 = 2
-    """2: rjenkins."""
+    """2 stands for rjenkins."""
     pg_num: U32 = 0
     pgp_num: U32 = 0
     lpg_num: U32 = 0
-    """Retired, as is the next one."""
+    """Retired, as is the next field."""
     lpgp_num: U32 = 0
     last_change: U32 = 0
-    """Epoch."""
+    """Epoch of the last change."""
     snap_seq: U64 = 0
     snap_epoch: U32 = 0
     snaps: dict[U64, PoolSnap] = field(default_factory=dict)
-    """By snapid."""
+    """Snapshots by snapid."""
     removed_snaps: Intervals = field(default_factory=dict)
     auid: U64 = 0
     """Retired."""
@@ -207,24 +207,24 @@ class Pool(Enveloped):
     last_force_op_resend_prenautilus: U32 = 0
     application_metadata: dict[str, dict[str, str]] = field(default_factory=dict)
     create_time: Annotated[UTime, Since(27)] = EPOCH
-    """Zero where the sender did not know the receiver to be Mimic or newer."""
+    """Zero if the sender did not know that the receiver is Mimic or newer."""
     pg_num_target: Annotated[U32, Since(28)] = 0
     pgp_num_target: Annotated[U32, Since(28)] = 0
     pg_num_pending: Annotated[U32, Since(28)] = 0
     pg_num_dec_last_epoch_started: Annotated[U32, Since(28)] = 0
-    """Retired, as is the next one."""
+    """Retired, as is the next field."""
     pg_num_dec_last_epoch_clean: Annotated[U32, Since(28)] = 0
     last_force_op_resend: Annotated[U32, Since(28)] = 0
     pg_autoscale_mode: Annotated[U8, Since(28)] = 0
     """0 off, 1 warn, 2 on."""
     last_pg_merge_meta: Annotated[MergeMeta, Since(29)] = MergeMeta()
     peering_crush: Annotated[PeeringCrush | None, Since(31)] = None
-    """Version 30 is for pools that have it, and has it without the flag of an optional."""
+    """Version 30, only for pools with this field, encodes it without the flag of an optional."""
     nonprimary_shards: Annotated[ShardSet, Since(32)] = field(default_factory=set)
-    """Shards below 128 that cannot lead."""
+    """Shards below 128 that cannot be primary."""
 
     def version_for(self, features: int) -> int:
-        """Peers between Nautilus and Tentacle get version 30 only of pools of stretched clusters."""
+        """Version for the peer's features; before Tentacle, version 30 is only for stretched pools."""
         if has_feature(features, Feature.SERVER_TENTACLE):
             return ANY_VERSION
         if has_feature(features, Feature.SERVER_NAUTILUS):

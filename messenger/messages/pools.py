@@ -1,7 +1,4 @@
-"""Pools by way of the monitors: operations on them, and how full they and the cluster are.
-
-See docs/protocol.md §6.2.
-"""
+"""Pool operations of the monitors, and space usage of pools and the cluster (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -27,7 +24,7 @@ class PoolOpCode(IntEnum):
 
 @dataclass(slots=True)
 class MPoolOp(Fields):
-    """Asks to create or delete a pool or a snapshot of one."""
+    """Requests to create or delete a pool or a snapshot of one."""
 
     TYPE: ClassVar = MessageType.POOLOP
     VERSION: ClassVar = 4
@@ -44,14 +41,14 @@ class MPoolOp(Fields):
     snapid: U64 = 0
     """The unmanaged snapshot to delete."""
     name: str = ""
-    """Of the pool or the pool snapshot."""
+    """Name of the pool or the pool snapshot."""
     pad: U8 = 0
     crush_rule: I16 = 0
 
 
 @dataclass(slots=True)
 class MPoolOpReply(Fields):
-    """How it went."""
+    """Result of an MPoolOp."""
 
     TYPE: ClassVar = MessageType.POOLOP_REPLY
     COMPAT_VERSION: ClassVar = 1
@@ -61,14 +58,14 @@ class MPoolOpReply(Fields):
     reply_code: U32
     """0, or a negative Linux error number as two's complement."""
     epoch: U32
-    """Of the OSD map that has the change."""
+    """Epoch of the first OSD map that contains the change."""
     response_data: bytes | None = None
-    """For CREATE_UNMANAGED_SNAP the new snapid, a u64."""
+    """In the reply to CREATE_UNMANAGED_SNAP the new snapid, a u64."""
 
 
 @dataclass(slots=True)
 class MStatfs(Fields):
-    """Asks how full the cluster is."""
+    """Requests the space usage of the cluster."""
 
     TYPE: ClassVar = MessageType.STATFS
     VERSION: ClassVar = 2
@@ -77,12 +74,12 @@ class MStatfs(Fields):
     map_version: Paxos = field(default=0, kw_only=True)
     fsid: UUID
     data_pool: Annotated[I64 | None, Since(2)] = None
-    """Only as far as this pool may grow."""
+    """If not None, limits the result to what this pool can use."""
 
 
 @dataclass(slots=True)
 class MStatfsReply(Fields):
-    """How full it is."""
+    """Space usage of the cluster."""
 
     TYPE: ClassVar = MessageType.STATFS_REPLY
     COMPAT_VERSION: ClassVar = 1
@@ -98,7 +95,7 @@ class MStatfsReply(Fields):
 
 @dataclass(slots=True)
 class MGetPoolStats(Fields):
-    """Asks how full pools are."""
+    """Requests the space usage of pools."""
 
     TYPE: ClassVar = MessageType.GETPOOLSTATS
     COMPAT_VERSION: ClassVar = 1
@@ -113,7 +110,7 @@ _OTHER_COUNTERS_SIZE = 216
 
 @dataclass(frozen=True, slots=True)
 class ObjectStats(Enveloped):
-    """Counters of objects and of what is done with them (object_stat_sum_t)."""
+    """Counters of objects and of accesses to them (object_stat_sum_t)."""
 
     VERSION: ClassVar = 20
     COMPAT: ClassVar = 14
@@ -132,12 +129,12 @@ class ObjectStats(Enveloped):
     num_wr: I64 = 0
     num_wr_kb: I64 = 0
     other: Annotated[bytes, raw_codec(_OTHER_COUNTERS_SIZE)] = bytes(_OTHER_COUNTERS_SIZE)
-    """Counters of scrubbing, recovery, cache tiering and omaps, uninterpreted."""
+    """Counters of scrubs, recovery, cache tiering and omaps, uninterpreted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectStatCollection(Enveloped):
-    """Those counters, and a retired way to have them by category (object_stat_collection_t)."""
+    """Counters of objects; the counters by category are retired (object_stat_collection_t)."""
 
     VERSION: ClassVar = 2
     COMPAT: ClassVar = 2
@@ -148,7 +145,7 @@ class ObjectStatCollection(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class StoreStatfs(Enveloped):
-    """What object stores say of the space they use, in bytes (store_statfs_t)."""
+    """Space usage reported by object stores, in bytes (store_statfs_t)."""
 
     VERSION: ClassVar = 1
 
@@ -166,7 +163,7 @@ class StoreStatfs(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class PoolStats(Enveloped):
-    """How full a pool is (pool_stat_t)."""
+    """Space usage of a pool (pool_stat_t)."""
 
     VERSION: ClassVar = 7
     COMPAT: ClassVar = 5
@@ -183,7 +180,7 @@ class PoolStats(Enveloped):
 
 @dataclass(slots=True)
 class MGetPoolStatsReply(Fields):
-    """How full they are."""
+    """Space usage of pools."""
 
     TYPE: ClassVar = MessageType.GETPOOLSTATSREPLY
     VERSION: ClassVar = 2
@@ -194,4 +191,4 @@ class MGetPoolStatsReply(Fields):
     pool_stats: dict[str, PoolStats]
     """By pool name."""
     per_pool: Annotated[bool, Since(2)] = False
-    """Every OSD reports its use of space by pool."""
+    """True if every OSD reports its space usage by pool."""

@@ -1,4 +1,4 @@
-"""Which payload class reads which message type. Its module is imported when the first such message arrives."""
+"""The payload class of each message type, whose module is imported when the first such message arrives."""
 
 from collections.abc import Iterator, Mapping
 
@@ -139,10 +139,10 @@ _NAMES: dict[int, str] = {
     MessageType.MDS_EXPORTDIRACK: "MExportDirAck",
     MessageType.MDS_EXPORTDIRFINISH: "MExportDirFinish",
 }
-"""The payload class of each message type; :mod:`messenger.messages` has its module."""
+"""Name of the payload class by message type; :mod:`messenger.messages` lists its module."""
 
 _LOADED: dict[int, type[Payload]] = {}
-"""Those that have been imported."""
+"""The payload classes whose modules have been imported."""
 
 
 class _Payloads(Mapping[int, type[Payload]]):
@@ -162,17 +162,17 @@ class _Payloads(Mapping[int, type[Payload]]):
 
 
 PAYLOADS: Mapping[int, type[Payload]] = _Payloads()
-"""Message types that are decoded, by module. All others pass through as bytes."""
+"""Payload classes by message type. Messages of all other types stay uninterpreted."""
 
 KNOWN_TYPES = frozenset(_NAMES)
 
 
 def decode_payload(message: Message, features: int) -> Payload | None:
-    """What a received message means, or None if its type is not known here.
+    """Decode a received message; None if its type is unknown.
 
     Args:
-        message: as received; it is not changed.
-        features: negotiated with the sender.
+        message: the received message; it is not changed.
+        features: features negotiated with the sender.
 
     Raises:
         DecodeError: the message's compat_version is above our version, or the front is malformed.
@@ -180,7 +180,7 @@ def decode_payload(message: Message, features: int) -> Payload | None:
     payload = _LOADED.get(message.type) or PAYLOADS.get(message.type)
     if payload is None:
         return None
-    # Very old senders leave compat_version 0, which means the version itself (docs/protocol.md §3.7).
+    # Very old senders set compat_version to 0, which stands for the version itself (docs/protocol.md §3.7).
     needed = message.compat_version or message.version
     if needed > payload.VERSION:
         name = message_name(message.type)

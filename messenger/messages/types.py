@@ -1,10 +1,10 @@
-"""Message type numbers and the names Ceph's logs print for them (docs/protocol.md §6.1)."""
+"""Message type numbers, and the names that Ceph's logs print for them (docs/protocol.md §6.1)."""
 
 from enum import IntEnum
 
 
 class MessageType(IntEnum):
-    """Every message type of Ceph 20.2, without the CEPH_MSG_ and MSG_ prefixes."""
+    """All message types of Ceph 20.2, without the prefixes ``CEPH_MSG_`` and ``MSG_``."""
 
     SHUTDOWN = 1
     PING = 2
@@ -293,5 +293,5 @@ _NAMES: dict[int, str] = {kind: _LOGGED_OTHERWISE.get(kind, kind.name.lower()) f
 
 
 def message_name(number: int) -> str:
-    """The name of a message type as logs show it, ``unknown(900)`` for a number that has none."""
+    """The name of a message type in Ceph's logs; for an unknown number ``unknown(900)``."""
     return _NAMES.get(number) or f"unknown({number})"

@@ -1,1 +1,1 @@
-"""What outlives a link: policy, queues, sequence numbers, replay, backoff (docs/protocol.md §3.8, §3.9, §4.9)."""
+"""What outlives links: policy, queues, sequence numbers, replay, backoff (docs/protocol.md §3.8, §3.9, §4.9)."""

@@ -1,4 +1,4 @@
-"""What a session uses of the link that carries it."""
+"""The interface of a link that its session uses."""
 
 from typing import Protocol
 
@@ -8,42 +8,42 @@ from messenger.session.session import Session
 
 
 class Carrier(Protocol):
-    """A link as its session sees it; messenger/link.py is the one there is."""
+    """A link as its session sees it; messenger/link.py implements it."""
 
     id: int
     connector: bool
     open: bool
-    """Messages may flow."""
+    """True in the data phase: messages may flow."""
     paused: bool
-    """Nothing is read."""
+    """True while nothing is read."""
     con_mode: ConMode
     auth_result: AuthResult | None
     unwritten_bytes: int
     rx_offset: int
-    """Bytes read so far."""
+    """Number of bytes read so far."""
     read_since_s: float
-    """When reading last went on after a pause."""
+    """Time at which reading last resumed after a pause."""
 
     @property
     def host(self) -> object:
-        """Where the link runs at present."""
+        """The host on which the link runs now."""
 
     @property
     def held(self) -> bool:
         """True if an interceptor holds the link."""
 
     def flush(self, session: Session, now: float) -> None:
-        """Write all that is due.
+        """Write all frames that are due.
 
         Raises:
             PeerError: nothing more can be written.
         """
 
     def broken_by(self, error: Exception, now: float) -> None:
-        """A step of the conversation raised ``error``: break the link."""
+        """Fault the link, because one of its steps raised ``error``."""
 
     def break_off(self, fault: Fault, now: float) -> None:
-        """The link breaks; the session does what its policy says."""
+        """Fault the link; the session reacts according to its policy."""
 
     def close(self, fault: Fault, now: float) -> None:
-        """Close the link without a word to the session."""
+        """Close the link without notifying its session."""

@@ -1,4 +1,4 @@
-"""When a session that is being shut down gracefully may close (TM19 to TM24)."""
+"""The condition under which a graceful shutdown of a session is complete (TM19 to TM24)."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from messenger.session.session import Session
 
 
 class Closing(Protocol):
-    """A session that ends soon; hosts look after it whenever they have nothing else to do."""
+    """A session in graceful shutdown; its host calls :meth:`check` whenever it has nothing else to do."""
 
     def check(self, now: float) -> None:
         """Close the session once its queue is drained and acknowledged."""

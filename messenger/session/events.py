@@ -1,18 +1,18 @@
-"""What an application hears of a session."""
+"""The session events that an application receives."""
 
 from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """What happens to a session, in crimson's words."""
+    """Kind of a session event, with crimson's names."""
 
     CONNECT = "connect"
-    """This side dialled and the session is open (again)."""
+    """A dialled session became ready, either new or reconnected."""
     ACCEPT = "accept"
-    """The peer dialled and the session is open (again)."""
+    """An accepted session became ready, either new or reconnected."""
     RESET = "reset"
-    """The session ended; what was queued is gone."""
+    """The session ended; its queue is dropped."""
     REMOTE_RESET = "remote_reset"
-    """The peer lost its state: what was sent and queued is gone, the session goes on empty."""
+    """The peer lost the session: sent and queued messages are dropped, and the session starts again."""
     REFUSED = "refused"
-    """The peer refused: the port is closed, or authentication or features are not accepted."""
+    """The peer refused: its port is closed, or it does not accept our authentication or features."""

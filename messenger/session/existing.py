@@ -1,6 +1,6 @@
-"""Decide on an incoming connection if a session with the peer exists (docs/protocol.md §4.9, in its order).
+"""Decisions on an incoming connection from a peer that has a session (docs/protocol.md §4.9, in its order).
 
-Pure decisions over values; carrying them out is the acceptor's work.
+The functions here only decide; the acceptor carries the decisions out.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _RECONNECTION_RACE_WON = "reconnection race: this side's address is the lower on
 
 
 class ClientIdent(Protocol):
-    """What a decision uses of a CLIENT_IDENT."""
+    """The fields of a CLIENT_IDENT on which the decision depends."""
 
     global_seq: int
     client_cookie: int
@@ -24,7 +24,7 @@ class ClientIdent(Protocol):
 
 
 class SessionReconnect(Protocol):
-    """What a decision uses of a SESSION_RECONNECT."""
+    """The fields of a SESSION_RECONNECT on which the decision depends."""
 
     global_seq: int
     connect_seq: int
@@ -33,20 +33,20 @@ class SessionReconnect(Protocol):
 
 
 class Verdict(Enum):
-    """What becomes of the incoming link and the existing session."""
+    """What happens to the incoming link and the existing session."""
 
     OPEN = auto()
-    """A fresh session on the incoming link."""
+    """Open a new session on the incoming link."""
     STOP_EXISTING = auto()
     """End the existing session with a reset event, then as OPEN."""
     CLOSE_INCOMING = auto()
-    """The incoming link is an outdated attempt: drop it silently."""
+    """Drop the incoming link silently: it is an outdated attempt."""
     REUSE = auto()
-    """The incoming link takes over the existing session."""
+    """Let the incoming link take over the existing session."""
     REUSE_RESET = auto()
     """As REUSE, after a full reset of the existing session: the peer lost its state."""
     WAIT = auto()
-    """The dial of the existing session wins."""
+    """Answer WAIT: our dial wins the race."""
     RESET = auto()
     """Answer SESSION_RESET (see ``full``)."""
     RETRY = auto()
@@ -57,12 +57,12 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A verdict and why, in one line for the history."""
+    """A verdict, and its reason in one line for the history."""
 
     verdict: Verdict
     why: str
     full: bool = False
-    """With RESET: the peer must drop its queues too."""
+    """With RESET: True if the peer must drop its queues too."""
 
 
 def judge_client_ident(
@@ -73,14 +73,14 @@ def judge_client_ident(
     *,
     sent_later: bool = False,
 ) -> Decision:
-    """Decide on CLIENT_IDENT.
+    """Decide on a CLIENT_IDENT.
 
     Args:
         existing: the session registered for the peer's addresses.
-        ident: what the peer says.
+        ident: the received frame.
         my_addr: this messenger's msgr2 address.
-        rules: the disputed ones.
-        sent_later: the frame certainly left the peer after its last known global_seq had arrived here.
+        rules: settings of the disputed rules.
+        sent_later: True if the peer certainly sent the frame after its last known global_seq had arrived here.
     """
     if existing is None or existing.state is SessionState.CLOSED:
         return Decision(Verdict.OPEN, "no session with this peer")
@@ -111,11 +111,12 @@ def judge_client_ident(
 def _judge_outdated(
     existing: Session, ident: ClientIdent, rules: RuleOptions, *, sent_later: bool
 ) -> Decision | None:
-    """What a global_seq behind the remembered one means; None if it is not, or does not matter.
+    """Decide on a global_seq below the remembered one; None if it is not below, or does not matter.
 
-    A peer has one dial at a time for a session and closes it before it begins another or takes one of ours, and it
-    numbers dials as it begins them. So the process that sent the higher global_seq had abandoned
-    this attempt before; a later one can only come from a process that does not have that number.
+    A peer has one dial at a time for a session. It closes that dial before it begins another one or accepts one of
+    ours, and it numbers dials in the order in which it begins them. So the process that sent the higher global_seq
+    had abandoned this attempt before. If the frame was sent later, a process without that number sent it: the peer
+    has restarted.
     """
     if existing.peer_global_seq <= ident.global_seq:
         return None
@@ -130,7 +131,7 @@ def _judge_outdated(
 
 
 def yields(existing: Session, rules: RuleOptions) -> bool:
-    """True if the winner of a race yields, because the peer waited for its dial in vain."""
+    """True if this side yields although it won the race, because the peer waited for its dial in vain."""
     return rules.race_winner == "yields" and existing.dial_gets_nowhere
 
 
@@ -142,7 +143,7 @@ def judge_reconnect(
     *,
     resetcheck: bool,
 ) -> Decision:
-    """Decide on SESSION_RECONNECT; ``resetcheck`` is that of the policy towards the peer's type."""
+    """Decide on a SESSION_RECONNECT; ``resetcheck`` is that of the policy towards the peer's type."""
     if existing is None or existing.state is SessionState.CLOSED:
         return Decision(Verdict.RESET, "no session with this peer", full=True)
     if existing.state is SessionState.REPLACING:
@@ -169,11 +170,11 @@ def judge_reconnect(
 
 
 def _judge_two_cookies(existing: Session, my_addr: EntityAddr, rules: RuleOptions) -> Decision:
-    """Decide on SESSION_RECONNECT with another server_cookie: two dials have taken each other over.
+    """Decide on a SESSION_RECONNECT with another server_cookie: two dials have taken each other over.
 
-    The session is reset, because a CLIENT_IDENT of that race may still arrive, and only the global_seqs of new
-    idents distinguish it. If both sides dial, the dial from the lower address starts the new session: if both
-    started one, they would take each other over again, on a slow link for ever.
+    The session is reset, because a CLIENT_IDENT of that race may still arrive, and only the global_seq of a new
+    CLIENT_IDENT distinguishes it. If both sides dial, the dial from the lower address starts the new session: if
+    both started one, they would keep taking each other over, on a slow link for ever.
     """
     dials = existing.state is SessionState.CONNECTING and existing.link is not None
     if dials and not _peer_is_lower(existing, my_addr) and not yields(existing, rules):

@@ -1,4 +1,4 @@
-"""What a broken link does to its session (docs/protocol.md §3.9, §4.11), step by step as listed there."""
+"""The effects of a broken link on its session (docs/protocol.md §3.9, §4.11), in the order listed there."""
 
 from typing import Protocol as Interface
 
@@ -25,7 +25,7 @@ REFUSALS = frozenset(
         FaultReason.WRONG_TARGET,
     }
 )
-"""Faults that raise a refused event while the session goes on dialling."""
+"""Faults that raise a refused event, while the session goes on dialling."""
 
 FATAL = frozenset(
     {
@@ -36,22 +36,22 @@ FATAL = frozenset(
         FaultReason.QUEUE_LIMIT,
     }
 )
-"""Faults that trying again cannot cure: the session ends with a reset event (§3.1, §4.2, §9 item 12)."""
+"""Faults that another dial cannot cure: the session ends with a reset event (§3.1, §4.2, §9 item 12)."""
 
 
 _MOST_SHORT_LINKS = 8
-"""So many links in a row may break just after they opened before the next dial waits."""
+"""Number of consecutive links that may break just after they opened before the next dial is delayed."""
 
 
 class Keeper(Interface):
-    """What a fault needs of the messenger that has the session."""
+    """The interface of a messenger that a fault of a session uses."""
 
     config: Config
     rng: RandomSource
     timers: Timers
 
     def change_session(self, session: Session, change: Change, why: str, now: float) -> None:
-        """Carry out a change of a session's state."""
+        """Apply a change to a session's state and record it."""
 
     def session_event(self, session: Session, kind: EventKind, fault: Fault | None, now: float) -> None:
         """Raise an event of a session."""
@@ -66,21 +66,21 @@ class Keeper(Interface):
         """End a session and raise its reset event."""
 
     def dial(self, session: Session, now: float) -> None:
-        """Start a link for a session."""
+        """Dial a link for a session."""
 
     def redial(self, session: Session, now: float) -> None:
-        """The pause before a dial is over."""
+        """Dial again after a backoff."""
 
 
 def session_fault(endpoint: Keeper, session: Session, fault: Fault, now: float, *, dialling: bool = False) -> None:
-    """The session has lost the link that carried it or was being made for it.
+    """Let a session react to the fault of its link.
 
     Args:
-        endpoint: of the session.
-        session: the session of the link.
-        fault: what happened to the link.
+        endpoint: the messenger of the session.
+        session: the session whose link broke, or could not be opened.
+        fault: the fault of the link.
         now: monotonic seconds.
-        dialling: the link had not come far enough for its fault to end a lossy session.
+        dialling: True if the handshake had not come far enough for a fault to end a lossy session.
     """
     state = session.state
     if state is SessionState.CLOSED:
@@ -89,11 +89,11 @@ def session_fault(endpoint: Keeper, session: Session, fault: Fault, now: float, 
     session.last_fault = fault
     endpoint.settle_delayed(session, deliver=True)
     if fault.reason is FaultReason.SHUTDOWN:
-        endpoint.end_session(session, fault, now)  # the shard that carries it reports that its queue is drained
+        endpoint.end_session(session, fault, now)  # another shard reports that the queue is drained
         return
     establishing = state is SessionState.ESTABLISHING
     if establishing and not session.announced and not session.queue:
-        endpoint.end_session(session, fault, now)  # the application has not heard of it yet
+        endpoint.end_session(session, fault, now)  # the accept event was not raised yet
         return
     if fault.reason in FATAL or (session.lossy and (establishing or not dialling)):
         endpoint.stop_session(session, fault, now)
@@ -116,19 +116,19 @@ def session_fault(endpoint: Keeper, session: Session, fault: Fault, now: float, 
 
 
 def _hung_up_again(session: Session, fault: Fault) -> bool:
-    """True if the peer has closed two dials in a row at the same place: it will not say why.
+    """True if the peer has closed two dials in a row in the same state, so it will not give a reason.
 
-    It looks for another nonce, for example, or a proxy stands before a peer that is gone.
+    It may expect another nonce, for example, or a proxy may accept connections for a peer that is gone.
     """
     before = session.last_fault
     return fault.reason is FaultReason.EOF and before is not None and before == fault
 
 
 def _redial(endpoint: Keeper, session: Session, why: str, now: float) -> None:
-    """An open link broke: dial at once, but back off where links break as soon as they open.
+    """Dial at once after an open link broke, but back off if links keep breaking as soon as they open.
 
-    They do if two processes come from one address, or if a message breaks each link that it is replayed on. The
-    application hears of it, for neither ends by itself.
+    They do if two processes use the same address, or if a message breaks each link on which it is replayed.
+    Neither ends by itself, so the application gets a refused event.
     """
     config, short = endpoint.config, session.short_links
     short.count = short.count + 1 if now - short.opened_s < config.ms_initial_backoff else 0
@@ -151,7 +151,7 @@ def _dial_later(endpoint: Keeper, session: Session, pause_s: float, now: float) 
 
 
 def _back_off(endpoint: Keeper, session: Session, why: str, now: float) -> None:
-    """A dial failed: pause, doubling up to the maximum; a race loser pauses for the maximum."""
+    """Back off after a failed dial: the delay doubles up to the maximum; a race loser waits for the maximum."""
     config = endpoint.config
     if session.state is SessionState.WAIT:
         pause_s = config.ms_max_backoff
@@ -161,10 +161,11 @@ def _back_off(endpoint: Keeper, session: Session, why: str, now: float) -> None:
         pause_s = session.backoff_s = min(session.backoff_s * 2, config.ms_max_backoff)
     replacing = session.state is SessionState.REPLACING
     if replacing:
-        # Both sides may have ended their dials for each other's; in step they would do so for ever.
+        # Both sides may have closed their dials for each other's. Without jitter both would dial again at the same
+        # time, for ever.
         pause_s *= (1 + endpoint.rng.getrandbits(16) / 65536) / 2
     if session.server_cookie or (replacing and Protocol.of(session.target_addr) is Protocol.V1):
-        # On v1 the dial that counts higher takes over the other; two equal ones would go on replacing each other.
+        # With v1 the higher connect_seq takes over the other link; two equal ones would keep replacing each other.
         session.connect_seq += 1
     if session.state is not SessionState.WAIT:
         endpoint.change_session(session, Change.DIAL, f"{why}; dialling again in {pause_s:g} s", now)
@@ -172,7 +173,7 @@ def _back_off(endpoint: Keeper, session: Session, why: str, now: float) -> None:
 
 
 def wake(endpoint: Keeper, session: Session, now: float) -> None:
-    """There is something to send: leave STANDBY unless only the peer may dial (§3.9)."""
+    """Dial if the session is in STANDBY and may dial, because there is something to send (§3.9)."""
     if session.state is not SessionState.STANDBY or not session.dials:
         return
     if session.server_cookie:

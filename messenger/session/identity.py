@@ -10,9 +10,9 @@ from messenger.session.session import Session
 
 
 def check_claim(peer_type: EntityType, auth_name: AuthName | None) -> None:
-    """Refuse a peer that claims another type than it has proven: the type decides its policy.
+    """Refuse a peer that claims another entity type than it has proven: the type selects its policy.
 
-    The entities of daemons come as clients too: modules of managers do.
+    Daemons may also dial as clients: modules of managers do.
 
     Raises:
         AuthError: AUTH_DENIED.
@@ -29,15 +29,16 @@ def check_identity(
     Args:
         existing: the session found under the addresses.
         peer: the name that the peer announced; without a number if it announced none.
-        auth_name: the entity it proved to be, if any.
+        auth_name: the entity as which it authenticated, if any.
         rules: ``peer_identity`` selects what is compared.
 
     Returns:
-        Why the session ends in favour of the peer: no link carries it, and the peer has proven another name than
-        the session's, which may have been used at these addresses by mistake or by malice. None if it goes on.
+        The fault with which the session ends in favour of the peer, because it has no link and the peer has
+        proven another name, so the session's peer may have used these addresses by mistake or malice. None if the
+        session continues.
 
     Raises:
-        PeerError: PEER_IDENTITY, the peer is refused.
+        PeerError: PEER_IDENTITY: the peer is refused.
     """
     if existing is None or rules.peer_identity == "addresses":
         return None
@@ -55,7 +56,7 @@ def _difference(existing: Session, peer: EntityName, auth_name: AuthName | None)
         return f"{peer.type.label}, the session is with {existing.peer_name}"
     proven = existing.peer_auth_name
     if auth_name is not None and proven is not None:
-        # A client's number may change, its name does not.
+        # The number of a client may change, its authenticated name does not.
         return None if auth_name == proven else f"{auth_name}, the session is with {proven}"
     known = (
         existing.peer_name.num if existing.confirmed else NEW_ENTITY_NUM
@@ -66,12 +67,12 @@ def _difference(existing: Session, peer: EntityName, auth_name: AuthName | None)
 
 
 def check_not_own(addrs: AddrVec, me: LocalEntity, local_addr: EntityAddr) -> None:
-    """Refuse a peer that gives an address of this messenger as its own: it would get what is sent to oneself.
+    """Refuse a peer that announces an address of this messenger: it would get this messenger's loopback messages.
 
     Args:
-        addrs: of the peer, as it says.
+        addrs: the addresses that the peer announces.
         me: this messenger.
-        local_addr: this end of the link.
+        local_addr: local address of the link.
 
     Raises:
         PeerError: PEER_IDENTITY.
@@ -82,7 +83,7 @@ def check_not_own(addrs: AddrVec, me: LocalEntity, local_addr: EntityAddr) -> No
 
 
 def check_host(addr: EntityAddr, remote_addr: EntityAddr, rules: RuleOptions) -> None:
-    """Refuse an address on another host than that which the peer dials from.
+    """Refuse an address on another host than the one from which the peer dials.
 
     Raises:
         PeerError: MALFORMED.
@@ -94,7 +95,7 @@ def check_host(addr: EntityAddr, remote_addr: EntityAddr, rules: RuleOptions) ->
 def check_v2_addr(
     addr: EntityAddr, remote_addr: EntityAddr, before: EntityAddr | None, rules: RuleOptions
 ) -> None:
-    """The same for the first address of a v2 peer, whose type counts too, and what it gave before on the link.
+    """Check the first address of a v2 peer: its host, its type, and that it does not change on the link.
 
     Raises:
         PeerError: MALFORMED.
@@ -109,7 +110,7 @@ def check_v2_addr(
 
 
 def check_hello_addr(addr: EntityAddr, mine: AddrVec, rules: RuleOptions) -> None:
-    """Refuse a connector that has dialled an address with another port or nonce than this side has.
+    """Refuse a connector that dialled a port or nonce which is not that of one of our addresses.
 
     Raises:
         PeerError: WRONG_TARGET.
@@ -119,7 +120,7 @@ def check_hello_addr(addr: EntityAddr, mine: AddrVec, rules: RuleOptions) -> Non
 
 
 def check_port(addr: EntityAddr, policy: Policy, rules: RuleOptions) -> None:
-    """Refuse a connector whose address cannot be dialled, if the policy makes this side dial it again.
+    """Refuse a connector whose address cannot be dialled, if the policy requires this side to dial it again.
 
     Raises:
         PeerError: MALFORMED.
@@ -130,7 +131,7 @@ def check_port(addr: EntityAddr, policy: Policy, rules: RuleOptions) -> None:
 
 
 def check_number(session: Session, num: int, rules: RuleOptions) -> None:
-    """Refuse a server whose number is not the one that the session's peer had before.
+    """Refuse a server with another number than the session's peer had before.
 
     Raises:
         PeerError: PEER_NUMBER.

@@ -1,4 +1,4 @@
-"""What a fault means for a session, per kind of peer (docs/protocol.md §3.8)."""
+"""Policies: what a session does after a fault, by the peer's entity type (docs/protocol.md §3.8)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ class ThrottleLimit:
 
     name: str
     limit: int
-    """Bytes or messages; 0 = without limit."""
+    """Bytes or messages; 0 = no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +29,19 @@ class Policy:
     lossy: bool = False
     """A fault ends the session; nothing is replayed."""
     server: bool = False
-    """Never dials; waits for the peer to come back."""
+    """This side never dials; it waits until the peer reconnects."""
     standby: bool = False
-    """After a fault with nothing to send, waits instead of dialling."""
+    """After a fault with an empty queue the session waits in STANDBY instead of dialling."""
     resetcheck: bool = False
-    """Detects that the peer lost its state, and raises remote_reset."""
+    """Detect that the peer lost the session, and raise remote_reset."""
     register_lossy_clients: bool = True
-    """An accepted lossy peer is found by its address and replaced when it dials again."""
+    """An accepted lossy session is registered by the peer's address and replaced when the peer dials again."""
     features_required: int = 0
-    """Peers lacking one of these feature bits are refused."""
+    """Peers that lack one of these feature bits are refused."""
     throttle_messages: ThrottleLimit | None = None
-    """Most messages of such peers that the application may hold before reading stops."""
+    """Limit for the number of messages of such peers that the application holds before reading pauses."""
     throttle_bytes: ThrottleLimit | None = None
-    """How many bytes of them."""
+    """Limit for the bytes of these messages."""
 
     def requiring(self, features: int) -> "Policy":
         """The same policy with more required feature bits."""
@@ -78,7 +78,7 @@ POLICIES: Mapping[str, Policy] = {
 
 @dataclass(slots=True)
 class PolicySet:
-    """The policy towards each type of peer; ``default`` for those not listed."""
+    """The policy for each entity type of peers; ``default`` applies to all others."""
 
     default: Policy = LOSSLESS_CLIENT
     by_type: dict[EntityType, Policy] = field(default_factory=dict)
@@ -93,14 +93,14 @@ class PolicySet:
 
     @classmethod
     def for_messenger(cls, messenger: str, config: "Config | None" = None) -> "PolicySet":
-        """The policies of one of the messengers in Ceph's daemons; see :data:`MESSENGERS` for their names.
+        """The policies of one of the messengers in Ceph's daemons; :data:`MESSENGERS` lists their names.
 
         Args:
             messenger: for example ``osd public``.
-            config: limits of the throttles that the policies name; without one the policies have no throttles.
+            config: limits of the throttles that the policies name; without it the policies have no throttles.
 
         Raises:
-            LocalError: no daemon has such a messenger.
+            LocalError: no daemon has a messenger of that name.
         """
         row = MESSENGERS.get(messenger)
         if row is None:
@@ -112,9 +112,10 @@ class PolicySet:
         return policies
 
     def set_throttles(self, throttling: "Throttling", config: "Config") -> None:
-        """Put throttles on the policy towards a type of peer.
+        """Add throttles to the policy for an entity type.
 
-        As in Ceph that is the default policy, and so concerns every type without a row, where the type has none.
+        As in Ceph, if the type has no row, the default policy gets them, and so does every other type without a
+        row.
         """
         policy = self.towards(throttling.peer).throttled(
             messages=_limit(throttling.messages, config), size_bytes=_limit(throttling.size_bytes, config)
@@ -127,7 +128,7 @@ class PolicySet:
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """Throttles towards a type of peer, each by its name and the option that limits it."""
+    """Throttles for an entity type of peers, each as its name and the option with its limit."""
 
     peer: EntityType
     size_bytes: tuple[str, str] | None = None
@@ -143,7 +144,7 @@ def _limit(throttle: tuple[str, str] | None, config: "Config") -> ThrottleLimit 
 
 @dataclass(frozen=True, slots=True)
 class MessengerPolicies:
-    """The policies a daemon gives to one of its messengers."""
+    """The policies that a daemon gives to one of its messengers."""
 
     default: Policy
     by_type: Mapping[EntityType, Policy] = field(default_factory=dict)
@@ -151,7 +152,7 @@ class MessengerPolicies:
 
 
 _LUMINOUS = 1 << 21
-"""Bit 21 alone: in requirements Ceph omits the bits that distinguish the uses of a reused bit (§2.1)."""
+"""Bit 21 alone: in requirements, Ceph omits the bits that distinguish the uses of a reused bit (§2.1)."""
 _OSD_REQUIRED = Feature.UID | Feature.PGID64 | Feature.OSDENC
 _MON, _OSD, _MDS, _MGR, _CLIENT = (
     EntityType.MON,
@@ -214,4 +215,4 @@ MESSENGERS: Mapping[str, MessengerPolicies] = {
     "librados": MessengerPolicies(LOSSY_CLIENT.requiring(Feature.OSDREPLYMUX)),
     "mon client bootstrap": MessengerPolicies(LOSSLESS_CLIENT),
 }
-"""The second table of §3.8. The default of the heartbeat messengers is what Ceph has where nothing is set."""
+"""The second table of §3.8. The default of the heartbeat messengers is Ceph's, which sets none for them."""

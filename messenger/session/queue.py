@@ -16,7 +16,7 @@ def _size_bytes(entries: deque[tuple[int, Message]]) -> int:
 
 
 class OutQueue:
-    """What a session still has to put on the wire, and what it must be able to put there again."""
+    """The outgoing messages of a session: those to write, and those to replay until they are acknowledged."""
 
     __slots__ = ("_by_priority", "requeued", "sent", "unchecked_bytes")
 
@@ -27,7 +27,7 @@ class OutQueue:
         self.sent: deque[tuple[int, Message]] = deque()
         """On the wire of the present link, unacknowledged, with their seq."""
         self.unchecked_bytes = 0
-        """Pushed since the queue was last measured, where an option limits it."""
+        """Bytes pushed since the queue's size was last checked, if an option limits it."""
 
     def push(self, message: Message) -> None:
         """Queue a new message behind those of its priority."""

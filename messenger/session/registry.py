@@ -1,4 +1,4 @@
-"""The sessions of one messenger: by their ids, and by the addresses of their peers."""
+"""The sessions of one messenger, by id and by the addresses of their peers."""
 
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import NEW_ENTITY_NUM, EntityName, EntityType
@@ -8,15 +8,15 @@ from messenger.session.session import Session
 from messenger.session.states import SessionState
 
 _Place = tuple[bytes, int, int]
-"""IP, port and nonce: what is left of an address when the protocol is not looked at."""
+"""IP, port and nonce: an address without its type, which depends on the protocol."""
 
 
 class Registry:
-    """Sessions that are not closed. Those that are registered can be found by their peer's addresses."""
+    """Sessions that are not closed. Registered ones can be found by their peer's addresses."""
 
     def __init__(self) -> None:
         self.sessions: dict[int, Session] = {}
-        """By id, the oldest first; also those that cannot be found by an address."""
+        """All sessions by id, oldest first; unregistered ones included."""
         self._by_addrs: dict[AddrVec, Session] = {}
         self._by_place: dict[_Place, Session] = {}
         self._last_id = 0
@@ -27,13 +27,13 @@ class Registry:
 
     @property
     def registered(self) -> dict[AddrVec, Session]:
-        """The registered sessions by the addresses of their peers."""
+        """The registered sessions, by the addresses of their peers."""
         return dict(self._by_addrs)
 
     def new(
         self, peer_type: EntityType, addrs: AddrVec, target: EntityAddr, policy: Policy, *, accepted: bool
     ) -> Session:
-        """A fresh session, which is not registered yet; ``accepted`` if the peer has dialled."""
+        """Create a session without registering it; ``accepted`` if the peer has dialled."""
         self._last_id += 1
         session = Session(self._last_id, peer_type, addrs, target, policy)
         if accepted:
@@ -42,35 +42,35 @@ class Registry:
         return session
 
     def remove(self, session: Session) -> None:
-        """A session has closed."""
+        """Remove a session that has closed."""
         self._unregister(session)
         self.sessions.pop(session.id, None)
 
     def lookup(self, addrs: AddrVec) -> Session | None:
-        """The registered session with the peer of exactly these addresses."""
+        """The registered session with the peer that has exactly these addresses."""
         return self._by_addrs.get(addrs)
 
     def find(self, addrs: AddrVec) -> Session | None:
-        """The registered session with the peer that has one of these addresses: one peer is one session."""
+        """The registered session with the peer that has one of these addresses, since a peer has one session."""
         return self.lookup(addrs) or next(filter(None, map(self.lookup_place, addrs)), None)
 
     def lookup_place(self, addr: EntityAddr) -> Session | None:
-        """The registered session with a peer that has this address among its own, whatever the protocol."""
+        """The registered session with a peer that has this address, of whatever type, among its own."""
         return self._by_place.get((addr.ip, addr.port, addr.nonce))
 
     def at(self, addrs: AddrVec) -> list[Session]:
-        """Every registered session with a peer that has one of these addresses, each once."""
+        """All registered sessions with a peer that has one of these addresses, without duplicates."""
         found = {session.id: session for addr in addrs if (session := self.lookup_place(addr)) is not None}
         return list(found.values())
 
     def of_other_protocol(self, addrs: AddrVec, protocol: Protocol) -> list[Session]:
-        """The sessions with a peer of these addresses that do not speak ``protocol``."""
+        """The sessions with a peer of these addresses that use the other protocol than ``protocol``."""
         return [session for session in self.at(addrs) if Protocol.of(session.target_addr) is not protocol]
 
     def doubles(self, session: Session, addrs: AddrVec, num: int) -> list[Session]:
-        """Sessions under other addresses of the peer, now that ``session`` has all of them.
+        """Other sessions with the same peer, under addresses that ``session`` now has.
 
-        Only those of the same type and number, as far as that is known: a peer may announce any address.
+        Only those with the same type and, if known, the same number: a peer may announce any address.
         """
         if session.anonymous:
             return []

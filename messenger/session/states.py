@@ -1,4 +1,4 @@
-"""States of a session, and the table of the changes between them (docs/protocol.md §3.9, §4.11).
+"""States of a session, and the table of changes between them (docs/protocol.md §3.9, §4.11).
 
 >>> TRANSITIONS[SessionState.READY, Change.REST]
 <SessionState.STANDBY: 'STANDBY'>
@@ -11,26 +11,26 @@ from enum import StrEnum
 
 
 class SessionState(StrEnum):
-    """Where a session stands between links."""
+    """State of a session."""
 
     CONNECTING = "CONNECTING"
-    """Dialling, shaking hands, or pausing before the next dial."""
+    """This side dials, runs the handshake, or backs off before the next dial."""
     ESTABLISHING = "ESTABLISHING"
-    """The peer dialled and gets a fresh session; the answer is not written yet."""
+    """The peer dialled and gets a new session; the answer is not written yet."""
     REPLACING = "REPLACING"
-    """The peer's new link takes the place of the old one; the answer is not written yet."""
+    """A new link of the peer replaces the old one; the answer is not written yet."""
     READY = "READY"
-    """A link carries it."""
+    """A link carries the session."""
     STANDBY = "STANDBY"
-    """No link and no wish for one; something to send, or the peer, wakes it."""
+    """There is no link and none is needed; a message to send or the peer's dial ends this state."""
     WAIT = "WAIT"
-    """Lost a race; the peer's dial is expected."""
+    """This side lost a connection race and expects the peer to dial."""
     CLOSED = "CLOSED"
-    """Over; nothing happens to it any more."""
+    """The session has ended; no change is possible."""
 
 
 class Change(StrEnum):
-    """What happens to a session."""
+    """What changes the state of a session."""
 
     DIAL = "this side dials, at once or after a pause"
     OPEN = "the handshake has succeeded"
@@ -66,4 +66,4 @@ TRANSITIONS: Mapping[tuple[SessionState, Change], SessionState] = {
     **{(state, Change.REST): SessionState.STANDBY for state in _RESTS},
     **{(state, Change.CLOSE): SessionState.CLOSED for state in SessionState if state is not SessionState.CLOSED},
 }
-"""The state that follows; a change that has no row in a state is refused."""
+"""The next state for each state and change; a change without a row is impossible in that state."""

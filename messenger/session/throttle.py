@@ -1,4 +1,4 @@
-"""Limits on what is held at a time (docs/protocol.md §3.10)."""
+"""Throttles: limits on what is held at a time (docs/protocol.md §3.10)."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -10,23 +10,23 @@ _NO_LIMIT = (1 << 63) - 1
 
 
 class Waiter(Protocol):
-    """Something that waits for a throttle, the gate of a link."""
+    """A waiter of a throttle, such as the gate of a link."""
 
     @property
     def key(self) -> int:
-        """The key of this waiter among those of one throttle."""
+        """Key of this waiter among those of one throttle."""
 
     def retry(self, now: float) -> None:
-        """The throttle has room, and this waiter is the first in its line."""
+        """Request again: the throttle may have room, and this waiter is the first in its queue."""
 
 
 class Throttle:
-    """Counts units taken and given back. Waiters are admitted in the order in which they began to wait.
+    """Counts units that are taken and returned. Waiters are admitted in the order in which they began to wait.
 
     Args:
-        limit: units; 0 = without limit.
-        name: what perf counters and histories call it.
-        counts_messages: its units are messages, not bytes.
+        limit: units; 0 = no limit.
+        name: name in perf counters and histories.
+        counts_messages: True if its units are messages, False if they are bytes.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class Throttle:
 
     @property
     def limit(self) -> int:
-        """Units; 0 = without limit."""
+        """Units; 0 = no limit."""
         return self._limit
 
     @limit.setter
@@ -74,18 +74,18 @@ class Throttle:
 
     def _set_ceiling(self) -> None:
         self.ceiling = -1 if self._line else self._limit or _NO_LIMIT
-        """Up to this value anything may be taken without a request: nothing, while a waiter is queued."""
+        """Up to this value units may be taken without a request; -1 while there are waiters."""
 
     def admits(self, amount: int) -> bool:
         """True if ``amount`` more may be taken, by Ceph's rule.
 
-        What is larger than the whole throttle passes as long as the limit is not exceeded already.
+        An amount above the limit passes as long as the limit is not exceeded already.
         """
         limit = self._limit
         return not limit or (self.value + amount <= limit if amount <= limit else self.value <= limit)
 
     def units(self, messages: int, size_bytes: int) -> int:
-        """The units that so many messages of that size together take."""
+        """The units that ``messages`` messages of ``size_bytes`` in total take."""
         return messages if self.counts_messages else size_bytes
 
     # ---- waiting
@@ -100,9 +100,9 @@ class Throttle:
         return next(iter(self._line), waiter.key) == waiter.key
 
     def request(self, waiter: Waiter, amount: int) -> bool:
-        """Take ``amount`` for a waiter, or put the waiter at the end of the line; True if it was taken.
+        """Take ``amount`` for a waiter and return True; if there is no room, queue the waiter and return False.
 
-        Nothing is needed for an amount of 0, even of a full throttle.
+        An amount of 0 passes always, even if the throttle is full.
         """
         if not amount:
             return True
@@ -118,15 +118,15 @@ class Throttle:
         return False
 
     def leave(self, waiter: Waiter) -> None:
-        """Remove the waiter from the line, if it is in it."""
+        """Remove the waiter from the queue, if it is in it."""
         if self._line.pop(waiter.key, None) is not None:
             self._set_ceiling()
 
     def wake(self, now: float) -> None:
-        """Let waiters try again, the longest waiting first, until one of them is refused."""
+        """Let waiters try again, the longest waiting first, until one is refused."""
         self._again = True
         if self._waking:
-            return  # a waiter gave something back: the loop below goes round once more, without going deeper
+            return  # called by a waiter that returned units: the loop below repeats, without recursion
         self._waking = True
         try:
             while self._again:
@@ -136,7 +136,7 @@ class Throttle:
             self._waking = False
 
     def _wake_line(self, now: float) -> None:
-        # A waiter that was admitted may come back for its next message: it then is the last in the line.
+        # An admitted waiter may request again for its next message: it then is the last in the queue.
         for _ in range(len(self._line)):
             first = next(iter(self._line.values()), None)
             if first is None:
@@ -148,15 +148,15 @@ class Throttle:
     # ---- without waiting
 
     def take(self, amount: int, gets: int = 1) -> None:
-        """Hold ``amount`` more in so many steps, whatever the limit."""
+        """Take ``amount`` regardless of the limit; ``gets`` is the number of messages, for the counters."""
         self.value += amount
         self.gets += gets
 
     def put(self, amount: int, puts: int = 1) -> None:
-        """Give ``amount`` back, in so many steps.
+        """Return ``amount``; ``puts`` is the number of messages, for the counters.
 
         Raises:
-            LocalError: more than is held; something was released twice.
+            LocalError: it is more than is held, because a message was released twice.
         """
         if amount > self.value:
             what = f"{amount} of {self.name} released where {self.value} are held"
@@ -167,7 +167,7 @@ class Throttle:
 
 
 class Throttles:
-    """A host's throttles by name, made when a policy first asks for them.
+    """A host's throttles by name, each created when a policy first needs it.
 
     Args:
         shares: number of hosts that share the limits; each gets an equal part, rounded up.
@@ -182,11 +182,11 @@ class Throttles:
         return iter(self._by_name.values())
 
     def named(self, name: str) -> Throttle:
-        """The throttle of that name, which a policy has asked for."""
+        """The existing throttle of that name."""
         return self._by_name[name]
 
     def of(self, messages: ThrottleLimit | None, size_bytes: ThrottleLimit | None) -> tuple[Throttle, ...]:
-        """The throttles that a policy names: of messages, then of bytes, as far as it names them."""
+        """The throttles that a policy names, messages before bytes; those it does not name are omitted."""
         limits = messages, size_bytes
         found = self._by_limits.get(limits)
         if found is None:

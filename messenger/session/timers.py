@@ -1,4 +1,4 @@
-"""Deadlines of the core: a heap of callbacks that time passes through as an argument."""
+"""Timers of the core: a heap of callbacks that get the time as an argument."""
 
 from collections import deque
 from collections.abc import Callable
@@ -12,11 +12,11 @@ def _run(callback: Callback, now: float) -> None:
 
 
 _LEAST_CANCELLED = 64
-"""With fewer cancelled timers the heap is not worth cleaning."""
+"""Fewer cancelled timers than this are not removed from the heap."""
 
 
 class Timer:
-    """A scheduled callback; ``cancel`` makes it never fire."""
+    """A scheduled callback; after ``cancel`` it never fires."""
 
     __slots__ = ("_order", "_timers", "callback", "deadline_s", "in_heap")
 
@@ -25,11 +25,11 @@ class Timer:
         self._order = order
         self.deadline_s = deadline_s
         self.callback: Callback | None = callback
-        """None once the timer has fired or is cancelled."""
+        """None once the timer has fired or was cancelled."""
         self.in_heap = True
 
     def cancel(self) -> None:
-        """Forget the callback."""
+        """Prevent the timer from firing."""
         if self.callback is not None:
             self.callback = None
             if self.in_heap:
@@ -40,7 +40,7 @@ class Timer:
 
 
 class Timers:
-    """Pending timers; equal deadlines fire in the order they were set."""
+    """Pending timers; equal deadlines fire in the order in which they were set."""
 
     __slots__ = ("_cancelled", "_count", "_heap")
 
@@ -48,21 +48,21 @@ class Timers:
         self._heap: list[Timer] = []
         self._count = 0
         self._cancelled = 0
-        """Timers of the heap that never fire."""
+        """Number of cancelled timers in the heap."""
 
     def __len__(self) -> int:
         """Number of pending timers."""
         return len(self._heap) - self._cancelled
 
     def at(self, deadline_s: float, callback: Callback) -> Timer:
-        """Call ``callback(now)`` once ``deadline_s`` has come."""
+        """Call ``callback(now)`` at ``deadline_s``, or as soon as possible after it."""
         self._count += 1
         timer = Timer(self, deadline_s, self._count, callback)
         heappush(self._heap, timer)
         return timer
 
     def cancelled(self) -> None:
-        """A timer was cancelled. It stays in the heap, but only as long as most of the heap is pending."""
+        """Count a cancelled timer; clean the heap if most of its timers are cancelled."""
         self._cancelled += 1
         if self._cancelled > max(len(self._heap) // 2, _LEAST_CANCELLED):
             self._heap = [timer for timer in self._heap if timer.callback is not None]
@@ -70,7 +70,7 @@ class Timers:
             self._cancelled = 0
 
     def next_deadline(self) -> float | None:
-        """When the next timer is due; None without any."""
+        """Time of the next pending timer; None if there is none."""
         heap = self._heap
         while heap and heap[0].callback is None:
             heappop(heap)
@@ -78,9 +78,9 @@ class Timers:
         return heap[0].deadline_s if heap else None
 
     def fire(self, now: float, run: Callable[[Callback, float], None] = _run) -> None:
-        """Call ``run(callback, now)`` for everything that is due; timers set meanwhile wait for the next call.
+        """Call ``run(callback, now)`` for every timer that is due; timers set meanwhile wait for the next call.
 
-        If ``run`` raises, the timers behind the one that raised stay pending.
+        If ``run`` raises, the timers after that one stay pending.
         """
         due: deque[Timer] = deque()
         while self._heap and self._heap[0].deadline_s <= now:
@@ -94,7 +94,7 @@ class Timers:
             while due:
                 timer = due.popleft()
                 callback, timer.callback = timer.callback, None
-                if callback is not None:  # one that fired before it may have cancelled it
+                if callback is not None:  # an earlier callback may have cancelled it
                     run(callback, now)
         finally:
             for timer in due:

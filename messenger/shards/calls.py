@@ -20,7 +20,7 @@ class InOrder(Generic[Call]):
         self._waiting: dict[int, Call] = {}
 
     def arrive(self, call: Call) -> Iterator[Call]:
-        """A call arrived: every call whose turn it is now."""
+        """Store a call that arrived; yield every call that is now next in order."""
         self._waiting[call.seq] = call
         while (due := self._waiting.pop(self._next_seq, None)) is not None:
             self._next_seq += 1

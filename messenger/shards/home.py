@@ -1,7 +1,7 @@
-"""The home shard's side: which link is where, and how sessions are sent out and called back.
+"""The home shard's side of sharding: which link is on which shard, and how sessions move there and back.
 
-A session's io half (queues, sequence numbers of messages) belongs to one shard at a time. While a stint lasts it
-is the other shard's; here nothing but the protocol half may be touched. Code that needs the io half recalls the
+A session's io half (queues, sequence numbers of messages) belongs to one shard at a time. During a stint it
+belongs to the other shard, and only the protocol half may be used here. Code that needs the io half recalls the
 session and continues once it has returned: :meth:`Shards.recall`.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Stint:
-    """A link's time on another shard, seen from home."""
+    """The time of a link on another shard, as the home shard sees it."""
 
     __slots__ = ("calls", "keepalive", "late", "leaving", "link", "session", "shard", "then", "traffic")
 
@@ -52,9 +52,9 @@ class Stint:
         self.calls: InOrder[StintCall] = InOrder()
         self.leaving = False
         self.then: Step | None = None
-        """What is to happen once the session is back."""
+        """The step to run once the session is back."""
         self.late: list[Message] = []
-        """Sent by the application while the session was on its way back."""
+        """Messages that the application sent while the session was returning."""
         self.keepalive = False
 
 
@@ -63,10 +63,10 @@ class Shards:
 
     Args:
         core: the home shard.
-        count: how many others there are; 0: everything happens at home.
+        count: number of other shards; with 0 the home shard runs all data phases.
 
     Raises:
-        LocalError: fewer than none.
+        LocalError: ``count`` is negative.
     """
 
     def __init__(self, core: "Core", count: int) -> None:
@@ -77,27 +77,27 @@ class Shards:
         self._hosts: dict[int, IoShard] = {}
         self._stints: dict[int, Stint] = {}
         self._owed: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (count + 1))
-        """What the application holds against each throttle, by the shard that delivered it."""
+        """Units that the application holds of each throttle, by the shard that delivered them."""
         self._released = 0
-        """Units given back to throttles of other shards, whether the calls have arrived or not."""
+        """Units returned to throttles of other shards, including those in transit."""
 
     def __len__(self) -> int:
-        """Links that are away."""
+        """Number of links on other shards."""
         return len(self._stints)
 
     @property
     def hosts(self) -> list[IoShard]:
-        """Their hosts."""
+        """The hosts of the other shards."""
         return list(self._hosts.values())
 
     @property
     def travelling(self) -> int:
-        """Calls on their way between shards, and messages that wait for their session to come back."""
+        """Number of calls in transit between shards, and of messages that wait for their session to return."""
         return sum(stint.traffic.travelling + len(stint.late) for stint in self._stints.values())
 
     @property
     def releases_travelling(self) -> int:
-        """Units on their way back to throttles of other shards, where they count until they arrive."""
+        """Units in transit to throttles of other shards, which still count as held there."""
         return self._released - sum(host.released for host in self._hosts.values())
 
     @property
@@ -106,7 +106,7 @@ class Shards:
         return sum(self._owed[self._core.dispatch_throttle.name])
 
     def new_shard(self, index: int) -> IoShard:
-        """The host that runs shard ``index`` (from 1 on), to be driven with the home shard."""
+        """Create the host of shard ``index`` (from 1 on); the driver of the home shard must drive it too."""
         core = self._core
         host = self._hosts[index] = IoShard(
             index,
@@ -121,12 +121,12 @@ class Shards:
         return host
 
     def reconfigured(self) -> None:
-        """Options have changed."""
+        """Pass changed options to the shards."""
         for shard in self._hosts:
             self._core.emit(CallShard(shard, ReconfigureIo()))
 
     def begin(self, session: Session, link: Link, now: float) -> None:
-        """The link is open: send it and the io half of its session to a shard."""
+        """Move an open link and the io half of its session to a shard."""
         shard = link.id % self.count + 1
         link.move_to(self._hosts[shard])
         stint = session.stint = self._stints[link.id] = Stint(session, link, shard)
@@ -137,21 +137,21 @@ class Shards:
             self.finish(stint)
 
     def written(self, link_id: int, count: int) -> None:
-        """The handshake's last bytes left while the link was already on its way."""
+        """Account for bytes of the handshake that were written while the link moved."""
         if (stint := self._stints.get(link_id)) is not None:
             stint.link.unwritten_bytes -= count
 
-    # ---- what the application does meanwhile
+    # ---- calls of the application during a stint
 
     def send(self, stint: Stint, message: Message) -> None:
-        """Queue a message where the session is."""
+        """Queue a message on the session's shard."""
         if stint.leaving:
             stint.late.append(message)
         else:
             self._call(stint, SendIo(stint.link.id, stint.traffic.to_shard + 1, message))
 
     def keepalive(self, stint: Stint) -> None:
-        """Ask the peer for a sign of life."""
+        """Send a keepalive from the session's shard."""
         if stint.leaving:
             stint.keepalive = True
         else:
@@ -163,7 +163,7 @@ class Shards:
             self._call(stint, FinishIo(stint.link.id, stint.traffic.to_shard + 1))
 
     def unblock(self, link_id: int) -> bool:
-        """Let a link go on; False if it is not away."""
+        """Continue a link that the interceptor holds; False if it is not on another shard."""
         stint = self._stints.get(link_id)
         if stint is None:
             return False
@@ -172,13 +172,13 @@ class Shards:
         return True
 
     def owe_home(self, messages: int, size_bytes: int) -> None:
-        """Messages were delivered that came over no link."""
+        """Account for delivered messages of the loopback session."""
         if self.count:
             for throttle, amount in self._dispatched(messages, size_bytes):
                 self._owed[throttle][0] += amount
 
     def release(self, messages: int, size_bytes: int, now: float) -> None:
-        """The application is done with received messages: the shards they came from may read on.
+        """Return released messages to the throttles of the shards that delivered them.
 
         Raises:
             LocalError: more is released than is held.
@@ -207,7 +207,7 @@ class Shards:
         self._core.emit(CallShard(shard, ReleaseIo(amount, throttle)))
 
     def _dispatched(self, messages: int, size_bytes: int) -> list[tuple[str, int]]:
-        """What messages hold against the dispatch throttles."""
+        """The units that messages take of the dispatch throttles."""
         core = self._core
         return [(core.dispatch_messages.name, messages), (core.dispatch_throttle.name, size_bytes)]
 
@@ -225,10 +225,10 @@ class Shards:
                 value = sum(self._owed[limit.name])
                 self._core.trace("throttle", now, name=limit.name, value=value, limit=limit.limit)
 
-    # ---- coming back
+    # ---- return of sessions
 
     def recall(self, stint: Stint, fault: Fault, then: Step | None) -> None:
-        """Close the link and go on with ``then`` once the session is back; the newest ``then`` counts."""
+        """Close the link, and call ``then`` once the session is back; replaces an earlier ``then``."""
         stint.then = then
         if not stint.leaving:
             stint.leaving = True
@@ -236,7 +236,7 @@ class Shards:
             self._call(stint, LeaveIo(stint.link.id, stint.traffic.to_shard + 1, fault, last))
 
     def call(self, call: ToHome, now: float) -> None:
-        """A call arrived from a shard; it is applied when its turn has come."""
+        """Apply a call that arrived from a shard, and those that waited for it."""
         stint = self._stints[call.link_id]
         for due in stint.calls.arrive(call):
             stint.traffic.applied_at_home += 1
@@ -262,7 +262,7 @@ class Shards:
             self._core.emit(deliver)
 
     def fault(self, stint: Stint, fault: Fault) -> None:
-        """The link of a session that is away is broken, or is to be closed."""
+        """Handle the fault of a link on another shard."""
         if stint.leaving:
             return
         core, session = self._core, stint.session
@@ -292,13 +292,13 @@ class Shards:
         self._core.emit(CallShard(stint.shard, call))
 
     def set_io_state(self, session: Session, state: IoState, shard: int, now: float) -> None:
-        """Record that the io half of a session is on ``shard`` (0: at home) in a new state."""
+        """Record the new state of an io half that is at home (shard 0); other shards record theirs."""
         if self.count and self._core.tracing and not shard:
             self._core.trace("io", now, session=session.id, link=None, shard=0, state=state.value)
 
 
 def _shares(owed: list[int], amount: int) -> Iterator[tuple[int, int]]:
-    """From which shards to take ``amount`` off ``owed``, which is enough: from those first that are owed most."""
+    """Divide ``amount`` among the shards that are owed it, the one with most first; ``owed`` must suffice."""
     while amount:
         shard = max(range(len(owed)), key=owed.__getitem__)
         part = min(amount, owed[shard])
@@ -308,7 +308,7 @@ def _shares(owed: list[int], amount: int) -> Iterator[tuple[int, int]]:
 
 
 def _held(session: Session, messages: int, size_bytes: int) -> list[tuple[ThrottleLimit, int]]:
-    """What messages of a session hold against the throttles of its policy."""
+    """The units that messages of a session take of its policy's throttles."""
     policy = session.policy
     amounts = (policy.throttle_messages, messages), (policy.throttle_bytes, size_bytes)
     return [(limit, amount) for limit, amount in amounts if limit is not None]

@@ -1,4 +1,4 @@
-"""A shard that runs data phases: it gets open links from the home shard and gives their sessions back."""
+"""A shard that runs data phases: it gets open links from the home shard and returns their sessions."""
 
 from messenger.calls import (
     DeliverIo,
@@ -41,7 +41,7 @@ class IoHandler:
 
 
 class ShardClosing:
-    """A session that closes once its queue is drained and acknowledged."""
+    """A session in graceful shutdown."""
 
     def __init__(self, shard: "IoShard", session: Session, link: Link) -> None:
         self._shard = shard
@@ -56,16 +56,16 @@ class ShardClosing:
 
 
 class IoShard(LinkHost):
-    """One shard's links.
+    """The links of one shard.
 
     Args:
-        index: which shard, from 1 on; 0 is the home shard.
+        index: number of the shard, from 1 on; 0 is the home shard.
         config: options.
         wall_offset_s: unix time minus ``now``.
-        tracing: keep a history.
-        interceptor: asked at every point a conversation passes.
-        shares: number of shards that share the throttles.
-        passes: how often each point was passed, common to all shards.
+        tracing: True keeps a history.
+        interceptor: called at every breakpoint.
+        shares: number of shards that share the limits of the throttles.
+        passes: how often each breakpoint was passed, shared by all shards.
     """
 
     def __init__(
@@ -89,14 +89,14 @@ class IoShard(LinkHost):
         self.index = index
         self.passes = passes
         self.released = 0
-        """Units that the home shard gave back to throttles of this one, of all of them together."""
+        """Units that the home shard has returned to throttles of this shard, in total."""
         self._handlers: dict[int, IoHandler] = {}
         self._by_session: dict[int, IoHandler] = {}
 
     # ---- calls from the home shard
 
     def call(self, call: ToShard, now: float) -> None:
-        """A call arrived from the home shard; it is applied when its turn has come."""
+        """Apply a call that arrived from the home shard, and those that waited for it."""
         if isinstance(call, ReleaseIo):
             self._release(call, now)
             return
@@ -161,7 +161,7 @@ class IoShard(LinkHost):
     # ---- calls to the home shard
 
     def emit(self, output: Output) -> None:
-        """Add an output; what is for the application goes home in the order of the stint."""
+        """Add an output; deliveries go to the home shard in the order of the stint."""
         if isinstance(output, Deliver):
             handler = self._by_session[output.session.id]
             assert handler.link is not None
@@ -181,10 +181,10 @@ class IoShard(LinkHost):
         self._call_home(handler, FaultIo(link.id, handler.traffic.to_home + 1, fault))
 
     def trace_held(self, session: Session | None, now: float) -> None:
-        """The home shard keeps account of that, too."""
+        """Do nothing: the home shard records this."""
 
     def trace_throttle(self, now: float) -> None:
-        """What the application holds is recorded at home, where the application is."""
+        """Do nothing: the home shard records what the application holds."""
 
     def _call_home(self, handler: IoHandler, call: DeliverIo | FaultIo | LeftIo) -> None:
         handler.traffic.to_home = call.seq

@@ -1,1 +1,1 @@
-"""Byte streams under the endpoint."""
+"""Transports: byte streams that carry the links."""

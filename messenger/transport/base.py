@@ -1,17 +1,18 @@
-"""What a transport is: byte streams, listeners and dials, whatever carries them.
+"""Interface of a transport: byte streams, listeners and dials.
 
-The interface is one of readiness, as that of Ceph's own network stacks: a call never waits, and a stream reports
-when the next call may succeed. A transport that completes requests instead, such as RDMA, has registered buffers
-behind :meth:`Stream.read_into` and :meth:`Stream.write`, and calls back when one of them is free or filled.
+The interface reports readiness, like Ceph's own network stacks: no call blocks, and a stream reports when the next
+call can succeed. A transport that works by completions, such as RDMA, keeps registered buffers behind
+:meth:`Stream.read_into` and :meth:`Stream.write`, and calls back when one of them has been filled or freed.
 
 Rules for every implementation (``tests/messenger/transport/test_conformance.py`` checks them):
 
-* Bytes arrive once, in order, and unchanged, or the stream breaks.
-* Bytes that :meth:`Stream.write` has accepted leave without a further call: there is no flush. The buffers may be
-  changed or freed once they are accepted.
-* What is accepted and not yet read is bounded. A peer that does not read makes ``write`` accept nothing.
-* End of file is the peer's orderly end, behind all that it has sent. Whatever else ends a stream is an OSError.
-* Callbacks are called on the stream's event loop, never from within a call of the stream.
+* Bytes arrive once, in order and unchanged, or the stream breaks.
+* Bytes that :meth:`Stream.write` has accepted are sent without a further call: there is no flush. The caller may
+  change or free the buffers once they are accepted.
+* The number of bytes accepted but not yet read is bounded: while the peer does not read, ``write`` accepts
+  nothing.
+* End of file is an orderly end by the peer, after all that it had sent. Any other end is an OSError.
+* Callbacks run on the stream's event loop, never from within a call of the stream.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ class Stream(ABC):
     """One end of a connected byte stream.
 
     Args:
-        loop: the event loop of its callbacks.
+        loop: event loop on which the callbacks run.
         peer_addr: address of the other end, of type MSGR2 and with nonce 0.
     """
 
@@ -46,103 +47,105 @@ class Stream(ABC):
 
     @abstractmethod
     def read_into(self, buffer: memoryview, /) -> int:
-        """Read what has arrived.
+        """Read the bytes that have arrived.
 
         Args:
-            buffer: to be filled from its beginning; not empty.
+            buffer: filled from its beginning; not empty.
 
         Returns:
-            Number of bytes read; 0 at the end of file, from then on at each call.
+            Number of bytes read; 0 at the end of file, and at every call after it.
 
         Raises:
             BlockingIOError: nothing has arrived since the last call.
-            ConnectionResetError: the peer has broken the stream. Bytes that were on their way may be lost.
+            ConnectionResetError: the peer has reset the stream. Bytes in flight may be lost.
             OSError: the stream has broken for another reason, or is closed.
         """
 
     @abstractmethod
     def write(self, buffers: Sequence[Buffer], /) -> int:
-        """Accept bytes to send, as many as there is room for.
+        """Accept bytes to send, as many as fit.
 
         Args:
-            buffers: to be sent in this order; not empty.
+            buffers: sent in this order; not empty.
 
         Returns:
-            Number of bytes accepted, which may end within a buffer.
+            Number of bytes accepted; the last of them may lie within a buffer.
 
         Raises:
             BlockingIOError: there is no room for a single byte.
-            OSError: the stream has broken, was shut down, or is closed. If the peer has ended its side, a call
-                may succeed before the first one that raises.
+            OSError: the stream has broken, was shut down, or is closed. After the peer has closed its side, a call
+                may still succeed before the first one that raises.
         """
 
     @abstractmethod
     def watch_reads(self, callback: Callback | None) -> None:
         """Call ``callback`` in each turn of the loop in which :meth:`read_into` would not raise BlockingIOError.
 
-        None stops that: reading is paused, and the peer is held up once the room for unread bytes is used up.
+        None stops the calls and so pauses reading: the peer cannot send once the buffers for unread bytes
+        are full.
         """
 
     @abstractmethod
     def watch_writes(self, callback: Callback | None) -> None:
         """Call ``callback`` in each turn of the loop in which :meth:`write` would not raise BlockingIOError.
 
-        None stops that.
+        None stops the calls.
         """
 
     @abstractmethod
     def shutdown(self) -> None:
-        """End both directions in order: the peer reads what was accepted, then the end of file.
+        """End both directions in an orderly way: the peer reads what was accepted, then the end of file.
 
-        Here the next read that finds nothing unread is the end of file, and each write raises. Never raises.
+        On this side, reads return the bytes that have arrived, then the end of file; each write raises OSError.
+        This method never raises.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Give the stream back; nothing is watched any more, and each further call but this one raises OSError.
+        """Close the stream: no callback is called any more, and each further call except this one raises OSError.
 
-        The peer gets what was accepted, then the end of file; with bytes left unread here it gets a reset.
+        The peer reads what was accepted, then the end of file; it gets a reset if bytes are left unread here.
         """
 
     @abstractmethod
     def abort(self) -> None:
-        """Close the stream by a reset: the peer's calls raise OSError, what is on its way may be lost."""
+        """Close the stream by a reset: the peer's calls raise OSError, and bytes in flight may be lost."""
 
     @abstractmethod
     def move_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Belong to another event loop from now on. Nothing is watched when this is called."""
+        """Make ``loop`` the stream's event loop. The caller must have stopped both watches."""
 
 
 class Listener(ABC):
-    """An address at which peers can dial.
+    """A bound address at which peers can dial.
 
-    It is bound when it is made, so that the address is taken; it accepts after :meth:`start`.
+    The address is bound on creation; peers are accepted after :meth:`start`.
     """
 
     @property
     @abstractmethod
     def addr(self) -> EntityAddr:
-        """The address that is bound, with its port, of type MSGR2 and with nonce 0."""
+        """The bound address with its port, of type MSGR2 and with nonce 0."""
 
     @abstractmethod
     def start(self, accepted: Callable[[Stream], None], failed: Callable[[str], bool]) -> None:
-        """Accept peers, one per turn of the event loop.
+        """Accept peers, one in each turn of the event loop.
 
         Args:
             accepted: called with each new stream.
             failed: called with the reason when the machine lacks descriptors or memory to accept a peer; returns
-                True if it has closed something, so that the next attempt need not wait.
+                True if it has closed a link, so that the next attempt need not wait.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Free the address. Peers that were not accepted yet get a reset, later dials are refused."""
+        """Free the address. Peers not accepted yet get a reset; later dials are refused."""
 
 
 class Transport(ABC):
-    """A way to reach peers.
+    """A way to reach peers, such as TCP.
 
-    Options are read when they are needed; a messenger passes its own, which may change while it runs.
+    Options are read at each use, because a messenger's options may change while it runs.
     """
 
     crosses_threads: bool
@@ -153,25 +156,25 @@ class Transport(ABC):
         """Bind an address on the running event loop.
 
         Args:
-            host: numeric IP address; ``0.0.0.0`` and ``::`` are all of their family.
-            port: 0 takes a free one.
+            host: numeric IP address; ``0.0.0.0`` and ``::`` stand for all addresses of their family.
+            port: 0 takes a free port.
             config: options of the messenger.
 
         Raises:
-            OSError: the address is taken, or not this host's.
+            OSError: the address is taken, or does not belong to this host.
         """
 
     @abstractmethod
     async def dial(self, host: str, port: int, config: Config, *, source: str = "") -> Stream:
-        """Connect to an address. Cancelling the call leaves no stream behind.
+        """Connect to an address. If the call is cancelled, no stream is left open.
 
         Args:
             host: numeric IP address.
-            port: there.
+            port: port of the peer.
             config: options of the messenger.
-            source: own IP address to dial from; the transport's choice unless given.
+            source: local IP address to dial from; the transport chooses one unless given.
 
         Raises:
-            ConnectionRefusedError: nobody listens there.
+            ConnectionRefusedError: no one listens at the address.
             OSError: the address cannot be reached.
         """

@@ -1,4 +1,4 @@
-"""The transport of the options, and addresses to listen on as Ceph's daemons find them (docs/protocol.md §7.1)."""
+"""Choice of the transport, and binding as Ceph's daemons do it (docs/protocol.md §7.1)."""
 
 import asyncio
 
@@ -13,10 +13,10 @@ from messenger.transport.tcp import TcpTransport
 
 
 def wanted_addrs(config: Config, protocols: frozenset[Protocol]) -> AddrVec:
-    """Default addresses to listen on: every family and protocol the options ask for; v2 before v1.
+    """The default addresses to listen on: all families and protocols that the options enable, v2 before v1.
 
     Raises:
-        LocalError: the options leave nothing.
+        LocalError: the options enable none.
     """
     types = [_TYPES[protocol] for protocol in bind_protocols(config) if protocol in protocols]
     return AddrVec(tuple(EntityAddr.from_host(host, 0, type_) for host in bind_hosts(config) for type_ in types))
@@ -26,12 +26,12 @@ _TYPES = {Protocol.V1: AddressType.LEGACY, Protocol.V2: AddressType.MSGR2}
 
 
 async def listen(transport: Transport, host: str, port: int, config: Config) -> Listener:
-    """A listener at an address; without a port at the first free one of the range.
+    """Listen at an address; if it has no port, at the first free one of the range.
 
-    Tries again as often and after such pauses as the options say.
+    Retries as often, and after such pauses, as the options ``ms_bind_retry_*`` say.
 
     Raises:
-        LocalError: everything is taken, or the host is none of this machine's.
+        LocalError: every port is taken, or the host is not an address of this machine.
     """
     ports = range(port, port + 1) if port else bind_ports(config)
     for attempt in range(max(1, config.ms_bind_retry_count)):
@@ -47,7 +47,7 @@ async def listen(transport: Transport, host: str, port: int, config: Config) -> 
 
 
 def transport_of(config: Config) -> Transport:
-    """The transport that the option ``ms_type`` names.
+    """Create the transport that the option ``ms_type`` names.
 
     Raises:
         LocalError: this machine lacks it.

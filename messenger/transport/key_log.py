@@ -1,4 +1,4 @@
-"""The key log as a file, appended to line by line by any number of processes (format: messenger/keylog.py)."""
+"""The key log as a file, to which any number of processes append lines (format: messenger/keylog.py)."""
 
 import os
 from collections.abc import Callable
@@ -9,14 +9,15 @@ from messenger.files import append_private
 
 
 def key_log_writer(path: Path | str) -> Callable[[str], None]:
-    """A function that appends a line to a file that only its owner can read.
+    """A function that appends a line to a file which only its owner can read.
 
-    The file is created at once. Each line is one write to a file that was opened for it, so that several writers
-    do not mix their lines, and the file may be moved away. Each time the file must be this user's own and closed
-    to others; the function raises OSError if it is not, or cannot be written.
+    The file is created at once. Each line is written by one write to a file that was opened for it, so that the
+    lines of several writers do not mix, and the file may be moved away. At each line the file must belong to this
+    user and be inaccessible to others; the function raises OSError if it is not, or cannot be written.
 
     Raises:
-        LocalError: it cannot be written; or it is a symbolic link, not a file, another user's, or open to others.
+        LocalError: the file cannot be written, is a symbolic link or no regular file, belongs to another user, or
+            others have access to it.
     """
 
     def append(line: str) -> None:

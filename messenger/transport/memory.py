@@ -14,8 +14,8 @@
 >>> asyncio.run(talk())
 b'hello'
 
-A stream behaves like a TCP socket on loopback: bounded buffers, level-triggered callbacks, an end in order or a
-reset. Messengers made with one network (``Messenger(transport=network)``) reach each other, and nobody else.
+A stream behaves like a TCP socket on loopback: bounded buffers, level-triggered callbacks, an orderly end or a
+reset. Messengers with the same network (``Messenger(transport=network)``) can reach each other, and no one else.
 """
 
 import asyncio
@@ -33,21 +33,21 @@ from messenger.transport.base import Callback, Listener, Stream, Transport
 from messenger.transport.watch import Watch
 
 BUFFER_BYTES = 256 << 10
-"""Default room for unread bytes, in each direction."""
+"""Default size of the buffer for unread bytes, in each direction."""
 _FREE_PORTS = range(32768, 61000)
-"""Ports for dials, and for listeners that name none."""
+"""Local ports of dials, and ports of listeners that request port 0."""
 _WILDCARDS = {"0.0.0.0", "::"}  # noqa: S104 - as names of addresses
 
 
 def _error(number: int) -> OSError:
-    return OSError(number, os.strerror(number))  # of the subclass that belongs to the number
+    return OSError(number, os.strerror(number))  # OSError picks the subclass for the number
 
 
 class _Flow:
     """One direction of a pair.
 
     Args:
-        loop: the event loop of both ends.
+        loop: event loop of both ends.
         room_bytes: most unread bytes.
     """
 
@@ -95,12 +95,12 @@ class _Flow:
         return accepted
 
     def end(self) -> None:
-        """Accept no more; the end of file follows what is unread."""
+        """Accept no more bytes; the end of file follows the unread ones."""
         self._ended = True
         self._notice()
 
     def reset(self) -> None:
-        """Break: what is unread is lost."""
+        """Reset this direction: unread bytes are lost."""
         self._reset = True
         self.unread.clear()
         self._notice()
@@ -139,7 +139,7 @@ class MemoryStream(Stream):
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes that the peer has written and this end has not read."""
+        """Number of bytes that the peer has written and this end has not read."""
         return len(self._inbound.unread)
 
     @property
@@ -202,10 +202,10 @@ class MemoryPair:
     """A connected pair of streams.
 
     Args:
-        loop: the event loop of both ends.
-        dialler_addr: address of the end that has dialled.
+        loop: event loop of both ends.
+        dialler_addr: address of the end that dialled.
         listener_addr: address that was dialled.
-        buffer_bytes: room for unread bytes in each direction.
+        buffer_bytes: size of the buffer for unread bytes, in each direction.
     """
 
     __slots__ = ("_flows", "accepted", "dialled")
@@ -231,18 +231,18 @@ class MemoryPair:
         return self.dialled.is_open or self.accepted.is_open
 
     def reset(self) -> None:
-        """Break the pair: both ends read and write a ConnectionResetError, what is on the way is lost."""
+        """Reset the pair: reads and writes of both ends raise ConnectionResetError; bytes in flight are lost."""
         for flow in self._flows:
             flow.reset()
 
     def end(self) -> None:
-        """End the pair in order: both ends read what is on the way, then the end of file."""
+        """End the pair in an orderly way: both ends read the bytes in flight, then the end of file."""
         for flow in self._flows:
             flow.end()
 
 
 class MemoryListener(Listener):
-    """An address of a network; made by :meth:`MemoryNetwork.listen`."""
+    """A listener of a network; created by :meth:`MemoryNetwork.listen`."""
 
     def __init__(self, addr: EntityAddr, backlog: int, freed: Callable[[], object]) -> None:
         self._addr = addr
@@ -250,7 +250,7 @@ class MemoryListener(Listener):
         self._backlog = max(1, backlog)
         self._waiting: deque[MemoryPair] = deque()
         self._room: deque[asyncio.Future[None]] = deque()
-        """Dials that wait for room among those that wait to be accepted."""
+        """Dials that wait for room in the backlog."""
         self._accepted: Callable[[Stream], None] | None = None
         self._handle: asyncio.Handle | None = None
         self._closed = False
@@ -266,10 +266,10 @@ class MemoryListener(Listener):
         self._schedule()
 
     async def arrive(self, pair: MemoryPair) -> None:
-        """A peer dials.
+        """Queue a dial in the backlog, and wait while that is full.
 
         Raises:
-            ConnectionRefusedError: the listener was closed before there was room for the peer.
+            ConnectionRefusedError: the listener was closed before there was room.
         """
         while len(self._waiting) >= self._backlog and not self._closed:
             room = asyncio.get_running_loop().create_future()
@@ -316,10 +316,10 @@ class MemoryNetwork(Transport):
     """A network in memory, for messengers on one event loop. Any IP address is one of its hosts.
 
     Args:
-        buffer_bytes: room for unread bytes of a stream, in each direction; at least 1.
+        buffer_bytes: size of a stream's buffer for unread bytes, in each direction; at least 1.
 
     Raises:
-        LocalError: less than that.
+        LocalError: ``buffer_bytes`` is below 1.
     """
 
     crosses_threads = False
@@ -337,7 +337,7 @@ class MemoryNetwork(Transport):
 
     @property
     def pairs(self) -> list[MemoryPair]:
-        """Connected pairs of streams with an open end, oldest first: for resets and ends of file in tests."""
+        """Connected pairs with an open end, oldest first; tests can reset or end them."""
         self._pairs = [pair for pair in self._pairs if pair.is_open]
         return list(self._pairs)
 
@@ -366,7 +366,7 @@ class MemoryNetwork(Transport):
         return pair.dialled
 
     def _is_taken(self, host: str, port: int) -> bool:
-        """True if a listener has the port on that host, or one of the two is for all hosts of a family."""
+        """True if a listener has the port on that host, or one of the two is the wildcard of the same family."""
         return any(
             taken_port == port
             and (":" in taken) == (":" in host)
@@ -387,7 +387,7 @@ def _addr(host: str, port: int) -> EntityAddr:
     """An address of type MSGR2 with nonce 0.
 
     Raises:
-        OSError: the host is no IP address.
+        OSError: the host is not a numeric IP address.
     """
     try:
         return EntityAddr.from_host(host, port, AddressType.MSGR2)

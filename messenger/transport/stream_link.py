@@ -1,8 +1,8 @@
 """A link of an endpoint on a byte stream of a transport.
 
-Reads go straight into the buffer the core names, writes are tried at once and only what does not fit waits for the
-stream. No coroutine runs per message: one task per message costs four times as much as a callback (4.4 instead of
-1.05 us for a frame of 64 bytes, CPython 3.11).
+Reads go directly into the core's buffer. Writes are tried at once; only what the stream does not accept waits. No
+coroutine runs for each message: a task costs four times as much as a callback (4.4 instead of 1.05 us for a frame
+of 64 bytes, CPython 3.11).
 """
 
 from collections import deque
@@ -16,20 +16,20 @@ from messenger.transport.base import Stream
 
 _READS_PER_WAKEUP = 8
 _TURN_S = 0.005
-"""What a link reads is handled within about this time, then others have their turn."""
+"""Seconds for which one link's reads are handled at a time, approximately; then others have their turn."""
 _LEAST_READ_BYTES = 4096
 _MOST_READ_BYTES = 1 << 30
 _WOULD_BLOCK = (BlockingIOError, InterruptedError)
 
 
 class StreamLink:
-    """One byte stream carrying one link.
+    """One byte stream that carries one link.
 
     Args:
-        stream: connected; belongs to this object from now on.
+        stream: connected stream; owned by this object from now on.
         endpoint: host of the link.
-        link_id: the link.
-        pump: carries out what the host asks for.
+        link_id: id of the link.
+        pump: carries out the outputs of the host.
         pending: bytes to write first.
     """
 
@@ -59,33 +59,33 @@ class StreamLink:
         self._pending: deque[Buffer] = deque() if pending is None else pending
         self._reading = False
         self._read_bytes = _MOST_READ_BYTES
-        """Longest read: what was handled in time so far."""
-        self._writing = False  # True while the stream is watched for room
+        """Longest read; adapted so that its handling takes less than :data:`_TURN_S`."""
+        self._writing = False  # True while writes of the stream are watched
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading, and writing what is pending."""
         self.pause(paused=False)
         self._await_writable(wanted=bool(self._pending))
 
     def hand_over(self) -> tuple[Stream, deque[Buffer]]:
-        """The stream and what is not written yet, for another loop; this object does nothing any more."""
+        """Stop using the stream; returns it and its unwritten bytes for another event loop."""
         self.pause(paused=True)
         self._await_writable(wanted=False)
         pending, self._pending = self._pending, deque()
         return self.stream, pending
 
     def pause(self, *, paused: bool) -> None:
-        """Stop reading, or go on."""
+        """Stop or resume reading."""
         if paused is self._reading:
             self.stream.watch_reads(None if paused else self._on_readable)
         self._reading = not paused
 
     def shut(self) -> None:
-        """Shut the stream down both ways; the next read or write notices it."""
+        """Shut the stream down in both directions; the next read or write reports it."""
         self.stream.shutdown()
 
     def close(self) -> None:
-        """Close the stream; what it has not accepted is lost."""
+        """Close the stream; bytes that it has not accepted are lost."""
         self._reading = self._writing = False
         self._pending.clear()
         self.stream.close()
@@ -115,14 +115,14 @@ class StreamLink:
         except OSError as error:
             endpoint.link_failed(link_id, FaultReason.SOCKET, _text(error), now)
         except MemoryError:
-            # Half a frame may be lost by now: nothing that follows on this link would mean what it says.
+            # A part of a frame may be lost now, so the bytes that follow cannot be interpreted.
             endpoint.link_failed(link_id, FaultReason.MEMORY, "for what the peer sends", now)
         self._pump()
 
     def _fit_reads(self, count: int, took_s: float) -> None:
-        """Read less at a time where handling it takes too long, and more again where it does not.
+        """Halve the reads if their handling takes too long; double them if it is fast.
 
-        A hundred bytes may be a message or a part of one: only their handling shows what they cost.
+        The size alone does not show the cost: a hundred bytes may be a message, or a part of one.
         """
         if took_s > _TURN_S:
             self._read_bytes = max(count // 2, _LEAST_READ_BYTES)
@@ -130,7 +130,7 @@ class StreamLink:
             self._read_bytes *= 2
 
     def write(self, buffers: list[Buffer]) -> None:
-        """Write the buffers behind what is still pending."""
+        """Write buffers after those that are pending."""
         waiting = bool(self._pending)
         self._pending.extend(buffers)
         if not waiting:
@@ -140,7 +140,7 @@ class StreamLink:
 
     def _on_writable(self) -> None:
         self._write_some()
-        self._pump()  # what has left makes room for more
+        self._pump()  # the host may build more frames now
         if not self._pending:
             self._await_writable(wanted=False)
 
@@ -150,7 +150,7 @@ class StreamLink:
         self._writing = wanted
 
     def _write_some(self) -> None:
-        """Give the stream what it accepts and report it."""
+        """Write what the stream accepts, and report it to the host."""
         pending, written = self._pending, 0
         try:
             while pending:

@@ -19,7 +19,7 @@ _ACCEPT_PAUSE_S = 0.1
 _MAX_IOVECS = 512
 _WOULD_BLOCK = (BlockingIOError, InterruptedError)
 _LINGER_NOT = struct.pack("ii", 1, 0)
-"""Option value of SO_LINGER: closing resets."""
+"""Value of SO_LINGER with which closing a socket resets the connection."""
 
 
 class TcpStream(Stream):
@@ -97,7 +97,7 @@ class TcpListener(Listener):
     Args:
         loop: to wait with.
         sock: listens already.
-        config: options; ``ms_tcp_nodelay`` of them goes to accepted sockets.
+        config: options; ``ms_tcp_nodelay`` applies to accepted sockets.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, config: Config) -> None:
@@ -175,7 +175,7 @@ def _stream(
 
 
 def _no_delay(sock: socket.socket) -> None:
-    """Have small writes leave at once."""
+    """Disable Nagle's algorithm, so that small writes are sent at once."""
     with contextlib.suppress(OSError):  # reset by the peer already
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -223,8 +223,8 @@ async def dial(
     Args:
         loop: to wait with.
         host: numeric.
-        port: there.
-        source: own IP address to dial from; the kernel's choice unless given.
+        port: port of the peer.
+        source: local IP address to dial from; the kernel chooses one unless given.
         rcvbuf_bytes: receive buffer; 0 leaves it to the kernel.
 
     Raises:

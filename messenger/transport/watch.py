@@ -1,4 +1,4 @@
-"""Level-triggered callbacks for streams that no descriptor of the kernel watches for."""
+"""Level-triggered callbacks for streams whose readiness is not that of a kernel descriptor."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,8 +10,8 @@ class Watch:
     """Calls back in each turn of the loop in which a condition holds.
 
     Args:
-        loop: where the calls are made; may change while nothing is watched.
-        holds: the condition. After it may have changed for the better, :meth:`check` is due.
+        loop: event loop of the calls; may change while no callback is set.
+        holds: the condition. Whenever it may have become true, :meth:`check` must be called.
     """
 
     __slots__ = ("_callback", "_handle", "_holds", "loop")
@@ -24,11 +24,11 @@ class Watch:
 
     @property
     def is_set(self) -> bool:
-        """True while there is a callback."""
+        """True while a callback is set."""
         return self._callback is not None
 
     def set(self, callback: Callback | None) -> None:
-        """Call ``callback``, or stop with None."""
+        """Set the callback; None removes it."""
         self._callback = callback
         if callback is None and self._handle is not None:
             self._handle.cancel()
@@ -36,7 +36,7 @@ class Watch:
         self.check()
 
     def check(self) -> None:
-        """Look at the condition, which may hold now."""
+        """Schedule the callback if the condition holds."""
         if self._callback is not None and self._handle is None and self._holds():
             self._handle = self.loop.call_soon(self._call)
 

@@ -1,7 +1,7 @@
-"""One more event loop in a thread: the live form of a shard (docs/protocol.md §4.12).
+"""An event loop in a thread of its own, which runs a shard of a live messenger (docs/protocol.md §4.12).
 
-Streams move here when their links open. Calls come in and go out by ``call_soon_threadsafe``, everything that
-one turn of a loop has to say to the other in one call.
+Streams move here when their links open. Calls go in both directions by ``call_soon_threadsafe``, all those of one
+turn of a loop together.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from messenger.transport.base import Stream
 from messenger.transport.stream_link import StreamLink
 
 MovedStream = tuple[int, Stream, deque[Buffer]]
-"""Link id, stream, and what is not written to it yet."""
+"""Link id, stream, and the bytes not written to it yet."""
 ToHomeLoop = list[CallHome | TraceRecord | Escaped]
 
 
 def _for_another_loop(context: dict[str, Any]) -> dict[str, Any]:
-    """What a loop reports, without what is its own: asyncio would call the handler in the context of these."""
+    """A copy of a loop's error report without tasks and handles, in whose context asyncio runs the handler."""
     return {name: value for name, value in context.items() if name not in {"task", "future", "handle"}}
 
 
@@ -32,10 +32,10 @@ class Worker:
     """A thread with an event loop that runs the data phases of one shard.
 
     Args:
-        shard: the core of it.
+        shard: the core of the shard.
         home: calls a function on the home loop, from any thread.
-        deliver: to be called there with what the shard has for home.
-        report: to be called there with the context of an exception that left a callback in the thread.
+        deliver: called on the home loop with the shard's outputs for it.
+        report: called on the home loop with asyncio's report of an exception in a callback of the thread.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Worker:
     # ---- from the home loop's thread
 
     def call(self, streams: list[MovedStream], calls: list[ToShard]) -> None:
-        """Hand over byte streams and calls."""
+        """Hand byte streams and calls to the shard."""
         self._loop.call_soon_threadsafe(self._called, streams, calls)
 
     def stop(self) -> None:
-        """End the thread, once everything that was asked of it before is done."""
+        """Stop the thread after all earlier calls were handled."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

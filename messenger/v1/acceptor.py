@@ -1,4 +1,4 @@
-"""The accepting side's handshake: from the banner to READY or SEQ (docs/protocol.md §3.2 to §3.4)."""
+"""The acceptor's handshake: from the banner to READY or SEQ (docs/protocol.md §3.2 to §3.4)."""
 
 from typing import cast
 
@@ -39,7 +39,7 @@ from messenger.v1.wire import (
 
 
 def _on_identify(link: V1Link, frame: Frame, _now: float) -> None:
-    """Take the peer's address, corrected by what the socket knows if the peer does not know its IP (§3.2)."""
+    """Store the peer's address, with the IP address of the socket if the peer does not know its own (§3.2)."""
     assert isinstance(frame, ClientIdentify)
     addr = frame.client_addr
     check_host(addr, link.remote_addr, link.endpoint.config)
@@ -112,7 +112,7 @@ def _reply(
     connect_seq: int = 0,
     authorizer: bytes = b"",
 ) -> None:
-    """A reply that is not the last one; another CONNECT follows on this link."""
+    """Send a reply after which the connector sends another CONNECT on this link."""
     endpoint = link.endpoint
     required = required_features(endpoint.config, endpoint.policies.towards(connect.host_type), connect)
     reply = ConnectReply(
@@ -130,10 +130,10 @@ def _reply(
 
 
 def _authenticate(link: V1Link, connect: Connect, now: float) -> AuthStep:
-    """Judge the authorizer.
+    """Check the authorizer.
 
     Raises:
-        AuthError, DecodeError: it is not good.
+        AuthError, DecodeError: it is not valid.
     """
     endpoint = link.endpoint
     if link.exchange is None:
@@ -150,7 +150,7 @@ def _authenticate(link: V1Link, connect: Connect, now: float) -> AuthStep:
 
 
 def _refuse(link: V1Link, connect: Connect, error: AuthError, now: float) -> None:
-    """BADAUTHORIZER; the peer may try again on this link. While busy it is dropped without a word."""
+    """Send BADAUTHORIZER: the peer may try again on this link. If busy, close the link silently."""
     if error.reason is FaultReason.AUTH_BUSY:
         raise error
     link.endpoint.refused_peer(link, error, now)
@@ -161,7 +161,7 @@ def _refuse(link: V1Link, connect: Connect, error: AuthError, now: float) -> Non
 
 
 def _find_existing(link: V1Link, now: float) -> Session | None:
-    """The session registered for the peer, unless it is the link's own; one that speaks v2 goes (step 6)."""
+    """The session registered for the peer, if it is not the link's own; end one that uses v2 (step 6)."""
     endpoint = link.endpoint
     addrs = AddrVec((link.peer_addr,))
     endpoint.end_other_protocol(addrs, link.PROTOCOL, now)
@@ -184,7 +184,7 @@ def _carry_out(
         _replace(link, connect, step, existing, decision, now)
     else:
         if verdict is Verdict.WAIT:
-            # This side must really dial: a keepalive keeps its dials going.
+            # The connector waits for our dial: a queued keepalive makes sure that this side dials.
             existing.peer_waits = True
             link.endpoint.send_keepalive(existing, now)
         _reply(
@@ -201,7 +201,7 @@ def _carry_out(
 def _replace(
     link: V1Link, connect: Connect, step: AuthDone, session: Session, decision: Decision, now: float
 ) -> None:
-    """The link takes over the session; the peer's next CONNECT opens it."""
+    """Let the link take over the session; the peer's next CONNECT opens it."""
     endpoint = link.endpoint
     resets = decision.verdict is Verdict.REPLACE_RESET
 
@@ -209,7 +209,7 @@ def _replace(
         if resets:
             session_reset(endpoint, session, decision.why, at)
         session.is_reset_from_peer = decision.verdict is not Verdict.REPLACE
-        link.exchange = None  # the session's own begins with a challenge of its own
+        link.exchange = None  # the next CONNECT starts with a new challenge
         endpoint.internal_delay(link, retry, at)
 
     def retry(at: float) -> None:
@@ -230,7 +230,7 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
     link.trace_auth(now)
     endpoint.log_keys(link, step.payload, step.result)
     signer = signer_for(endpoint.config, step.result, session.features)
-    known = bool(connect.authorizer)  # a client of a monitor authenticates later, by MAuth
+    known = bool(connect.authorizer)  # False for clients of a monitor: they authenticate by MAuth
     config = endpoint.config
     link.agree(session.features, signer, config.max_frame_bytes if known else config.max_preauth_frame_bytes)
     exchange_seqs = has_feature(connect.features, Feature.RECONNECT_SEQ) and not session.is_reset_from_peer
@@ -255,7 +255,7 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
             endpoint.open_link(session, link, at)
 
     def announce(at: float) -> None:
-        # If the application marks the session down now, the peer gets no answer, and loses nothing.
+        # If the application now marks the session down, the peer gets no answer, and so loses nothing.
         endpoint.session_event(session, EventKind.ACCEPT, None, at)
         endpoint.after_events(link, lambda then: link.send(reply, then, then=replied))
 
@@ -274,9 +274,9 @@ def _new_session(link: V1Link, policy: Policy) -> Session:
 
 
 def _exchange_seqs(link: V1Link, session: Session, now: float) -> None:
-    """The reply is out: messages flow once the peer's in_seq is here (§3.4)."""
+    """Send our in_seq after the reply; the data phase starts when the peer's in_seq has arrived (§3.4)."""
     link.state = LinkState.ACCEPTING_HANDLED_CONNECT_MSG
-    session.ack_due = 0  # SEQ announces in_seq
+    session.ack_due = 0  # SEQ acknowledges up to in_seq
     link.send(Seq(session.in_seq), now)
 
 
@@ -300,4 +300,4 @@ ACCEPTOR: Table = {
     ),
     (LinkState.ACCEPTING_HANDLED_CONNECT_MSG, Piece.SEQ): Row(_on_seq, LinkState.OPENED),
 }
-"""The acceptor's handshake: what each piece does in each state, and where that leads."""
+"""The acceptor's handshake table: the handler for each piece in each state, and the states that may follow."""

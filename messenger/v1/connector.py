@@ -1,4 +1,4 @@
-"""The connecting side's handshake: from the banner to READY or SEQ (docs/protocol.md §3.2, §3.3, §3.5)."""
+"""The connector's handshake: from the banner to READY or SEQ (docs/protocol.md §3.2, §3.3, §3.5)."""
 
 from errno import EACCES
 
@@ -29,7 +29,7 @@ from messenger.v1.wire import (
 )
 
 MOST_ROUNDS = 16
-"""CONNECTs on one link; a peer that wants more of them is not going to be satisfied."""
+"""Most CONNECTs on one link; a peer that still does not accept is faulted."""
 
 
 def _session(link: V1Link) -> Session:
@@ -38,7 +38,7 @@ def _session(link: V1Link) -> Session:
 
 
 def _exchange(link: V1Link, now: float) -> ClientExchange:
-    """The one for all CONNECTs of the link."""
+    """The authentication of this link, which all of its CONNECTs share."""
     if link.exchange is None:
         link.exchange = link.endpoint.me.connect_exchange(_session(link).peer_type, link.endpoint.wall_time_s(now))
     return link.exchange  # type: ignore[return-value]  # a connector's exchange is the client's half
@@ -62,7 +62,7 @@ def _on_identify(link: V1Link, frame: Frame, now: float) -> None:
 
 
 def _check_server_addr(dialled: EntityAddr, server: EntityAddr) -> None:
-    """Require that the acceptor has the dialled address; only its IP may be unknown to it (§3.2)."""
+    """Check that the acceptor has the dialled address; only its IP may be unknown to it (§3.2)."""
     knows_no_ip = server.is_blank_ip and (server.port, server.nonce) == (dialled.port, dialled.nonce)
     if server != dialled and not knows_no_ip:
         raise PeerError(FaultReason.WRONG_TARGET, f"dialled {dialled}, the peer is {server}")
@@ -72,9 +72,9 @@ def _check_server_addr(dialled: EntityAddr, server: EntityAddr) -> None:
 
 
 def _send_connect(link: V1Link, now: float) -> None:
-    """CONNECT with an authorizer, where the peer wants one: always the same, if it has answered a challenge.
+    """Send CONNECT with an authorizer if the peer requires one; after a challenge, with the same one again.
 
-    Real peers keep a challenge until they replace a session, and take nothing but the answer to it.
+    Real peers keep a challenge until they replace a session, and accept only the authorizer that answers it.
     """
     exchange = _exchange(link, now)
     if link.authorizer is None:
@@ -108,7 +108,7 @@ def _write_connect(link: V1Link, authorizer: bytes, now: float) -> None:
 
 
 def _verified(handler: Handler) -> Handler:
-    """First check what the peer answered to the authorizer, if it did (step 1)."""
+    """Wrap a handler so that the peer's authorizer reply, if there is one, is checked first (step 1)."""
 
     def verify(link: V1Link, frame: Frame, now: float) -> None:
         assert isinstance(frame, ConnectReply)
@@ -138,7 +138,7 @@ def _on_bad_protocol(link: V1Link, frame: Frame, _now: float) -> None:
 
 
 def _on_bad_authorizer(link: V1Link, _frame: Frame, now: float) -> None:
-    """Go on to the next method; which of them the peer allows, it does not say."""
+    """Try the next method; the reply does not list the methods that the peer allows."""
     opening = _exchange(link, now).bad_method(-EACCES, [*AuthMethod])
     link.auth_method, link.authorizer = opening.method, opening.payload
     _write_connect(link, opening.payload, now)
@@ -176,7 +176,7 @@ def _on_wait(link: V1Link, _frame: Frame, now: float) -> None:
 
 
 def _check_final(link: V1Link, reply: ConnectReply, now: float) -> None:
-    """What must hold before a session opens; above all, that the peer has proven itself."""
+    """Check the last reply before the session opens; above all, that the peer has authenticated itself."""
     session = _session(link)
     if not reply.authorizer:
         link.auth_result = _exchange(link, now).done(0, ConMode.CRC, b"")
@@ -212,7 +212,7 @@ def _on_seq(link: V1Link, frame: Frame, now: float) -> None:
     if link.endpoint.config.in_seq_beyond_sent == "fault":
         session.check_peer_in_seq(frame.seq)
     session.discard_requeued_up_to(frame.seq)
-    session.ack_due = 0  # SEQ announces in_seq
+    session.ack_due = 0  # SEQ acknowledges up to in_seq
     link.send(Seq(session.in_seq), now, then=lambda at: _open(link, reply, at))
 
 
@@ -249,4 +249,5 @@ CONNECTOR: Table = {
     **{(LinkState.CONNECTING_SEND_CONNECT_MSG, tag): row for tag, row in _REPLIES.items()},
     (LinkState.CONNECTING_WAIT_ACK_SEQ, Piece.SEQ): Row(_on_seq, LinkState.OPENED),
 }
-"""The connector's handshake: what each piece, or the tag of each reply, does in each state, and where it leads."""
+"""The connector's handshake table: handlers by state and piece (a reply: its tag), and the states that may
+follow."""

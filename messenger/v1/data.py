@@ -1,7 +1,7 @@
 """The data phase of a v1 link: messages, acks and keepalives, in batches (docs/protocol.md §3.6, §3.7).
 
-The hot path. One call takes every complete frame out of the receive buffer, one call turns everything queued
-into one write; nothing per message but the message object itself.
+This is the hot path. One call reads all complete frames of the receive buffer, one call writes everything queued;
+the only object created for each message is the message itself.
 """
 
 from functools import partial
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from messenger.v1.link import V1Link
 
 MESSAGES_PER_ACK = 128
-"""Real peers forget no more messages than this for one ACK (§3.6)."""
+"""Most messages that real peers drop from their sent queue for one ACK (§3.6)."""
 
 
 def take_frames(
@@ -79,7 +79,7 @@ def take_frames(
                 position = stop
                 continue
             if src_num != peer_num and src_type == session.peer_type:
-                # Here alone a v1 peer says its number; a client changes it once a monitor gave it one.
+                # A v1 peer announces its number only here; a client's changes once a monitor has assigned one.
                 session.peer_name = EntityName(session.peer_type, src_num)
                 peer_num = src_num
             session.in_seq = seq
@@ -91,7 +91,7 @@ def take_frames(
 
 
 def _on_small(link: "V1Link", session: "Session", frame: Frame) -> None:
-    """The small frames; a KEEPALIVE wants no answer."""
+    """Handle a frame that is no message; a KEEPALIVE needs no answer."""
     if isinstance(frame, Ack):
         if frame.seq > session.out_seq:
             link.host.rules.unsent_acknowledged(session, frame.seq)
@@ -114,7 +114,8 @@ def _on_small(link: "V1Link", session: "Session", frame: Frame) -> None:
 def write_due(link: "V1Link", session: "Session", now: float) -> None:
     """Write what is due: keepalive, its reply, acks, messages.
 
-    Everything waits while the transport is behind: a peer that asks but does not read costs no memory.
+    Nothing is written while the transport is behind, so a peer that requests replies but does not read them uses
+    no memory.
     """
     host = link.host
     limit = host.config.write_ahead_bytes
@@ -156,7 +157,7 @@ def _keepalive(session: "Session", wall_time_s: float) -> Frame:
 
 
 def _acknowledge(link: "V1Link", session: "Session", pieces: list[Buffer], now: float) -> None:
-    """Tell in_seq, in steps that a real peer takes notice of."""
+    """Acknowledge up to in_seq, in steps of :data:`MESSAGES_PER_ACK`."""
     acked = session.in_seq - session.ack_due
     for seq in (*range(acked + MESSAGES_PER_ACK, session.in_seq, MESSAGES_PER_ACK), session.in_seq):
         _small(link, pieces, Ack(seq), now)
@@ -171,7 +172,7 @@ def _small(link: "V1Link", pieces: list[Buffer], frame: Frame, now: float) -> No
 
 
 def _write_messages(link: "V1Link", session: "Session", pieces: list[Buffer], now: float) -> None:
-    """Write ``pieces`` and behind them queued messages, up to a batch's size."""
+    """Write ``pieces``, then queued messages, up to the size of a batch."""
     queue, lossy = session.queue, session.lossy
     build = link.writer.message
     me = link.endpoint.me.name
@@ -193,7 +194,7 @@ def _write_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
         parts = front, message.middle, message.data
         try:
             length = build(pieces, fields, parts, message.data_off, src, message.compat_version)
-        except Exception as error:  # it was changed after it was sent
+        except Exception as error:  # the application changed the message after sending it
             session.out_seq = out_seq - 1
             link.host.unsendable(session, message, error, now)
             raise PeerError(FaultReason.LOCAL, describe(error)) from error

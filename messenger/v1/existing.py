@@ -1,6 +1,6 @@
-"""What becomes of a CONNECT: the steps of docs/protocol.md §3.4, in the order given there.
+"""Decisions on a CONNECT: the steps of docs/protocol.md §3.4, in the order given there.
 
-Pure decisions over values; carrying them out is the acceptor's work.
+The functions here only decide; the acceptor carries the decisions out.
 """
 
 from dataclasses import dataclass
@@ -18,26 +18,26 @@ from messenger.session.states import SessionState
 from messenger.v1.wire import Connect
 
 _INTERNAL_VERSIONS = {EntityType.MON: 13, EntityType.OSD: 10, EntityType.MDS: 36}
-"""Protocol versions between two of a kind (§3.1)."""
+"""Protocol versions between two entities of the same type (§3.1)."""
 _PUBLIC_VERSIONS = {EntityType.MON: 15, EntityType.OSD: 24, EntityType.MDS: 32}
-"""Protocol versions of servers towards all others."""
+"""Protocol versions of servers for peers of another type."""
 
 
 class Verdict(Enum):
-    """What becomes of the incoming link and the existing session."""
+    """What happens to the incoming link and the existing session."""
 
     BADPROTOVER = auto()
-    """The protocol versions differ."""
+    """Refuse: the protocol versions differ."""
     FEATURES = auto()
-    """The connector lacks required features."""
+    """Refuse: the connector lacks required features."""
     OPEN = auto()
-    """The session opens on the incoming link: a fresh one, or the one the link has taken over already."""
+    """Open the session on the incoming link: a new one, or the one that the link has taken over."""
     STOP_EXISTING = auto()
     """End the existing session with a reset event, then as OPEN."""
     REPLACE = auto()
-    """The incoming link takes over the existing session; the connector is to try again by RETRY_GLOBAL."""
+    """Let the incoming link take over the existing session; the connector tries again after RETRY_GLOBAL."""
     REPLACE_FRESH = auto()
-    """As REPLACE; the connector counts its messages from the beginning again."""
+    """As REPLACE; the connector numbers its messages from 1 again."""
     REPLACE_RESET = auto()
     """As REPLACE_FRESH, after a full reset of the existing session: the peer lost its state."""
     RETRY_GLOBAL = auto()
@@ -45,28 +45,28 @@ class Verdict(Enum):
     RETRY_SESSION = auto()
     """Answer RETRY_SESSION with the existing connect_seq plus one."""
     WAIT = auto()
-    """The dial of the existing session wins."""
+    """Answer WAIT: our dial wins the race."""
     RESETSESSION = auto()
-    """This side has lost the session the connector speaks of."""
+    """Answer RESETSESSION: this side has lost the session that the connector wants to continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A verdict and why, in one line for the history."""
+    """A verdict, and its reason in one line for the history."""
 
     verdict: Verdict
     why: str
 
 
 def protocol_version(me: EntityType, peer: EntityType, *, connecting: bool) -> int:
-    """The protocol version that ``me`` expects between these types (§3.1)."""
+    """The protocol version that ``me`` expects between these entity types (§3.1)."""
     if me is peer:
         return _INTERNAL_VERSIONS.get(me, 0)
     return _PUBLIC_VERSIONS.get(peer if connecting else me, 0)
 
 
 def required_features(config: Config, policy: Policy, connect: Connect) -> int:
-    """What a connector must support: the policy's features, with cephx also those of the options (step 2)."""
+    """The features that a connector must support: those of the policy and, with cephx, of the options (step 2)."""
     required = policy.features_required
     if connect.authorizer_protocol == AuthMethod.CEPHX:
         required |= config.cephx_requirements.features(connect.host_type)
@@ -74,7 +74,7 @@ def required_features(config: Config, policy: Policy, connect: Connect) -> int:
 
 
 def judge_terms(connect: Connect, version: int, required: int) -> Decision | None:
-    """Steps 1 to 3: whether the two can talk at all; None if they can."""
+    """Check versions and features (steps 1 to 3); None if they are acceptable."""
     if connect.protocol_version != version:
         return Decision(
             Verdict.BADPROTOVER, f"protocol version {connect.protocol_version}, this side has {version}"
@@ -95,16 +95,16 @@ def judge_connect(
     replacing: bool,
     rules: RuleOptions = DEFAULT_RULES,
 ) -> Decision:
-    """Steps 5 to 8, for a connector whose identity is proven.
+    """Decide on a CONNECT whose authorizer is valid (steps 5 to 8).
 
     Args:
-        existing: the session registered for the peer's address that speaks v1, unless it is the link's own.
-        connect: its CONNECT frame.
-        policy: towards the connector's type.
+        existing: the v1 session registered for the peer's address, unless it is the link's own.
+        connect: the received frame.
+        policy: policy for the connector's type.
         peer_addr: the connector's address, of type LEGACY.
         my_addr: this messenger's address, of type LEGACY.
-        replacing: the link has taken over a session already.
-        rules: the disputed ones.
+        replacing: True if the link has taken over a session already.
+        rules: settings of the disputed rules.
     """
     if policy.server and policy.lossy and not policy.register_lossy_clients:
         return Decision(Verdict.OPEN, "lossy clients are not registered")
@@ -129,7 +129,7 @@ def judge_connect(
 def _judge_attempt(
     existing: Session, connect: Connect, policy: Policy, rules: RuleOptions, *, peer_wins: bool
 ) -> Decision:
-    """Steps 7.5 to 7.8: what the two values of connect_seq say."""
+    """Compare the two connect_seq (steps 7.5 to 7.8)."""
     theirs, mine = connect.connect_seq, existing.connect_seq
     if theirs == 0 and mine > 0:
         if not existing.confirmed:
@@ -150,7 +150,7 @@ def _judge_attempt(
 
 
 def _is_open(session: Session) -> bool:
-    """OPENED: the peer's in_seq has come too, which a session that is READY may still wait for."""
+    """True if the link is OPENED; a session that is READY may still wait for the peer's in_seq."""
     return session.state is SessionState.READY and session.link is not None and session.link.open
 
 

@@ -1,10 +1,8 @@
-"""The stream of an open v1 link: messages of tag, header, parts and footer, and small frames.
+"""The stream of an open v1 link: messages (tag, header, parts, footer) and small frames (docs/protocol.md §3.7).
 
-See docs/protocol.md §3.7.
-
-A reader cuts the next frame out of a receive buffer, a writer appends the pieces of a message to a list of
-buffers. Both ends of a link, the fault proxy and the decoders use the same two. This is the hot path: payloads
-are not copied except out of a receive buffer that will be reused.
+A reader splits a receive buffer into frames; a writer appends the pieces of a message to a list of buffers. Both
+ends of a link, the fault proxy and the decoders use the same two. This is the hot path: payloads are copied only
+out of a receive buffer that will be reused.
 """
 
 from collections.abc import Callable, Container
@@ -21,15 +19,15 @@ from messenger.pool import owned_part
 from messenger.v1.wire import ADDR_SIZE, Frame, Tag, cut_small
 
 HEADER = Struct("<QQHHHIIIHBqHHI")
-"""seq, tid, type, priority, version, front_len, middle_len, data_len, data_off, src type, src num,
+"""Fields: seq, tid, type, priority, version, front_len, middle_len, data_len, data_off, src type, src num,
 compat_version, reserved, crc."""
 FOOTER = Struct("<IIIQB")
-"""front_crc, middle_crc, data_crc, sig, flags; with MSG_AUTH."""
+"""Fields: front_crc, middle_crc, data_crc, sig, flags; used with MSG_AUTH."""
 FOOTER_OLD = Struct("<IIIB")
 """The same without sig."""
 
 COMPLETE = 1
-"""Footer flag: without it the sender aborted the message."""
+"""Footer flag; absent if the sender aborted the message."""
 NOCRC = 2
 """Footer flag: data_crc was not computed."""
 SIGNED = 4
@@ -39,13 +37,13 @@ _MSG_TAG = int(Tag.MSG)
 _MSG = bytes([_MSG_TAG])
 _INVERT = 0xFFFFFFFF
 
-# The header from before NOSRCADDR: two names with addresses where the name is now (§3.7).
+# The header without NOSRCADDR: two names with addresses in place of the name (§3.7).
 _OLD_HEAD = Struct("<QQHHHIIIH")
 _OLD_INST = 9 + ADDR_SIZE
 _OLD_TAIL = Struct("<II")
 OLD_HEADER_SIZE = _OLD_HEAD.size + 2 * _OLD_INST + _OLD_TAIL.size
 
-# Of tag and header, what passing over a message takes: tag, type, the three lengths, crc.
+# The fields of tag and header that are needed to skip a message: tag, type, the three lengths, crc.
 _unpack_borders = Struct("<B16xH4xIII15xI").unpack_from
 _unpack_header = HEADER.unpack_from
 _unpack_seq = Struct("<Q").unpack_from
@@ -71,7 +69,7 @@ def stream_form(features: int) -> StreamForm:
 
 
 class Header(NamedTuple):
-    """What a message's header says."""
+    """The header of a message."""
 
     seq: int
     tid: int
@@ -90,43 +88,43 @@ class Header(NamedTuple):
 
 
 HeaderFields = Header | tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""The same without names, as the hot path has it."""
+"""The same as a plain tuple, for the hot path."""
 
 Signer = Callable[[int, int, int, int, int, int, int, int], int]
-"""The signature of a message by the key of its connection, from header crc, front crc and length, middle crc and
-length, data crc and length, seq."""
+"""Computes a message's signature with the key of its connection. Arguments: header crc, front crc and length,
+middle crc and length, data crc and length, seq."""
 
 StreamFrame = tuple[int, HeaderFields, Buffer, Buffer, Buffer, int] | tuple[int, Frame]
-"""Of a message: offset just behind it, header, its three parts (``b""`` where absent), the footer's flags.
-Of a small frame: offset just behind it, and the frame."""
+"""A message: offset of its end, header, its three parts (``b""`` where absent), the footer's flags. A small frame:
+offset of its end, and the frame."""
 
 
 class FrameReader(Protocol):
-    """Cuts frames out of one direction of an open link."""
+    """Splits one direction of an open link into frames."""
 
     max_frame_bytes: int
-    """Longer ones are refused before anything is allocated for them."""
+    """Longer messages are refused before anything is allocated for them."""
     needed: int
-    """Total bytes of the message that was found incomplete; 0 while its header has not arrived."""
+    """Total bytes of the incomplete message; 0 while its header is incomplete."""
 
     def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
-        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts.
+        """Tag of the frame at ``view[start:end]``, and the total length of a message's parts.
 
         Returns:
-            None while the header of a message has not arrived.
+            None while the header of a message is incomplete.
 
         Raises:
             PeerError: HEADER_CRC, OVERSIZE.
         """
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
-        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete.
+        """The frame at ``view[start:end]``, which is not empty; None while it is incomplete.
 
         Args:
             view: the receive buffer.
-            start: where the frame begins.
-            end: where the received bytes end.
-            owned: the buffer will not be reused, so parts may stay slices of it.
+            start: offset of the frame.
+            end: end of the received bytes.
+            owned: True if the buffer will not be reused, so parts may be slices of it.
 
         Raises:
             PeerError: HEADER_CRC, SEGMENT_CRC, MESSAGE_SIGNATURE, OVERSIZE, ABORTED, UNKNOWN_TAG or
@@ -135,15 +133,15 @@ class FrameReader(Protocol):
 
 
 class StreamReader:
-    """The frames of a link.
+    """Reads the frames of a link.
 
     Args:
-        max_frame_bytes: longer ones are refused before anything is allocated for them.
-        msg_auth: MSG_AUTH was negotiated, so footers have a signature.
-        signer: checks signatures; None: they are not looked at.
+        max_frame_bytes: longer messages are refused before anything is allocated for them.
+        msg_auth: True if MSG_AUTH was negotiated: footers have a signature.
+        signer: computes the expected signatures; None: signatures are not checked.
         check_header: verify the crcs of header, front and middle (``ms_crc_header``).
         check_data: verify the crc of data (``ms_crc_data``).
-        old_header: NOSRCADDR was not negotiated.
+        old_header: True if NOSRCADDR was not negotiated.
     """
 
     __slots__ = (
@@ -179,7 +177,7 @@ class StreamReader:
         self._check_data = check_data
 
     def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
-        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
+        """Tag of the frame at ``view[start:end]``, and the total length of a message's parts."""
         if view[start] != _MSG_TAG:
             return view[start], 0
         at = start + self._head_bytes
@@ -194,7 +192,7 @@ class StreamReader:
         return _MSG_TAG, parts_bytes
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
-        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
+        """The frame at ``view[start:end]``, which is not empty; None while it is incomplete."""
         if view[start] != _MSG_TAG:
             self.needed = 0
             return cut_small(view, start, end)
@@ -254,21 +252,21 @@ class StreamReader:
     def pass_messages(
         self, view: memoryview, start: int, end: int, starts: list[int], stops: list[int], special: Container[int]
     ) -> int:
-        """Check consecutive messages and record where each begins and ends.
+        """Check consecutive messages, and record the start and end of each.
 
-        Stops before the first frame that is not a good message with a new header, for :meth:`next_frame` to
-        read or to refuse.
+        Stops before the first frame that is not a valid message with a new header, which :meth:`next_frame` then
+        reads or refuses.
 
         Args:
             view: bytes of the stream.
-            start: where a frame begins.
-            end: where the bytes end.
-            starts: where each message begins is appended here.
-            stops: where it ends, here.
-            special: types of messages to stop before.
+            start: offset of a frame.
+            end: end of the bytes.
+            starts: the offset of each message is appended to this list.
+            stops: the end of each message is appended to this list.
+            special: types of messages before which it stops.
 
         Returns:
-            Where it stopped.
+            The offset at which it stopped.
         """
         limit, sign = self.max_frame_bytes, self._signer
         check_header, check_data = self._check_header, self._check_data
@@ -324,10 +322,10 @@ class StreamReader:
 
 
 def decode_old_header(view: Buffer) -> Header:
-    """The header of a message on a link without NOSRCADDR; its addresses are skipped.
+    """Decode the header of a message on a link without NOSRCADDR; its addresses are skipped.
 
     Raises:
-        DecodeError: too short.
+        DecodeError: it is too short.
     """
     if len(view) < OLD_HEADER_SIZE:
         raise DecodeError(f"old message header of {len(view)} bytes, {OLD_HEADER_SIZE} are needed")
@@ -341,9 +339,9 @@ class MessageWriter:
     """Builds messages for one direction of a link.
 
     Args:
-        signer: signs; None: messages are not signed.
-        msg_auth: MSG_AUTH was negotiated, so footers have a signature.
-        old_header: NOSRCADDR was not negotiated.
+        signer: computes the signatures; None: messages are not signed.
+        msg_auth: True if MSG_AUTH was negotiated: footers have a signature.
+        old_header: True if NOSRCADDR was not negotiated.
         addr: the sender's address, which only the old header contains.
         sum_header: compute the crcs of header, front and middle (``ms_crc_header``).
         sum_data: compute the crc of data (``ms_crc_data``).
@@ -381,12 +379,12 @@ class MessageWriter:
         """Append a message to ``pieces``; returns its length on the wire.
 
         Args:
-            pieces: where to.
+            pieces: list to which the buffers of the message are appended.
             fields: seq, tid, type, priority, version.
             parts: front, middle, data.
-            data_off: as in the header.
+            data_off: header field of that name.
             src: entity type and number of the sender.
-            compat_version: as in the header; the old one has none.
+            compat_version: header field of that name, which the old header lacks.
         """
         front, middle, data = parts
         front_len, middle_len, data_len = len(front), len(middle), len(data)
@@ -423,7 +421,7 @@ class MessageWriter:
 
 
 def printable_message(header: HeaderFields) -> dict[str, object]:
-    """What a header says, as JSON values."""
+    """The fields of a message header, as JSON values."""
     fields = Header._make(header)
     return {
         "type": fields.type,

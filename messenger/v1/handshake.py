@@ -1,4 +1,4 @@
-"""Steps that connector and acceptor share (docs/protocol.md §3.2 to §3.6)."""
+"""Handshake steps that connector and acceptor share (docs/protocol.md §3.2 to §3.6)."""
 
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from messenger.session.session import Session
 
 _OUT_SEQ_BITS = 31
-"""A random out_seq is at most 0x7FFFFFFF."""
+"""Bits of a random out_seq, which is at most 0x7FFFFFFF."""
 
 
 def my_legacy_addr(addrs: AddrVec) -> EntityAddr:
-    """The own address as v1 peers know it: bound to v1, or of a client; what listens for v2 only has no port."""
+    """This messenger's address for v1 peers: bound to v1, or a client's; with port 0 if it listens for v2 only."""
     legacy = addrs.legacy_addr()
     if legacy.is_blank:
         front = addrs.front
@@ -34,17 +34,17 @@ def my_legacy_addr(addrs: AddrVec) -> EntityAddr:
 
 
 def signer_for(config: Config, result: AuthResult | None, features: int) -> Signer | None:
-    """What signs the messages of a connection, if they are signed (§3.7)."""
+    """The signer of a connection's messages; None if they are not signed (§3.7)."""
     if result is None or not config.cephx_sign_messages or not has_feature(features, Feature.MSG_AUTH):
         return None
     return message_signer(result, features)
 
 
 def session_reset(endpoint: "Home", session: "Session", why: str, now: float) -> None:
-    """Reset the session because the peer has lost it; peer_global_seq stays (§3.6).
+    """Reset the session because the peer has lost it; keep peer_global_seq (§3.6).
 
-    If the session was never open on both sides, the peer has lost nothing: its queue stays, and no event is
-    raised. With MSG_AUTH out_seq is random until the peer announces its in_seq by SEQ: only the first message
+    If the session was never open on both sides, the peer has lost nothing: the queue is kept, and no event is
+    raised. With MSG_AUTH, out_seq is random until the peer announces its in_seq by SEQ: only the first message
     after a last reply READY has such a seq.
     """
     peer_global_seq = session.peer_global_seq

@@ -6,7 +6,7 @@ from messenger.v1.wire import Piece
 
 
 class InterceptedReader(InterceptingReader[StreamFrame]):
-    """A reader of v1 frames that shows each frame to the interceptor."""
+    """A reader of v1 frames that passes each frame to the interceptor first."""
 
     __slots__ = ()
 

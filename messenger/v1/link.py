@@ -1,6 +1,6 @@
-"""One v1 link: bytes in, pieces out to the handshake table or the data phase (docs/protocol.md §3.2).
+"""One v1 link: passes received pieces to the handshake table or the data phase (docs/protocol.md §3.2).
 
-Until a CONNECT opens or replaces a session, a link that was accepted has none.
+An accepted link has no session until a CONNECT opens or replaces one.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,14 +37,15 @@ if TYPE_CHECKING:
 
 Handler = Callable[["V1Link", Frame, float], None]
 Table = Mapping[tuple[LinkState, Piece | Tag], Row[Handler, LinkState]]
-"""What a handshake does with each piece in each state, with replies by their tag; the rest is a fault."""
+"""A handshake table: the handler for each piece (a reply: its tag) in each state. A pair without a row is a
+fault."""
 
 OPENING = (
     (LinkState.START_CONNECT, "the socket opens", LinkState.CONNECTING),
     (LinkState.CONNECTING, "the banner is written", LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY),
     (LinkState.START_ACCEPT, "banner and addresses are written", LinkState.ACCEPTING),
 )
-"""The steps before the first piece that a table has."""
+"""The steps before the first piece, which are in no table."""
 
 _FIXED: Mapping[LinkState, type[ServerIdentify | ClientIdentify | Seq]] = {
     LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY: ServerIdentify,
@@ -52,11 +53,11 @@ _FIXED: Mapping[LinkState, type[ServerIdentify | ClientIdentify | Seq]] = {
     LinkState.ACCEPTING: ClientIdentify,
     LinkState.ACCEPTING_HANDLED_CONNECT_MSG: Seq,
 }
-"""The pieces of fixed size, by the state in which they are due."""
+"""The piece of fixed size that is expected in a state."""
 
 
 class V1Link(Link):
-    """A link that speaks msgr v1."""
+    """A link of msgr v1."""
 
     __slots__ = (
         "auth_method",
@@ -83,22 +84,22 @@ class V1Link(Link):
         self.table = table
         self.banner_seen = False
         self.peer_addr = EntityAddr()
-        """Acceptor: the peer's address, corrected by the socket's (§3.2)."""
+        """Acceptor: the peer's address, with the socket's IP address if the peer does not know its own (§3.2)."""
         self.exchange: ClientExchange | ServerExchange | None = None
         self.auth_method = AuthMethod.UNKNOWN
         """Connector: the method of the last authorizer."""
         self.authorizer: bytes | None = None
-        """Connector: the last authorizer; empty towards monitors."""
+        """Connector: the last authorizer; empty for monitors."""
         self.rounds = 0
         """Connector: number of CONNECTs sent."""
         self.reply: ConnectReply | None = None
-        """Connector: the reply with tag SEQ, whose number is still to come."""
+        """Connector: the reply with tag SEQ, after which the peer's in_seq follows."""
         self.reader: FrameReader = StreamReader(0)
         self.writer = MessageWriter()
         self.keepalive_reply: KeepAlive2Ack | None = None
 
     def start(self, now: float) -> None:
-        """Both sides send their banner at once, the acceptor its addresses too (§3.2)."""
+        """Send the banner, and the acceptor also its addresses; both sides do so at once (§3.2)."""
         self.state = LinkState.CONNECTING if self.connector else LinkState.ACCEPTING
 
         def write(at: float) -> None:
@@ -125,7 +126,7 @@ class V1Link(Link):
 
     @override
     def pause(self) -> None:
-        self.reader.needed = 0  # of an earlier message; the one that comes next has not been looked at
+        self.reader.needed = 0  # belongs to an earlier message; the next one has not been parsed
         super().pause()
 
     # ---- receiving
@@ -135,7 +136,7 @@ class V1Link(Link):
     due_tags = data.due_tags
 
     def handshake_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:  # noqa: ARG002 - small pieces are copied
-        """Handle the piece that is due."""
+        """Handle the next piece of the handshake."""
         chunk = view[start:end]
         piece = self._cut(chunk)
         if piece is None:
@@ -159,7 +160,7 @@ class V1Link(Link):
         return size
 
     def _cut(self, view: memoryview) -> tuple[int, Frame] | None:
-        """The piece that is due, if all of it is at the start of ``view``."""
+        """The expected piece, if it is complete at the start of ``view``."""
         if not self.banner_seen:
             return Banner.cut(view)
         state = LinkState(self.state)
@@ -173,7 +174,7 @@ class V1Link(Link):
         return ConnectReply if self.connector else Connect
 
     def _declared_bytes(self, view: memoryview) -> int:
-        """Size of the incomplete piece that is due, if it is one with an authorizer; else 0."""
+        """Size of the incomplete expected piece, if it contains an authorizer; else 0."""
         fixed = not self.banner_seen or self.state in _FIXED
         return 0 if fixed else self._authorizer_piece.declared_bytes(view)
 
@@ -189,14 +190,14 @@ class V1Link(Link):
         self.tx_offset += len(raw)
         self.write([raw], len(raw))
 
-    # ---- the stream's terms
+    # ---- negotiated layout of the stream
 
     def agree(self, features: int, signer: Signer | None, max_frame_bytes: int) -> None:
-        """Features and key are known: make reader and writer of the stream that follows.
+        """Create the reader and writer of the message stream, with the negotiated features and key.
 
         Args:
-            features: negotiated.
-            signer: of a connection whose messages are signed.
+            features: the negotiated features.
+            signer: signs messages; None if they are not signed.
             max_frame_bytes: longest message to accept.
         """
         config, form = self.endpoint.config, stream_form(features)

@@ -1,15 +1,15 @@
-"""States of one v1 link, under the names of Ceph's AsyncMessenger (docs/protocol.md §3.11).
+"""States of a v1 link, with the names of Ceph's AsyncMessenger (docs/protocol.md §3.11).
 
-Ceph's states between the parts of a message (THROTTLE_*, READ_*) do not exist here: a message is taken whole.
-CONNECTING_WAIT_ACK_SEQ, between the reply SEQ and its number, was a state of Ceph up to Mimic. Later releases
-read the number in CONNECTING_SEND_CONNECT_MSG.
+Ceph's states between the parts of a message (THROTTLE_*, READ_*) do not exist here, because a message is read as a
+whole. CONNECTING_WAIT_ACK_SEQ, between the reply SEQ and the in_seq after it, was a state of Ceph up to Mimic;
+later releases read the in_seq in CONNECTING_SEND_CONNECT_MSG.
 """
 
 from enum import StrEnum
 
 
 class LinkState(StrEnum):
-    """Where a link stands between the dial or the accept and its end."""
+    """State of a link from the dial or accept to its end."""
 
     START_CONNECT = "START_CONNECT"
     CONNECTING = "CONNECTING"

@@ -1,7 +1,7 @@
-"""What passes on a v1 stream, messages apart (docs/protocol.md §3.1, §3.2), and the layout of messages (§3.7).
+"""The pieces of a v1 stream except messages (docs/protocol.md §3.1, §3.2), and the layout of messages (§3.7).
 
-The stream has no frames of its own: what comes next follows from what came before. The pieces are named here
-(:class:`Piece`), each with a class that encodes it, cuts it out of received bytes and prints it.
+The stream has no framing: the type of the next piece follows from the previous ones. Each :class:`Piece` has a
+class that encodes it, splits it off received bytes and prints it.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from messenger.v2.wire import V1_BANNER as BANNER
 
 ADDR_SIZE = 136
 FLAG_LOSSY = 1
-"""CONNECT and reply flag: the session dies with its link. The acceptor's word counts."""
+"""Flag of CONNECT and its reply: the session ends with its link. The acceptor's flag decides."""
 
 _CONNECT = Struct("<QIIIIIIB")
 _REPLY = Struct("<BQIIIIB")
@@ -26,13 +26,13 @@ _SEQ = Struct("<Q")
 _TAGGED_SEQ = Struct("<BQ")
 _TAGGED_TIME = Struct("<BII")
 U32_MAX = (1 << 32) - 1
-"""The largest global_seq: a peer that gives it leaves no room for the next one."""
+"""The largest global_seq, which is refused: it cannot be incremented."""
 CONNECT_SEQ_LIMIT = 1 << 31
-"""The largest connect_seq that a peer may give: each fault of the session counts one further, in 32 bits."""
+"""The largest connect_seq accepted from a peer: each fault of the session increments it, in 32 bits."""
 
 
 class Tag(IntEnum):
-    """Tags of replies and of the stream (§3.1)."""
+    """Tags of replies and of the message stream (§3.1)."""
 
     READY = 1
     RESETSESSION = 2
@@ -56,15 +56,15 @@ _TAGS = {int(tag): tag for tag in Tag}
 
 
 class Piece(StrEnum):
-    """What passes on a link, by the names that histories and breakpoints use."""
+    """The pieces of a link, with the names that histories and breakpoints use."""
 
     BANNER = "BANNER"
     IDENTIFY = "IDENTIFY"
-    """The addresses that follow the banner."""
+    """The addresses after the banner."""
     CONNECT = "CONNECT"
     CONNECT_REPLY = "CONNECT_REPLY"
     SEQ = "SEQ"
-    """The number that follows a reply with tag SEQ, and the connector's answer to it."""
+    """The in_seq after a reply with tag SEQ, and the connector's in_seq in response."""
     MSG = "MSG"
     ACK = "ACK"
     KEEPALIVE = "KEEPALIVE"
@@ -74,22 +74,22 @@ class Piece(StrEnum):
 
 
 def tag_name(tag: int) -> str:
-    """The tag's name, or its number."""
+    """The name of a tag; its number if it is unknown."""
     return _TAGS[tag].name if tag in _TAGS else str(tag)
 
 
 class Frame:
-    """Base of the pieces other than messages."""
+    """Base class of the pieces that are not messages."""
 
     __slots__ = ()
     PIECE: ClassVar[Piece]
 
     def encode(self) -> bytes:
-        """The bytes on the wire."""
+        """Encode the piece."""
         raise NotImplementedError
 
     def printable(self) -> dict[str, object]:
-        """The fields as JSON values; authorizers show their length only."""
+        """The fields as JSON values; of authorizers only the length."""
         return {}
 
 
@@ -98,17 +98,17 @@ class Frame:
 
 @dataclass(slots=True)
 class Banner(Frame):
-    """The first bytes of either side."""
+    """The first bytes of both sides."""
 
     PIECE = Piece.BANNER
 
     def encode(self) -> bytes:
-        """Nine characters."""
+        """Encode the nine characters."""
         return BANNER
 
     @classmethod
     def cut(cls, view: memoryview) -> tuple[int, Self] | None:
-        """The banner at the start of ``view`` and its size; None while incomplete.
+        """The banner at the start of ``view`` and its size; None while it is incomplete.
 
         Raises:
             PeerError: V2_PEER or NOT_MSGR, as soon as the first wrong byte has arrived.
@@ -121,7 +121,7 @@ class Banner(Frame):
 
 
 def _refuse_banner(head: bytes) -> None:
-    """Say what the peer seems to be; a short head may still become a v2 banner."""
+    """Raise with a guess at what the peer is; return if the incomplete bytes may become a v2 banner."""
     if head[: len(V2_BANNER)] == V2_BANNER[: len(head)]:
         if len(head) < len(V2_BANNER):
             return
@@ -133,19 +133,19 @@ def _refuse_banner(head: bytes) -> None:
 
 @dataclass(slots=True)
 class ServerIdentify(Frame):
-    """The acceptor's own address, and the connector's as the acceptor sees it."""
+    """The acceptor's address, and the connector's address as the acceptor sees it."""
 
     PIECE = Piece.IDENTIFY
     server_addr: EntityAddr
     client_addr: EntityAddr
 
     def encode(self) -> bytes:
-        """Two addresses in form A."""
+        """Encode two addresses in form A."""
         return self.server_addr.legacy_image() + self.client_addr.legacy_image()
 
     @classmethod
     def cut(cls, view: memoryview) -> tuple[int, Self] | None:
-        """The two addresses at the start of ``view`` and their size; None while incomplete; raises DecodeError."""
+        """The two addresses at the start of ``view`` and their size; None while incomplete. Raises DecodeError."""
         if len(view) < 2 * ADDR_SIZE:
             return None
         return 2 * ADDR_SIZE, cls(_decode_addr(view[:ADDR_SIZE]), _decode_addr(view[ADDR_SIZE : 2 * ADDR_SIZE]))
@@ -157,18 +157,18 @@ class ServerIdentify(Frame):
 
 @dataclass(slots=True)
 class ClientIdentify(Frame):
-    """The connector's own address."""
+    """The connector's address."""
 
     PIECE = Piece.IDENTIFY
     client_addr: EntityAddr
 
     def encode(self) -> bytes:
-        """One address in form A."""
+        """Encode the address in form A."""
         return self.client_addr.legacy_image()
 
     @classmethod
     def cut(cls, view: memoryview) -> tuple[int, Self] | None:
-        """The address at the start of ``view`` and its size; None while incomplete; raises DecodeError."""
+        """The address at the start of ``view`` and its size; None while incomplete. Raises DecodeError."""
         if len(view) < ADDR_SIZE:
             return None
         return ADDR_SIZE, cls(_decode_addr(view[:ADDR_SIZE]))
@@ -179,12 +179,12 @@ class ClientIdentify(Frame):
 
 
 def _decode_addr(view: memoryview) -> EntityAddr:
-    """Form A whatever its first byte says: nothing else is spoken here (§1.3)."""
+    """Decode form A whatever its first byte: this exchange has no other form (§1.3)."""
     return EntityAddr.decode(Decoder(bytes(4) + bytes(view[4:])))
 
 
 def as_legacy(addr: EntityAddr) -> EntityAddr:
-    """An address as the peer reads it back from form A, which cannot carry the type (§1.3)."""
+    """An address as the peer decodes it from form A, which does not contain the type (§1.3)."""
     return addr.with_type(AddressType.LEGACY if addr.ip else AddressType.NONE)
 
 
@@ -193,7 +193,7 @@ def as_legacy(addr: EntityAddr) -> EntityAddr:
 
 @dataclass(slots=True)
 class Connect(Frame):
-    """ceph_msg_connect and the authorizer behind it: the connector asks for a session."""
+    """ceph_msg_connect with the authorizer: the connector requests a session."""
 
     PIECE = Piece.CONNECT
     features: int
@@ -202,12 +202,12 @@ class Connect(Frame):
     connect_seq: int
     protocol_version: int
     authorizer_protocol: int = 0
-    """Authentication method; 0 without authorizer."""
+    """Authentication method; 0 without an authorizer."""
     flags: int = 0
     authorizer: bytes = field(default=b"", repr=False)
 
     def encode(self) -> bytes:
-        """33 bytes and the authorizer."""
+        """Encode 33 bytes and the authorizer."""
         head = _CONNECT.pack(
             self.features,
             self.host_type,
@@ -222,10 +222,10 @@ class Connect(Frame):
 
     @classmethod
     def cut(cls, view: memoryview, max_bytes: int) -> tuple[int, Self] | None:
-        """The CONNECT at the start of ``view`` and its size; None while incomplete.
+        """The CONNECT at the start of ``view`` and its size; None while it is incomplete.
 
         Raises:
-            PeerError: OVERSIZE, an authorizer beyond ``max_bytes``; MALFORMED, an unknown entity type.
+            PeerError: OVERSIZE: the authorizer is longer than ``max_bytes``; MALFORMED: unknown entity type.
         """
         if len(view) < _CONNECT.size:
             return None
@@ -239,7 +239,7 @@ class Connect(Frame):
 
     @classmethod
     def declared_bytes(cls, view: memoryview) -> int:
-        """Size of the piece at the start of ``view`` with its authorizer; 0 while its head is incomplete."""
+        """Size of the CONNECT at the start of ``view`` with its authorizer; 0 while its head is incomplete."""
         return _CONNECT.size + _CONNECT.unpack_from(view)[6] if len(view) >= _CONNECT.size else 0
 
     def printable(self) -> dict[str, object]:
@@ -270,12 +270,12 @@ REPLY_TAGS = frozenset(
         Tag.CHALLENGE_AUTHORIZER,
     }
 )
-"""What a reply may say."""
+"""Tags that a reply to CONNECT may have."""
 
 
 @dataclass(slots=True)
 class ConnectReply(Frame):
-    """ceph_msg_connect_reply and the authorizer reply or challenge behind it."""
+    """ceph_msg_connect_reply with the authorizer reply or challenge."""
 
     PIECE = Piece.CONNECT_REPLY
     tag: Tag
@@ -287,7 +287,7 @@ class ConnectReply(Frame):
     authorizer: bytes = field(default=b"", repr=False)
 
     def encode(self) -> bytes:
-        """26 bytes and the authorizer's answer."""
+        """Encode 26 bytes and the authorizer reply."""
         head = _REPLY.pack(
             self.tag,
             self.features,
@@ -301,10 +301,10 @@ class ConnectReply(Frame):
 
     @classmethod
     def cut(cls, view: memoryview, max_bytes: int) -> tuple[int, Self] | None:
-        """The reply at the start of ``view`` and its size; None while incomplete.
+        """The reply at the start of ``view`` and its size; None while it is incomplete.
 
         Raises:
-            PeerError: OVERSIZE, an authorizer beyond ``max_bytes``; UNKNOWN_TAG, UNEXPECTED_FRAME.
+            PeerError: OVERSIZE: the authorizer reply is longer than ``max_bytes``; UNKNOWN_TAG, UNEXPECTED_FRAME.
         """
         if len(view) < _REPLY.size:
             return None
@@ -319,7 +319,7 @@ class ConnectReply(Frame):
 
     @classmethod
     def declared_bytes(cls, view: memoryview) -> int:
-        """Size of the piece at the start of ``view`` with its authorizer; 0 while its head is incomplete."""
+        """Size of the reply at the start of ``view`` with its authorizer reply; 0 while its head is incomplete."""
         return _REPLY.size + _REPLY.unpack_from(view)[5] if len(view) >= _REPLY.size else 0
 
     def printable(self) -> dict[str, object]:
@@ -350,22 +350,22 @@ def _known_tag(number: int) -> Tag:
 
 @dataclass(slots=True)
 class Seq(Frame):
-    """The in_seq of its sender, exchanged before a session goes on (§3.6)."""
+    """The in_seq of the sender, exchanged before a session continues (§3.6)."""
 
     PIECE = Piece.SEQ
     seq: int
 
     def encode(self) -> bytes:
-        """8 bytes."""
+        """Encode 8 bytes."""
         return _SEQ.pack(self.seq)
 
     @classmethod
     def cut(cls, view: memoryview) -> tuple[int, Self] | None:
-        """The number at the start of ``view`` and its size; None while incomplete."""
+        """The in_seq at the start of ``view`` and its size; None while it is incomplete."""
         return (_SEQ.size, cls(*_SEQ.unpack_from(view))) if len(view) >= _SEQ.size else None
 
     def printable(self) -> dict[str, object]:
-        """The number."""
+        """The in_seq."""
         return {"seq": self.seq}
 
 
@@ -374,28 +374,28 @@ class Seq(Frame):
 
 @dataclass(slots=True)
 class Ack(Frame):
-    """Every message up to ``seq`` has arrived."""
+    """Acknowledges all messages up to ``seq``."""
 
     PIECE = Piece.ACK
     seq: int
 
     def encode(self) -> bytes:
-        """Tag and number."""
+        """Encode the tag and the seq."""
         return _TAGGED_SEQ.pack(Tag.ACK, self.seq)
 
     def printable(self) -> dict[str, object]:
-        """The number."""
+        """The seq."""
         return {"seq": self.seq}
 
 
 @dataclass(slots=True)
 class KeepAlive(Frame):
-    """A sign of life that wants no answer, for peers without MSGR_KEEPALIVE2."""
+    """A keepalive without an answer, for peers without MSGR_KEEPALIVE2."""
 
     PIECE = Piece.KEEPALIVE
 
     def encode(self) -> bytes:
-        """The tag."""
+        """Encode the tag."""
         return bytes([Tag.KEEPALIVE])
 
 
@@ -405,23 +405,23 @@ class _Stamped(Frame):
     nanoseconds: int
 
     def encode(self) -> bytes:
-        """Tag and timespec."""
+        """Encode the tag and a timespec."""
         return _TAGGED_TIME.pack(Tag[self.PIECE.value], self.seconds, self.nanoseconds)
 
     def printable(self) -> dict[str, object]:
-        """The stamp."""
+        """The time."""
         return {"seconds": self.seconds, "nanoseconds": self.nanoseconds}
 
 
 class KeepAlive2(_Stamped):
-    """Ping with the sender's unix time."""
+    """A keepalive with the sender's unix time."""
 
     __slots__ = ()
     PIECE = Piece.KEEPALIVE2
 
 
 class KeepAlive2Ack(_Stamped):
-    """The ping's stamp, echoed."""
+    """The time of the received keepalive, echoed."""
 
     __slots__ = ()
     PIECE = Piece.KEEPALIVE2_ACK
@@ -434,7 +434,7 @@ class Close(Frame):
     PIECE = Piece.CLOSE
 
     def encode(self) -> bytes:
-        """The tag."""
+        """Encode the tag."""
         return bytes([Tag.CLOSE])
 
 
@@ -448,10 +448,10 @@ _SMALL_SIZES: dict[int, int] = {
 
 
 def cut_small(view: memoryview, start: int, end: int) -> tuple[int, Frame] | None:
-    """The piece other than a message at ``view[start:end]``, which is not empty, and where it ends.
+    """Split off the small frame at ``view[start:end]``, which is not empty.
 
     Returns:
-        None while it is incomplete.
+        The end of the frame, and the frame; None while it is incomplete.
 
     Raises:
         PeerError: UNKNOWN_TAG; UNEXPECTED_FRAME for the tag of a reply.

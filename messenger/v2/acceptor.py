@@ -1,7 +1,4 @@
-"""The accepting side's handshake: from HELLO to SERVER_IDENT or SESSION_RECONNECT_OK.
-
-See docs/protocol.md §4.7, §4.9.
-"""
+"""The acceptor's handshake: from HELLO to SERVER_IDENT or SESSION_RECONNECT_OK (docs/protocol.md §4.7, §4.9)."""
 
 from errno import EOPNOTSUPP
 from typing import cast
@@ -67,13 +64,13 @@ def _exchange(link: V2Link) -> ServerExchange:
 
 
 def _allowed_modes(link: V2Link, method: int) -> tuple[ConMode, ...]:
-    """Method none has no keys to encrypt with (§4.7)."""
+    """The modes allowed for a method: with ``none`` only crc, because there are no keys (§4.7)."""
     modes = link.endpoint.me.connection_modes(link.peer_entity, connecting=False)
     return tuple(m for m in modes if m is ConMode.CRC) if method == AuthMethod.NONE else modes
 
 
 def _refuse(link: V2Link, error: AuthError, now: float) -> None:
-    """AUTH_BAD_METHOD; the peer may try again on this link. While busy it is dropped without a word (§4.7)."""
+    """Send AUTH_BAD_METHOD: the peer may try again on this link. If busy, close the link silently (§4.7)."""
     if error.reason is FaultReason.AUTH_BUSY:
         raise error
     link.endpoint.refused_peer(link, error, now)
@@ -137,7 +134,7 @@ def _on_compression_request(link: V2Link, frame: ControlFrame, now: float) -> No
     assert isinstance(frame, CompressionRequest)
     done = answer_request(*compression_wish(link), frame)
     link.state = LinkState.SESSION_ACCEPTING
-    # The answer itself is not compressed yet.
+    # The answer itself is not compressed.
     link.send(done, now, then=lambda _at: link.start_compressing(Algorithm(done.method)))
 
 
@@ -187,12 +184,12 @@ def _check_addrs(link: V2Link, addrs: AddrVec) -> None:
 
 
 def _check_identity(link: V2Link, addrs: AddrVec, now: float, num: int = NEW_ENTITY_NUM) -> None:
-    """The sessions under the peer's addresses must be with this peer, or end."""
+    """Check that the sessions under the peer's addresses belong to this peer, or end them."""
     link.endpoint.yield_to(EntityName(link.peer_entity, num), _auth_name(link), addrs, now)
 
 
 def _auth_name(link: V2Link) -> AuthName | None:
-    """The entity that the peer authenticated as; None without authentication."""
+    """The entity as which the peer authenticated; None without authentication."""
     return None if link.auth_result is None else link.auth_result.name
 
 
@@ -242,7 +239,7 @@ def _dial_target(addrs: AddrVec) -> EntityAddr:
 
 
 def _send_wait(link: V2Link, existing: Session, now: float) -> None:
-    """Send WAIT to the loser of the race, and queue a keepalive so that the dial of this side goes on (§4.9)."""
+    """Send WAIT to the loser of the race, and queue a keepalive so that our dial continues (§4.9)."""
     existing.peer_waits = True
     link.send(Wait(), now, then=lambda at: link.endpoint.send_keepalive(existing, at))
 
@@ -273,9 +270,9 @@ def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
 
 
 def _announce_and_send(link: V2Link, session: Session, answer: ControlFrame, then: Step, now: float) -> None:
-    """The application learns of the session before the peer does, and again of each takeover (§4.9).
+    """Raise the accept event, then send the answer: the application knows each (re)opening first (§4.9).
 
-    If it marks the session down then, the peer is refused: it gets no answer, and loses nothing.
+    If it then marks the session down, the peer gets no answer, and so loses nothing.
     """
     endpoint = link.endpoint
     endpoint.session_event(session, EventKind.ACCEPT, None, now)
@@ -315,7 +312,7 @@ def _resume(link: V2Link, session: Session, frame: SessionReconnect, now: float)
     endpoint = link.endpoint
 
     def resumed(at: float) -> None:
-        session.ack_due = 0  # the frame just sent announces in_seq
+        session.ack_due = 0  # the frame just sent acknowledges up to in_seq
         endpoint.open_announced(session, link, at)
 
     def taken_over(at: float) -> None:
@@ -356,4 +353,4 @@ ACCEPTOR: Table = {
         _on_reconnect, LinkState.SESSION_ACCEPTING, LinkState.READY
     ),
 }
-"""The acceptor's handshake: what each frame does in each state, and where that leads."""
+"""The acceptor's handshake table: the handler for each frame in each state, and the states that may follow."""

@@ -1,7 +1,7 @@
-"""Compression on the wire: the negotiation's result, the reader and the writer (docs/protocol.md §4.10).
+"""Compression on the wire: negotiation, reader and writer (docs/protocol.md §4.10).
 
-Only connections between OSDs are ever compressed, if both sides wish it. Then frames of a certain size on carry a
-flag and compressed segments; crcs and encryption are over what is on the wire.
+Only connections between OSDs are compressed, and only if both sides enable it. Frames above a certain size then
+carry a flag and compressed segments; crcs and encryption cover the compressed bytes.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from messenger.v2.wire import CompressionDone, CompressionRequest
 
 
 def compression_request(mode: CompressionMode, methods: Sequence[Algorithm]) -> CompressionRequest:
-    """What a connector asks for; it names its algorithms whether it wants to compress or not."""
+    """The connector's request; it lists its algorithms whether or not it wants to compress."""
     return CompressionRequest(mode is not CompressionMode.NONE, list(methods))
 
 
 def answer_request(
     mode: CompressionMode, methods: Sequence[Algorithm], request: CompressionRequest
 ) -> CompressionDone:
-    """What an acceptor grants: the first of the connector's algorithms that it allows, if both sides wish it."""
+    """The acceptor's answer: the first of the connector's algorithms that it allows, if both sides compress."""
     if mode is CompressionMode.NONE or not request.is_compress:
         return CompressionDone(is_compress=False, method=Algorithm.NONE)
     method = next((method for method in request.methods if method and method in methods), Algorithm.NONE)
@@ -34,10 +34,10 @@ def answer_request(
 
 
 def agreed_algorithm(request: CompressionRequest, done: CompressionDone) -> Algorithm:
-    """What a connector compresses with, NONE for not at all.
+    """The algorithm that a connector uses from now on; NONE if the link is not compressed.
 
     Raises:
-        PeerError: COMPRESSION, the acceptor chose an algorithm that it was not offered.
+        PeerError: COMPRESSION: the acceptor chose an algorithm that was not offered.
     """
     if not (request.is_compress and done.is_compress):
         return Algorithm.NONE
@@ -50,12 +50,12 @@ def agreed_algorithm(request: CompressionRequest, done: CompressionDone) -> Algo
 
 
 class CompressingWriter:
-    """Compresses the frames of another writer, if they are long enough.
+    """Compresses the frames of another writer if they are long enough.
 
     Args:
         writer: builds the frames.
-        compressor: the algorithm agreed on.
-        min_bytes: shortest sum of a frame's segments that is compressed.
+        compressor: the negotiated algorithm.
+        min_bytes: frames are compressed if their segments have at least this many bytes in total.
     """
 
     __slots__ = ("_compressor", "_min_bytes", "_writer")
@@ -82,7 +82,7 @@ class CompressingWriter:
         return self._writer.compressed(pieces, MESSAGE_TAG, small)
 
     def _smaller(self, segments: Segments) -> Segments | None:
-        """The segments compressed, even if that makes them longer; None if the frame is to stay as it is."""
+        """The compressed segments, even if they are longer; None if the frame is not to be compressed."""
         if sum(map(len, segments)) < self._min_bytes:
             return None
         small: list[Buffer] = []
@@ -96,14 +96,14 @@ class CompressingWriter:
 
 
 class DecompressingReader:
-    """Restores the compressed ones among the frames of another reader.
+    """Decompresses the compressed frames of another reader.
 
-    ``max_frame_bytes`` limits a frame on the wire, and also the sum of its restored segments.
+    ``max_frame_bytes`` limits a frame on the wire, and also the total of its decompressed segments.
 
     Args:
-        reader: cuts the frames out; from its next frame on, compressed ones may come.
-        compressor: the algorithm agreed on.
-        limits: ``control_bytes`` limits a restored control frame.
+        reader: reads the frames; from its next frame on, it accepts compressed ones.
+        compressor: the negotiated algorithm.
+        limits: ``control_bytes`` limits a decompressed control frame.
     """
 
     __slots__ = ("_compressor", "_control_bytes", "_reader")
@@ -133,16 +133,16 @@ class DecompressingReader:
         self._reader.needed = value
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts.
+        """Tag of the frame at ``view[start:end]``, and the total length of a message's front, middle and data.
 
-        Of a compressed frame the length is that on the wire.
+        The length of a compressed frame is that on the wire.
         """
         return self._reader.head(view, start, end)
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
-        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
+        """The frame at ``view[start:end]``, which is not empty; None while it is incomplete."""
         frame = self._reader.next_frame(view, start, end, owned=owned)
-        if frame is None or frame[1] < COMPRESSED:  # so is the tag of an aborted frame
+        if frame is None or frame[1] < COMPRESSED:  # the tag of an aborted frame is below it, too
             return frame
         limit_bytes = self.max_frame_bytes
         if frame[1] & ~COMPRESSED != MESSAGE_TAG:
@@ -151,10 +151,10 @@ class DecompressingReader:
 
 
 def restored(frame: Frame, compressor: Compressor, limit_bytes: int) -> Frame:
-    """A compressed frame with its segments as they were, and its plain tag.
+    """A compressed frame with its segments decompressed and its tag without :data:`COMPRESSED`.
 
     Raises:
-        PeerError: COMPRESSION, segments that are damaged, or longer than ``limit_bytes`` together.
+        PeerError: COMPRESSION: segments are damaged, or have more than ``limit_bytes`` in total.
     """
     stop, tag, *segments = frame
     left_bytes = limit_bytes

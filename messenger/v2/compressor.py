@@ -1,7 +1,7 @@
-"""The compression algorithms of Ceph's compressor plugins, in the exact formats of docs/protocol.md §4.10.
+"""The compression algorithms of Ceph's compressor plugins, in the formats of docs/protocol.md §4.10.
 
-What a peer compressed is restored within a limit that is checked before memory is taken: against the declared
-size where the format declares one, and by stopping the decoder where it does not.
+The limit for decompressed data is checked before memory is allocated: against the declared size if the format
+declares one, otherwise by stopping the decoder.
 """
 
 import zlib
@@ -33,14 +33,14 @@ class Compressor(Protocol):
     """Both directions of one algorithm."""
 
     def compress(self, segment: Buffer) -> bytes | None:
-        """The compressed form of a segment that is not empty; None if the algorithm cannot take it."""
+        """Compress a segment, which is not empty; None if the algorithm cannot compress it."""
 
     def decompress(self, segment: Buffer, limit_bytes: int) -> Buffer:
-        """What a peer compressed.
+        """Decompress a segment of a peer.
 
         Raises:
-            PeerError: COMPRESSION; the bytes are damaged or incomplete, their sizes disagree, or the result would
-                be longer than ``limit_bytes``.
+            PeerError: COMPRESSION: the bytes are damaged or incomplete, their sizes disagree, or the result would
+                have more than ``limit_bytes``.
         """
 
 
@@ -59,7 +59,7 @@ class Snappy:
     __slots__ = ()
 
     def compress(self, segment: Buffer) -> bytes | None:
-        """The compressed form of a segment that is not empty; None if the algorithm cannot take it."""
+        """Compress a segment, which is not empty; None if the algorithm cannot compress it."""
         try:
             return bytes(cramjam.snappy.compress_raw(segment))
         except cramjam.CompressionError:
@@ -78,7 +78,7 @@ class Snappy:
 
 
 class Zlib:
-    """A byte that names the library that compressed, then a raw deflate stream. The byte has no other meaning."""
+    """A byte that identifies the compressing library, which is ignored, then a raw deflate stream."""
 
     __slots__ = ("_level",)
 
@@ -86,7 +86,7 @@ class Zlib:
         self._level = level
 
     def compress(self, segment: Buffer) -> bytes | None:
-        """The compressed form of a segment that is not empty; None if the algorithm cannot take it."""
+        """Compress a segment, which is not empty; None if the algorithm cannot compress it."""
         deflate = zlib.compressobj(self._level, zlib.DEFLATED, _RAW_DEFLATE, _DEFLATE_MEMORY_LEVEL)
         return b"\0" + deflate.compress(segment) + deflate.flush()
 
@@ -94,7 +94,7 @@ class Zlib:
         """Decompress a segment of a peer."""
         inflate = zlib.decompressobj(_RAW_DEFLATE)
         try:
-            # One byte above the limit distinguishes a stream that just fits from a longer one.
+            # One byte above the limit distinguishes a stream that fits exactly from a longer one.
             plain = inflate.decompress(memoryview(segment)[1:], limit_bytes + 1)
         except zlib.error as error:
             raise _error(error) from None
@@ -115,7 +115,7 @@ class Zstd:
         self._decompress = zstandard.ZstdDecompressor().decompress
 
     def compress(self, segment: Buffer) -> bytes | None:
-        """The compressed form of a segment that is not empty; None if the algorithm cannot take it."""
+        """Compress a segment, which is not empty; None if the algorithm cannot compress it."""
         try:
             return _U32.pack(len(segment)) + self._compress(segment)
         except zstandard.ZstdError:
@@ -129,7 +129,7 @@ class Zstd:
         _check_size(size_bytes, limit_bytes)
         frame = memoryview(segment)[_U32.size :]
         try:
-            # The library believes the frame's own size, so that one must not be another.
+            # The library allocates the size that the frame declares, so it must be the checked size.
             inner_bytes = zstandard.frame_content_size(frame)
             if inner_bytes not in {size_bytes, -1}:
                 raise _error(f"{size_bytes} bytes announced, {inner_bytes} in the zstd frame")
@@ -142,15 +142,12 @@ class Zstd:
 
 
 class Lz4:
-    """How many blocks, both sizes of each, then the blocks, each continuing the dictionary of those before it."""
+    """Number of blocks, both sizes of each, then the blocks, each with the blocks before it as dictionary."""
 
     __slots__ = ()
 
     def compress(self, segment: Buffer) -> bytes | None:
-        """The compressed form of a segment that is not empty; None if the algorithm cannot take it.
-
-        One block, as every current sender does.
-        """
+        """Compress a segment, which is not empty, into one block as every current sender does; None on failure."""
         try:
             block: bytes = lz4.block.compress(segment, store_size=False)
         except (lz4.block.LZ4BlockError, OverflowError):
@@ -176,7 +173,7 @@ class Lz4:
 
 
 def _lz4_block(block: memoryview, plain_bytes: int, window: Buffer) -> bytes:
-    """One block restored, given what came before it."""
+    """Decompress one block, given the decompressed bytes before it."""
     try:
         restored: bytes = lz4.block.decompress(block, uncompressed_size=plain_bytes, dict=window)
     except lz4.block.LZ4BlockError as error:
@@ -187,7 +184,7 @@ def _lz4_block(block: memoryview, plain_bytes: int, window: Buffer) -> bytes:
 
 
 def _lz4_blocks(view: memoryview) -> tuple[list[tuple[int, int]], int]:
-    """The sizes of each block, restored and compressed, and where the first one begins."""
+    """The decompressed and compressed size of each block, and the offset of the first block."""
     if len(view) < _U32.size:
         raise _error(f"lz4 in {len(view)} bytes")
     (count,) = _U32.unpack_from(view)
@@ -207,7 +204,7 @@ class Brotli:
     __slots__ = ()
 
     def compress(self, segment: Buffer) -> bytes | None:
-        """The compressed form of a segment that is not empty; None if the algorithm cannot take it."""
+        """Compress a segment, which is not empty; None if the algorithm cannot compress it."""
         try:
             stream: bytes = brotli.compress(segment, quality=_BROTLI_QUALITY, lgwin=_BROTLI_WINDOW_BITS)
         except brotli.error:
@@ -234,7 +231,7 @@ class Brotli:
 
 
 def new_compressor(algorithm: Algorithm, *, zlib_level: int = 5, zstd_level: int = 1) -> Compressor:
-    """An algorithm at work, for one link; NONE is not one."""
+    """Create the compressor of a link; ``algorithm`` must not be NONE."""
     kinds: dict[Algorithm, Callable[[], Compressor]] = {
         Algorithm.SNAPPY: Snappy,
         Algorithm.ZLIB: lambda: Zlib(zlib_level),

@@ -1,7 +1,4 @@
-"""The connecting side's handshake: from HELLO to SERVER_IDENT or SESSION_RECONNECT_OK.
-
-See docs/protocol.md §4.7, §4.9.
-"""
+"""The connector's handshake: from HELLO to SERVER_IDENT or SESSION_RECONNECT_OK (docs/protocol.md §4.7, §4.9)."""
 
 from messenger.cephx.exchange import AuthOpening, ClientExchange, ConMode
 from messenger.denc.features import MSG_ADDR2
@@ -43,7 +40,7 @@ from messenger.v2.wire import (
 )
 
 _MAX_RETRIES = 8
-"""After more retries than this on one link the connector pauses."""
+"""Most retries on one link; after one more the link faults and the connector backs off."""
 _GLOBAL_SEQ_LIMIT = (1 << 32) - 2
 """Every implementation counts in 32 bits, though the frame has 64; the next number must fit, too."""
 
@@ -101,7 +98,7 @@ def _on_auth_done(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, AuthDone)
     modes = link.endpoint.me.connection_modes(link.peer_entity, connecting=True)
     if frame.con_mode not in modes:
-        # Obeying would let a man in the middle strip encryption.
+        # Obeying the peer would let a man in the middle disable encryption.
         raise PeerError(FaultReason.AUTH_METHOD, f"the peer chose mode {_mode_label(frame.con_mode)}, not offered")
     con_mode = ConMode(frame.con_mode)
     result = _exchange(link).done(frame.global_id, con_mode, frame.auth_payload)
@@ -182,7 +179,7 @@ def _on_server_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     check_number(session, frame.gid, endpoint.config)
     endpoint.end_doubles(session, frame.addrs, frame.gid, now)
     endpoint.registry.rename_peer(session, frame.addrs, frame.gid)
-    session.peer_auth_name = None  # what a peer proved that had another session here
+    session.peer_auth_name = None  # belongs to an earlier session of the peer
     session.server_cookie = frame.server_cookie
     session.features = frame.features_supported & endpoint.config.features_supported
     session.peer_global_seq = frame.global_seq
@@ -203,7 +200,7 @@ def _on_reconnect_ok(link: V2Link, frame: ControlFrame, now: float) -> None:
     if link.endpoint.config.in_seq_beyond_sent == "fault":
         session.check_peer_in_seq(frame.msg_seq)
     session.discard_requeued_up_to(frame.msg_seq)
-    session.ack_due = 0  # SESSION_RECONNECT carried in_seq
+    session.ack_due = 0  # SESSION_RECONNECT acknowledged up to in_seq
     link.endpoint.open_session(session, link, EventKind.CONNECT, now)
 
 
@@ -281,4 +278,4 @@ CONNECTOR: Table = {
     ),
     (LinkState.SESSION_RECONNECTING, Tag.WAIT): Row(_on_wait),
 }
-"""The connector's handshake: what each frame does in each state, and where that leads."""
+"""The connector's handshake table: the handler for each frame in each state, and the states that may follow."""

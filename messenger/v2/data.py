@@ -108,7 +108,7 @@ def take_frames(
 
 
 def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None:
-    """The small frames of the data phase; anything else is a fault."""
+    """Handle a control frame of the data phase; any other is a fault."""
     if isinstance(frame, Ack):
         if frame.seq > session.out_seq:
             link.host.rules.unsent_acknowledged(session, frame.seq)
@@ -129,7 +129,7 @@ def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None
 def write_due(link: "V2Link", session: "Session", now: float) -> None:
     """Write what is due: keepalive, its reply, messages, or an ack when no message carries it (§4.12).
 
-    Control frames wait too while the transport is behind: a peer that asks but does not read costs no memory.
+    Control frames wait too while the transport is behind, so replies to a peer that does not read use no memory.
     """
     host = link.host
     limit = host.config.write_ahead_bytes
@@ -175,7 +175,7 @@ def _control(link: "V2Link", pieces: list[Buffer], frame: ControlFrame, now: flo
 
 
 def _write_messages(link: "V2Link", session: "Session", pieces: list[Buffer], now: float) -> None:
-    """Write ``pieces`` and behind them frames of queued messages, up to a batch's size."""
+    """Write ``pieces``, then frames of queued messages, up to the size of a batch."""
     queue, in_seq, lossy = session.queue, session.in_seq, session.lossy
     build = link.writer.message
     pack = MESSAGE_HEADER.pack

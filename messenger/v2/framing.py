@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import cython  # types of the compiled form alone (docs/compiled.md)
 
 INLINE_SIZE = 48
-"""Secure mode carries this much of the first segment in the preamble's own operation."""
+"""Bytes of the first segment that secure mode encrypts together with the preamble."""
 SECURE_HEAD_SIZE = PREAMBLE_SIZE + INLINE_SIZE + GCM_TAG_SIZE
 ABORTED = -1
 """The tag :meth:`FrameReader.next_frame` gives a frame that its sender aborted (§4.5)."""
@@ -66,7 +66,7 @@ _SECURE_TAILS = tuple(padding + _SECURE_EPILOGUE for padding in _PADDING)
 Frame = tuple[int, int, Buffer, Buffer, Buffer, Buffer]
 """Offset just behind the frame, tag, and the four segments (``b""`` where absent)."""
 Head = tuple[int, int]
-"""What the first bytes of a frame say: its tag, and the length of its segments behind the first one, in bytes."""
+"""Tag of a frame, and the total length in bytes of its segments except the first."""
 
 
 def _status(status: int, tag: int) -> int:
@@ -125,7 +125,7 @@ class RawReader(FrameReader, Protocol):
         """Accept compressed frames from the next one on; their tags have COMPRESSED added."""
 
     def layout(self, preamble: bytes) -> Layout:
-        """What a preamble says of its frame.
+        """The layout of the frame that a preamble announces.
 
         Raises:
             PeerError: PREAMBLE_CRC or FRAME.
@@ -140,7 +140,7 @@ class RawWriter(FrameWriter, Protocol):
 
 
 class FrameCaches:
-    """What the links of one thread share: preambles that were parsed, and such as were built.
+    """Caches that the links of one thread share: preambles parsed, and preambles built.
 
     Args:
         limits: what preambles may ask for.
@@ -174,7 +174,7 @@ class CrcReader:
         return self._layouts[preamble]
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
+        """Tag of the frame at ``view[start:end]``, and the total length of its segments except the first."""
         body = start + PREAMBLE_SIZE
         if body > end:
             self.needed = 0
@@ -329,7 +329,7 @@ class SecureReader:
         return self._layouts[preamble]
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
+        """Tag of the frame at ``view[start:end]``, and the total length of its segments except the first."""
         if not self._open_head(view, start, end):
             return None
         tag, _, _, l1, l2, l3, total = self._layouts[self._head[:PREAMBLE_SIZE]]

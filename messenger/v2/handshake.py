@@ -1,7 +1,4 @@
-"""Steps both sides share: HELLO, the pre-auth signatures, the wish to compress.
-
-See docs/protocol.md §4.3, §4.7, §4.10.
-"""
+"""Handshake steps of both sides: HELLO, pre-auth signatures, compression (docs/protocol.md §4.3, §4.7, §4.10)."""
 
 import hmac
 
@@ -16,7 +13,7 @@ _CONNECT_SEQ_LIMIT = 1 << 63
 
 
 def take_hello(link: V2Link, frame: ControlFrame) -> Hello:
-    """Learn what the peer is, and the address at which it sees this side."""
+    """Store the peer's entity type, and this side's address as the peer sees it."""
     assert isinstance(frame, Hello)
     link.peer_type = frame.entity_type
     if link.endpoint.config.ms_learn_addr_from_peer or link.local_addr.is_blank_ip:
@@ -26,7 +23,7 @@ def take_hello(link: V2Link, frame: ControlFrame) -> Hello:
 
 
 def _sign(session_key: bytes, transcript: bytearray | None) -> bytes:
-    """HMAC over one direction's bytes; without a key, zeros (§4.7)."""
+    """HMAC over the bytes of one direction; zeros if there is no key (§4.7)."""
     assert transcript is not None
     if not session_key:
         return bytes(SIGNATURE_SIZE)
@@ -34,7 +31,7 @@ def _sign(session_key: bytes, transcript: bytearray | None) -> bytes:
 
 
 def start_signing(link: V2Link, result: AuthResult, con_mode: ConMode, now: float) -> None:
-    """Authentication is done: install the keys and send the signature, sealed already (§4.6)."""
+    """Install the keys and send the signature, which in secure mode is encrypted already (§4.6)."""
     mine = _sign(result.session_key, link.rx_transcript)
     link.expected_signature = _sign(result.session_key, link.tx_transcript)
     link.finish_authentication(result, con_mode)
@@ -43,27 +40,27 @@ def start_signing(link: V2Link, result: AuthResult, con_mode: ConMode, now: floa
 
 
 def check_signature(link: V2Link, frame: ControlFrame) -> None:
-    """The peer's signature must match what this side sent.
+    """Check that the peer's signature covers exactly the bytes that this side sent.
 
     Raises:
-        PeerError: AUTH_SIGNATURE; bytes were changed on the way, or the peer has another key.
+        PeerError: AUTH_SIGNATURE: bytes were changed in transit, or the peer has another key.
     """
     assert isinstance(frame, AuthSignature)
     if not hmac.compare_digest(frame.signature, link.expected_signature):
         raise PeerError(FaultReason.AUTH_SIGNATURE, "the peer did not receive what was sent to it")
     link.lift_limits()
     if link.endpoint.config.ms_learn_addr_from_peer:
-        # Not before: anybody can say anything in HELLO.
+        # Not earlier: HELLO is not authenticated.
         link.endpoint.me.learned_addr(link.local_addr)
 
 
 def compression_wish(link: V2Link) -> tuple[CompressionMode, tuple[Algorithm, ...]]:
-    """True if this side wants the link compressed, and its algorithms (§4.10)."""
+    """The compression mode and the algorithms that this side offers or allows on the link (§4.10)."""
     return link.endpoint.config.compression(link.peer_entity, secure=link.con_mode is ConMode.SECURE)
 
 
 def check_connect_seq(connect_seq: int) -> None:
-    """Refuse a connect_seq that leaves no room above it in its 64 bits.
+    """Refuse a connect_seq that cannot be incremented within 64 bits.
 
     Raises:
         PeerError: MALFORMED.

@@ -6,10 +6,10 @@ from messenger.v2.wire import tag_name
 
 
 class InterceptedReader(InterceptingReader[Frame]):
-    """A reader of v2 frames that shows each frame to the interceptor."""
+    """A reader of v2 frames that passes each frame to the interceptor first."""
 
     __slots__ = ()
 
     def tag(self, frame: Frame) -> str | None:
-        """The frame's tag; one that was aborted by its sender passes unseen."""
+        """The frame's tag; None for a frame that its sender aborted, which has no breakpoint."""
         return None if frame[1] == ABORTED else tag_name(frame[1])

@@ -1,6 +1,6 @@
-"""One v2 link: bytes in, frames out to the handshake table or the data phase (docs/protocol.md §4.1, §4.2).
+"""One v2 link: passes received frames to the handshake table or the data phase (docs/protocol.md §4.1, §4.2).
 
-Until the session phase decides, a link that was accepted has no session.
+An accepted link has no session until the session phase assigns one.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["V2Link", ControlFrame, float], None]
 Table = Mapping[tuple[LinkState, Tag], Row[Handler, LinkState]]
-"""What a handshake does with each frame in each state; a pair that is not there is a fault."""
+"""A handshake table: the handler for each frame in each state. A pair without a row is a fault."""
 
 _SECURE = (SecureReader, SecureWriter, Rev0SecureReader, Rev0SecureWriter)
 
@@ -51,11 +51,11 @@ OPENING = (
     (LinkState.BANNER_CONNECTING, "banner", LinkState.HELLO_CONNECTING),
     (LinkState.BANNER_ACCEPTING, "banner", LinkState.HELLO_ACCEPTING),
 )
-"""The steps before the first frame, which no table has."""
+"""The steps before the first frame, which are in no table."""
 
 
 class V2Link(Link):
-    """A link that speaks msgr v2."""
+    """A link of msgr v2."""
 
     __slots__ = (
         "_raw_reader",
@@ -91,16 +91,16 @@ class V2Link(Link):
         self.auth_method = 0
         """Acceptor: the method of the peer's last AUTH_REQUEST."""
         self.msgr2_features = endpoint.config.msgr2_features
-        """Those in force: once the peer's banner is here, what it advertises too."""
+        """The msgr2 features in force: our own, and only those of the peer too once its banner has arrived."""
         self.compression_request: CompressionRequest | None = None
-        """Connector: what it asked for."""
+        """Connector: the request that it has sent."""
         self.algorithm = Algorithm.NONE
-        """What both directions are compressed with."""
+        """Compression algorithm of both directions."""
         self.reader: FrameReader
         self.writer: FrameWriter
         limit, caches = endpoint.config.max_preauth_frame_bytes, endpoint.frame_caches
         self._speak(crc_frames(self.msgr2_features, limit, caches))
-        # Every raw byte of either direction until authentication is complete, for the signatures (§4.7).
+        # Every raw byte of both directions until authentication is complete, for the signatures (§4.7).
         self.rx_transcript: bytearray | None = bytearray()
         self.tx_transcript: bytearray | None = bytearray()
         self.expected_signature = b""
@@ -108,14 +108,14 @@ class V2Link(Link):
         """Connector: number of SESSION_RETRY and SESSION_RETRY_GLOBAL received."""
         self.keepalive_reply: KeepAlive2Ack | None = None
         self.takes_last_segment = endpoint.config.control_segments == "last"
-        """Of several segments of a control frame the last one counts."""
+        """True if the last of several segments of a control frame is decoded."""
         self.peer_front: EntityAddr | None = None
-        """Acceptor: the first of the addresses that the peer gave as its own."""
+        """Acceptor: the first of the addresses that the peer has announced on this link."""
         self.signed_at = 0
-        """The moment of the core when AUTH_SIGNATURE was sent: the peer answers later than that."""
+        """Value of the logical clock when AUTH_SIGNATURE was sent: the peer's answer is later than that."""
 
     def _speak(self, frames: tuple[RawReader, RawWriter]) -> None:
-        """From here on the link consists of such frames."""
+        """Use another reader and writer from the next frame on."""
         self._raw_reader, self._raw_writer = frames
         self._use_pool(self.host)
         self.reader, self.writer = self._watched(self._raw_reader), self._raw_writer
@@ -133,7 +133,7 @@ class V2Link(Link):
         return reader if self.endpoint.interceptor is None else InterceptedReader(self, reader)
 
     def start(self, now: float) -> None:
-        """Both sides send their banner at once (§4.2)."""
+        """Send the banner; both sides do so at once (§4.2)."""
         if self.connector:
             self.state = LinkState.BANNER_CONNECTING
         banner = encode_banner(self.msgr2_features, MSGR2_REQUIRED)
@@ -172,7 +172,7 @@ class V2Link(Link):
 
     @override
     def pause(self) -> None:
-        self.reader.needed = 0  # of an earlier frame; the one that comes next has not been looked at
+        self.reader.needed = 0  # belongs to an earlier frame; the next one has not been parsed
         super().pause()
 
     # ---- receiving
@@ -228,7 +228,7 @@ class V2Link(Link):
         self.send(Hello(self.endpoint.me.name.type, seen), now)
 
     def _record(self, raw: Buffer) -> None:
-        """Keep received bytes for the signature, as far as an unauthenticated peer may make us (§4.7)."""
+        """Keep received bytes for the signature, up to ``max_preauth_bytes`` (§4.7)."""
         received, sent = self.rx_transcript, self.tx_transcript
         if received is None or sent is None:
             return
@@ -240,7 +240,7 @@ class V2Link(Link):
     # ---- sending
 
     def send(self, frame: ControlFrame, now: float, then: Step | None = None) -> None:
-        """Write one control frame; what must not happen before it is written goes into ``then``."""
+        """Write one control frame, then call ``then``."""
         tag = frame.TAG.name
 
         def write(at: float) -> None:
@@ -264,7 +264,7 @@ class V2Link(Link):
     # ---- authentication's end (§4.6, §4.7)
 
     def finish_authentication(self, result: AuthResult, con_mode: ConMode) -> None:
-        """Keys are agreed: from here on frames are sealed in secure mode."""
+        """Install the keys: in secure mode, frames are encrypted from here on."""
         if self.peaks is not None:
             self.note_held(self.peaks)
         self.auth_result = result
@@ -276,7 +276,7 @@ class V2Link(Link):
             self._speak(secure_frames(self.msgr2_features, limit, secret, caches, connector=self.connector))
 
     def lift_limits(self) -> None:
-        """The peer's signature is valid, which proves its identity: apply the large limits."""
+        """Apply the large limits, because the peer's signature is valid and proves its identity."""
         self.exchange = None
         self.reader.max_frame_bytes = self.endpoint.config.max_frame_bytes
 
@@ -288,7 +288,7 @@ class V2Link(Link):
         return bool(self.msgr2_features & Msgr2Feature.COMPRESSION)
 
     def start_compressing(self, algorithm: Algorithm) -> None:
-        """Agreed: from here on frames are compressed, both ways; NONE leaves everything as it is."""
+        """Compress frames in both directions from here on; NONE changes nothing."""
         self.algorithm = algorithm
         if algorithm is Algorithm.NONE:
             return

@@ -22,9 +22,9 @@ _FIXED_MASK = (1 << 32) - 1
 
 
 class StreamCipher:
-    """One direction of a secure link: every operation uses the current nonce, then steps it.
+    """One direction of a secure link: every operation uses the current nonce, then advances it.
 
-    A nonce is u32 ``fixed`` followed by u64 ``counter``; msgr 2.1 steps the counter.
+    A nonce is u32 ``fixed``, then u64 ``counter``; msgr 2.1 advances the counter.
     """
 
     __slots__ = ("_aes", "_counter", "_fixed", "_initial_counter", "_key", "_started")
@@ -46,32 +46,32 @@ class StreamCipher:
 
     @property
     def first_nonce(self) -> bytes:
-        """What the first operation uses."""
+        """The nonce of the first operation."""
         return _NONCE.pack(self._fixed, self._initial_counter)
 
     @property
     def used_nonces(self) -> int:
-        """Number of operations."""
+        """Number of operations so far."""
         used = int(self._counter - self._initial_counter) & _COUNTER_MASK
         return used or (_COUNTER_MASK + 1) * self._started
 
     def use_up(self, left: int) -> None:
-        """Go on as after a long life: so many nonces are left before the first one would come again."""
+        """Advance the nonce until only ``left`` nonces remain, for tests of their exhaustion."""
         self._started = True
         self._counter = (self._initial_counter - left) & _COUNTER_MASK
 
     def encrypt(self, plain: bytes) -> bytes:
-        """Ciphertext and tag in a new buffer."""
+        """Encrypt into a new buffer; returns ciphertext and tag."""
         return self._aes.encrypt(self._next_nonce(), plain, None)
 
     def encrypt_in_place(self, buffer: memoryview) -> None:
-        """Encrypt all but the last 16 bytes of ``buffer``, which receive the tag."""
+        """Encrypt all but the last 16 bytes of ``buffer``, into which the tag is written."""
         self._aes.encrypt_into(self._next_nonce(), buffer[:-GCM_TAG_SIZE], None, buffer)
 
     def encrypt_into(self, parts: Iterable[Buffer], buffer: memoryview) -> None:
-        """Encrypt parts one behind the other into ``buffer``, which has 16 bytes more, for the tag.
+        """Encrypt consecutive parts into ``buffer``, which has 16 more bytes for the tag, without a copy.
 
-        Nothing is copied before. Setting that up costs more than copying does below about half a MiB.
+        The setup costs more than a copy of the parts below about half a MiB.
         """
         encryptor = Cipher(AES(self._key), GCM(self._next_nonce())).encryptor()
         at = 0
@@ -81,10 +81,10 @@ class StreamCipher:
         buffer[at:] = encryptor.tag
 
     def decrypt(self, sealed: memoryview) -> bytes:
-        """Plaintext in a new buffer.
+        """Decrypt into a new buffer.
 
         Raises:
-            PeerError: AUTH_TAG, the bytes are not what the peer sealed.
+            PeerError: AUTH_TAG: the bytes are not those that the peer encrypted.
         """
         try:
             return self._aes.decrypt(self._next_nonce(), sealed, None)
@@ -92,7 +92,7 @@ class StreamCipher:
             raise PeerError(FaultReason.AUTH_TAG, f"{len(sealed)} bytes") from None
 
     def decrypt_in_place(self, sealed: memoryview) -> memoryview:
-        """Plaintext written over the ciphertext it came from; raises as :meth:`decrypt`."""
+        """Decrypt, overwriting the ciphertext; returns the plaintext, raises as :meth:`decrypt`."""
         plain = sealed[:-GCM_TAG_SIZE]
         try:
             self._aes.decrypt_into(self._next_nonce(), sealed, None, plain)
@@ -102,7 +102,7 @@ class StreamCipher:
 
 
 class Rev0Cipher(StreamCipher):
-    """One direction of a secure link of msgr 2.0, which steps ``fixed`` instead, and so has 2^32 nonces only."""
+    """One direction of a secure link of msgr 2.0, which advances ``fixed`` and so has only 2^32 nonces."""
 
     __slots__ = ("_initial_fixed",)
 
@@ -135,12 +135,12 @@ class Rev0Cipher(StreamCipher):
         self._fixed = (self._initial_fixed - left) & _FIXED_MASK
 
     def begin_decrypt(self) -> AEADDecryptionContext:
-        """Decryption piece by piece: nothing it gives may be believed before :func:`finish_decrypt`."""
+        """Start an incremental decryption; do not trust its output before :func:`finish_decrypt`."""
         return Cipher(AES(self._key), GCM(self._next_nonce())).decryptor()
 
 
 def finish_decrypt(context: AEADDecryptionContext, tag: memoryview) -> None:
-    """Everything of the operation was decrypted and must match its tag; raises as :meth:`StreamCipher.decrypt`."""
+    """Check the tag of an incremental decryption; raises as :meth:`StreamCipher.decrypt`."""
     try:
         context.finalize_with_tag(bytes(tag))
     except InvalidTag:
@@ -151,10 +151,10 @@ _AnyCipher = TypeVar("_AnyCipher", bound=StreamCipher)
 
 
 def stream_ciphers(connection_secret: bytes, *, connector: bool) -> tuple[StreamCipher, StreamCipher]:
-    """The receiving and the sending cipher of one end: server to client uses nonce A, the other way B.
+    """The receiving and the sending cipher of one end: server to client uses nonce A, client to server B.
 
     Raises:
-        DecodeError: the secret is too short to hold a key and two nonces.
+        DecodeError: the secret is too short for a key and two nonces.
     """
     return _ciphers(StreamCipher, connection_secret, connector=connector)
 

@@ -1,6 +1,6 @@
-"""The preamble that every frame of msgr v2 begins with: built, parsed, and remembered (docs/protocol.md §4.4).
+"""The preamble of every frame of msgr v2: building, parsing, caching (docs/protocol.md §4.4).
 
-Peers send the same few preambles over and over, so readers and writers keep those they have met.
+Peers send the same few preambles again and again, so readers and writers cache them.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ PREAMBLE_SIZE = 32
 MAX_SEGMENTS = 4
 MESSAGE_TAG = 17
 COMPRESSED = 0x100
-"""Added to the tag of a frame whose segments are compressed; on the wire tags have eight bits."""
+"""Added to the tag of a frame whose segments are compressed; tags on the wire have only eight bits."""
 
 _PREAMBLE = Struct("<BBIHIHIHIHBB")
 _U32 = Struct("<I")
@@ -26,18 +26,18 @@ _CACHE_LIMIT = 256
 
 Segments = tuple[Buffer, Buffer, Buffer, Buffer]
 Lengths = tuple[int, int, int, int]
-"""Of a frame's segments, as they are on the wire, without padding."""
+"""Lengths of a frame's segments, as they are on the wire, without padding."""
 Layout = tuple[int, int, int, int, int, int, int]
-"""What one preamble says: tag, number of segments, their four lengths, length of the whole frame."""
+"""Contents of a preamble: tag, number of segments, their four lengths, length of the whole frame."""
 
 
 class PreambleLimits(NamedTuple):
-    """What preambles may ask for."""
+    """Limits for what a preamble may announce."""
 
     check_alignment: bool = False
-    """Refuse alignments that no memory has."""
+    """True refuses alignments that are not a power of two."""
     control_bytes: int = (1 << 64) - 1
-    """Longest control frame, on the wire and, if it is compressed, also restored."""
+    """Longest control frame, on the wire and decompressed."""
 
 
 UNLIMITED = PreambleLimits()
@@ -54,12 +54,13 @@ def check_size(total: int, limit: int) -> None:
 
 
 class Layouts(dict[bytes, Layout]):
-    """Layouts by preamble, each parsed once. A preamble that is wrong raises PeerError instead.
+    """Layouts by preamble, each parsed once. An invalid preamble raises PeerError.
 
     Args:
-        frame_bytes: length of the frame with that many segments of those lengths.
-        limits: what a preamble may ask for.
-        allow_compressed: compression was negotiated; the tag of a compressed frame has :data:`COMPRESSED` added.
+        frame_bytes: returns the length of a frame from the number and lengths of its segments.
+        limits: limits for what a preamble may announce.
+        allow_compressed: True if compression was negotiated; compressed frames have :data:`COMPRESSED` added to
+            their tag.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Layouts(dict[bytes, Layout]):
         self._allow_compressed = allow_compressed
 
     def with_compressed(self) -> "Layouts":
-        """The same for a link whose compression was negotiated."""
+        """The same for a link with negotiated compression."""
         return Layouts(self._frame_bytes, self._limits, allow_compressed=True)
 
     def __missing__(self, preamble: bytes) -> Layout:
@@ -103,20 +104,20 @@ class MessagePreambles(dict[Lengths, bytes]):
 
 
 def _parse(preamble: bytes, *, check_alignment: bool) -> tuple[int, int, Lengths]:
-    """Tag, number of segments and their lengths of a preamble whose crc and counts hold."""
+    """Check a preamble, and return its tag, number of segments and their lengths."""
     tag, segments, l0, a0, l1, a1, l2, a2, l3, a3, flags, _ = _PREAMBLE.unpack_from(preamble)
     (crc,) = _U32.unpack_from(preamble, PREAMBLE_SIZE - 4)
     if crc != crc32c(preamble[:28], 0):
         raise PeerError(FaultReason.PREAMBLE_CRC, f"tag {tag}, crc 0x{crc:08x}")
     if not 1 <= segments <= MAX_SEGMENTS:
         raise PeerError(FaultReason.FRAME, f"{segments} segments")
-    # What the slots beyond the count say does not matter.
+    # The contents of the slots beyond the count are ignored.
     lengths = (l0, l1 if segments > 1 else 0, l2 if segments > 2 else 0, l3 if segments > 3 else 0)
     if segments > 1 and not lengths[segments - 1]:
         raise PeerError(FaultReason.FRAME, f"last of {segments} segments is empty")
     if check_alignment:
         for length, alignment in zip(lengths, (a0, a1, a2, a3), strict=True):
-            # Kernels with pages of 64 KiB say 0: their page size does not fit into the field.
+            # Kernels with pages of 64 KiB send 0, because their page size does not fit into the field.
             if length and alignment & (alignment - 1):
                 raise PeerError(FaultReason.FRAME, f"alignment of {alignment} bytes")
     return tag | COMPRESSED if flags & _FLAG_COMPRESSED else tag, segments, lengths
@@ -156,10 +157,10 @@ def build_preamble(tag: int, lengths: Lengths, *, compressed: bool = False) -> b
 
 
 def padded(length: int) -> int:
-    """Length of a segment in secure mode: whole blocks of 16 bytes."""
+    """Length of a segment in secure mode: a multiple of 16 bytes."""
     return (length + 15) & ~15
 
 
 def zero_padded(segment: Buffer) -> bytes:
-    """A segment as secure mode seals it."""
+    """A segment with the zero padding of secure mode."""
     return bytes(segment).ljust(padded(len(segment)), b"\0")

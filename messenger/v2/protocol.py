@@ -1,4 +1,4 @@
-"""Links of msgr v2, ready to use."""
+"""Creates links of msgr v2."""
 
 from typing import TYPE_CHECKING
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def v2_link(home: "Home", link_id: int, *, connector: bool) -> V2Link:
-    """A link with the handshake of its role."""
+    """Create a link with the handshake table of its role."""
     return V2Link(home, link_id, CONNECTOR if connector else ACCEPTOR, connector=connector)

@@ -1,7 +1,7 @@
 """Frames of msgr 2.0, crc and secure, for peers without REVISION_1 (docs/protocol.md §4.5).
 
-Releases up to 15.2.0 speak only these. One epilogue ends every frame, one GCM operation seals it whole. They are
-not the hot path; what they have in common with 2.1 is the preamble and the contract of readers and writers.
+Releases up to 15.2.0 use only these. Every frame ends with one epilogue, and in secure mode is encrypted by one
+GCM operation. They are not a hot path; they share the preamble and the interface of readers and writers with 2.1.
 """
 
 from struct import Struct
@@ -53,7 +53,7 @@ def _head(layout: Layout) -> Head:
 
 
 class Rev0CrcReader:
-    """Frames of crc mode: preamble, the segments, all their crcs."""
+    """Frames of crc mode: preamble, segments, then the crcs of all of them."""
 
     __slots__ = ("_layouts", "max_frame_bytes", "needed")
 
@@ -71,12 +71,12 @@ class Rev0CrcReader:
         return self._layouts[preamble]
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
+        """Tag of the frame at ``view[start:end]``, and the total length of its segments except the first."""
         layout = self._preamble(view, start, end)
         return None if layout is None else _head(layout)
 
     def _preamble(self, view: memoryview, start: int, end: int) -> Layout | None:
-        """What the frame's preamble says; None while it has not arrived."""
+        """The layout of the frame; None while its preamble is incomplete."""
         body = start + PREAMBLE_SIZE
         if body > end:
             self.needed = 0
@@ -86,7 +86,7 @@ class Rev0CrcReader:
         return layout
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
-        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
+        """The frame at ``view[start:end]``, which is not empty; None while it is incomplete."""
         layout = self._preamble(view, start, end)
         if layout is None:
             return None
@@ -137,16 +137,16 @@ class Rev0CrcWriter:
     def _append(pieces: list[Buffer], preamble: bytes, segments: Segments) -> int:
         lengths = segment_lengths(segments)
         used = used_segments(lengths)
-        # An empty segment inside the count has the crc of nothing, slots beyond it hold 0.
+        # An empty segment inside the count has the crc of zero bytes; slots beyond the count hold 0.
         crcs = [crc32c(segment, _CRC_SEED) if number < used else 0 for number, segment in enumerate(segments)]
         pieces += [preamble, *(segment for segment in segments if segment), _CRC_EPILOGUE.pack(0, *crcs)]
         return _crc_frame_bytes(used, lengths)
 
 
 class Rev0SecureReader:
-    """Frames of secure mode: one operation, of which the preamble must be decrypted ahead of the tag.
+    """Frames of secure mode: one GCM operation, whose preamble must be decrypted before the tag is checked.
 
-    The unauthenticated preamble decides nothing but how many bytes to wait for, within the limit.
+    The unauthenticated preamble only determines how many bytes to wait for, within the limit.
     """
 
     __slots__ = ("_context", "_layout", "_layouts", "cipher", "max_frame_bytes", "needed")
@@ -156,7 +156,7 @@ class Rev0SecureReader:
         self.needed = 0
         self.cipher = cipher
         self._layouts = Layouts(_secure_frame_bytes, limits)
-        self._layout: Layout | None = None  # of the frame to be read next, when its preamble is decrypted
+        self._layout: Layout | None = None  # of the next frame, once its preamble is decrypted
         self._context: AEADDecryptionContext | None = None
 
     def allow_compressed(self) -> None:
@@ -168,12 +168,12 @@ class Rev0SecureReader:
         return self._layouts[preamble]
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
+        """Tag of the frame at ``view[start:end]``, and the total length of its segments except the first."""
         layout = self._open_preamble(view, start, end)
         return None if layout is None else _head(layout)
 
     def _open_preamble(self, view: memoryview, start: int, end: int) -> Layout | None:
-        """Decrypt the preamble of the frame, once; None while it has not arrived."""
+        """Decrypt the preamble of the frame, once; None while it is incomplete."""
         if self._layout is None:
             body = start + PREAMBLE_SIZE
             if body > end:
@@ -185,7 +185,7 @@ class Rev0SecureReader:
         return self._layout
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:  # noqa: ARG002
-        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
+        """The frame at ``view[start:end]``, which is not empty; None while it is incomplete."""
         body = start + PREAMBLE_SIZE
         layout = self._open_preamble(view, start, end)
         if layout is None:

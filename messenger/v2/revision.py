@@ -1,4 +1,4 @@
-"""Which frames a link speaks: of msgr 2.1 if both banners have REVISION_1, else of 2.0 (docs/protocol.md §4.2)."""
+"""Choice of the frame revision: msgr 2.1 if both banners have REVISION_1, else 2.0 (docs/protocol.md §4.2)."""
 
 from messenger.denc.features import Msgr2Feature
 from messenger.v2.framing import (
@@ -18,12 +18,12 @@ from messenger.v2.rev0 import Rev0CrcReader, Rev0CrcWriter, Rev0SecureReader, Re
 def crc_frames(
     msgr2_features: int, max_frame_bytes: int, caches: FrameCaches | None = None
 ) -> tuple[RawReader, RawWriter]:
-    """Reader and writer of crc mode.
+    """Create the reader and writer of crc mode.
 
     Args:
-        msgr2_features: what both banners advertise.
+        msgr2_features: features that both banners advertise.
         max_frame_bytes: longest frame to accept.
-        caches: what the links of a host share; for one link alone, nothing.
+        caches: caches that the links of a host share; None for a single link.
     """
     if msgr2_features & Msgr2Feature.REVISION_1:
         return CrcReader(max_frame_bytes, caches), CrcWriter(caches)
@@ -38,14 +38,14 @@ def secure_frames(
     *,
     connector: bool,
 ) -> tuple[RawReader, RawWriter]:
-    """Reader and writer of secure mode, for one end.
+    """Create the reader and writer of secure mode for one end.
 
     Args:
-        msgr2_features: what both banners advertise.
+        msgr2_features: features that both banners advertise.
         max_frame_bytes: longest frame to accept.
-        connection_secret: where keys and nonces come from.
-        caches: as above.
-        connector: which end.
+        connection_secret: source of the key and the nonces.
+        caches: caches that the links of a host share; None for a single link.
+        connector: True for the connector's end.
 
     Raises:
         DecodeError: the secret is too short.

@@ -1,10 +1,10 @@
-"""States of one v2 link, under the names of Ceph's AsyncMessenger (docs/protocol.md §4.11)."""
+"""States of a v2 link, with the names of Ceph's AsyncMessenger (docs/protocol.md §4.11)."""
 
 from enum import StrEnum
 
 
 class LinkState(StrEnum):
-    """Where a link stands between the dial or the accept and its end."""
+    """State of a link from the dial or accept to its end."""
 
     START_CONNECT = "START_CONNECT"
     BANNER_CONNECTING = "BANNER_CONNECTING"

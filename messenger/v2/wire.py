@@ -1,8 +1,8 @@
 """Banner and control frames of msgr v2, and the MESSAGE header (docs/protocol.md §4.2, §4.3, §4.8).
 
-Each control frame is a small dataclass; its fields are those of §4.3 in wire order, each with its kind. That
-one table gives the codec, the printable form and whatever else needs to know the layout. Decoders ignore
-trailing bytes, as real peers do.
+Each control frame is a small dataclass. Its fields are those of §4.3 in wire order, each annotated with its kind;
+from these annotations come the codec, the printable form and everything else that depends on the layout. Decoders
+ignore trailing bytes, as real peers do.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ V1_BANNER = b"ceph v027"
 _BANNER_FEATURES = Struct("<QQ")
 
 FLAG_LOSSY = 1
-"""CLIENT_IDENT and SERVER_IDENT flag: the session dies with its link."""
+"""Flag of CLIENT_IDENT and SERVER_IDENT: the session ends with its link."""
 
 MESSAGE_HEADER = Struct("<QQHHHIHQBHH")
 """The fields named in :data:`MESSAGE_HEADER_FIELDS`."""
@@ -75,13 +75,13 @@ _TAGS = {int(tag): tag.name for tag in Tag}
 
 
 def encode_banner(supported: int, required: int) -> bytes:
-    """The banner with its 16-byte payload of msgr2 feature masks (§2.5)."""
+    """The banner, with its 16-byte payload of msgr2 feature masks (§2.5)."""
     payload = _BANNER_FEATURES.pack(supported, required)
     return BANNER_PREFIX + len(payload).to_bytes(2, "little") + payload
 
 
 def decode_banner(view: memoryview) -> tuple[int, int, int] | None:
-    """Size, supported and required features of the banner at the start of ``view``; None while incomplete.
+    """Size, supported and required features of the banner at the start of ``view``; None while it is incomplete.
 
     Raises:
         PeerError: V1_PEER, NOT_MSGR or BANNER, as soon as the first wrong byte has arrived.
@@ -103,7 +103,7 @@ def decode_banner(view: memoryview) -> tuple[int, int, int] | None:
 
 
 def _refuse_banner(head: bytes) -> None:
-    """Say what the peer seems to be; a short head may still become a v1 banner."""
+    """Raise with a guess at what the peer is; return if the incomplete bytes may become a v1 banner."""
     if head[: len(V1_BANNER)] == V1_BANNER[: len(head)]:
         if len(head) < len(V1_BANNER):
             return
@@ -124,13 +124,13 @@ WireEntityType = Annotated[
 
 
 class ControlFrame:
-    """Base of the control frames: a codec driven by the fields' kinds."""
+    """Base class of the control frames, with a codec that follows the kinds of the fields."""
 
     __slots__ = ()
     TAG: ClassVar[Tag]
 
     def encode(self) -> bytes:
-        """The payload of the frame's single segment."""
+        """Encode the frame's single segment."""
         encoder = Encoder()
         for name, kind, _ in layout_of(type(self)):
             kind.encode(encoder, getattr(self, name))
@@ -138,12 +138,12 @@ class ControlFrame:
 
     @classmethod
     def decode(cls, payload: Buffer) -> Self:
-        """The frame for a payload; raises DecodeError."""
+        """Decode the frame's segment; raises DecodeError."""
         decoder = Decoder(payload)
         return cls(*[kind.decode(decoder) for _, kind, _ in layout_of(cls)])
 
     def printable(self) -> dict[str, object]:
-        """The fields as JSON values; secrets and blobs show their length only."""
+        """The fields as JSON values; of secrets and blobs only the length."""
         return {name: kind.show(getattr(self, name)) for name, kind, _ in layout_of(type(self))}
 
 
@@ -158,7 +158,7 @@ class Hello(ControlFrame):
 
 @dataclass(slots=True)
 class AuthRequest(ControlFrame):
-    """The client's method, the connection modes it prefers, and the method's first words."""
+    """The client's authentication method, its preferred connection modes, and the method's first payload."""
 
     TAG = Tag.AUTH_REQUEST
     method: U32
@@ -168,7 +168,7 @@ class AuthRequest(ControlFrame):
 
 @dataclass(slots=True)
 class AuthBadMethod(ControlFrame):
-    """Refusal of the last attempt, with what would be accepted."""
+    """Refusal of the last authentication attempt, with the methods and modes that are allowed."""
 
     TAG = Tag.AUTH_BAD_METHOD
     method: U32
@@ -179,7 +179,7 @@ class AuthBadMethod(ControlFrame):
 
 @dataclass(slots=True)
 class AuthReplyMore(ControlFrame):
-    """The server needs another round."""
+    """Next payload of the server; authentication goes on."""
 
     TAG = Tag.AUTH_REPLY_MORE
     auth_payload: Blob
@@ -187,7 +187,7 @@ class AuthReplyMore(ControlFrame):
 
 @dataclass(slots=True)
 class AuthRequestMore(ControlFrame):
-    """The client's next round."""
+    """Next payload of the client."""
 
     TAG = Tag.AUTH_REQUEST_MORE
     auth_payload: Blob
@@ -195,7 +195,7 @@ class AuthRequestMore(ControlFrame):
 
 @dataclass(slots=True)
 class AuthDone(ControlFrame):
-    """Authentication succeeded; the final connection mode."""
+    """Authentication succeeded; contains the connection mode that is used from here on."""
 
     TAG = Tag.AUTH_DONE
     global_id: U64
@@ -205,7 +205,7 @@ class AuthDone(ControlFrame):
 
 @dataclass(slots=True)
 class AuthSignature(ControlFrame):
-    """HMAC over every byte the sender received so far (§4.7)."""
+    """HMAC over all bytes that the sender has received so far (§4.7)."""
 
     TAG = Tag.AUTH_SIGNATURE
     signature: Signature
@@ -213,7 +213,7 @@ class AuthSignature(ControlFrame):
 
 @dataclass(slots=True)
 class ClientIdent(ControlFrame):
-    """The connector asks for a new session."""
+    """The connector requests a new session."""
 
     TAG = Tag.CLIENT_IDENT
     addrs: AddrVec
@@ -228,7 +228,7 @@ class ClientIdent(ControlFrame):
 
 @dataclass(slots=True)
 class ServerIdent(ControlFrame):
-    """The acceptor grants a new session."""
+    """The acceptor confirms a new session."""
 
     TAG = Tag.SERVER_IDENT
     addrs: AddrVec
@@ -242,7 +242,7 @@ class ServerIdent(ControlFrame):
 
 @dataclass(slots=True)
 class IdentMissingFeatures(ControlFrame):
-    """The connector lacks these required features."""
+    """Features that the acceptor requires and the connector lacks."""
 
     TAG = Tag.IDENT_MISSING_FEATURES
     features: U64
@@ -250,7 +250,7 @@ class IdentMissingFeatures(ControlFrame):
 
 @dataclass(slots=True)
 class SessionReconnect(ControlFrame):
-    """The connector resumes a session; ``msg_seq`` is its in_seq."""
+    """The connector requests to continue a session; ``msg_seq`` is its in_seq."""
 
     TAG = Tag.SESSION_RECONNECT
     addrs: AddrVec
@@ -263,7 +263,7 @@ class SessionReconnect(ControlFrame):
 
 @dataclass(slots=True)
 class SessionReset(ControlFrame):
-    """The acceptor does not have that session; ``full``: forget yours, queue included."""
+    """The acceptor lacks the session; with ``full`` the connector must drop its queue, too."""
 
     TAG = Tag.SESSION_RESET
     full: Bool
@@ -271,7 +271,7 @@ class SessionReset(ControlFrame):
 
 @dataclass(slots=True)
 class SessionRetry(ControlFrame):
-    """The connector's connect_seq is behind this one."""
+    """The connector's connect_seq is below this one."""
 
     TAG = Tag.SESSION_RETRY
     connect_seq: U64
@@ -279,7 +279,7 @@ class SessionRetry(ControlFrame):
 
 @dataclass(slots=True)
 class SessionRetryGlobal(ControlFrame):
-    """The connector's global_seq is behind this one."""
+    """The connector's global_seq is below this one."""
 
     TAG = Tag.SESSION_RETRY_GLOBAL
     global_seq: U64
@@ -287,7 +287,7 @@ class SessionRetryGlobal(ControlFrame):
 
 @dataclass(slots=True)
 class SessionReconnectOk(ControlFrame):
-    """The session goes on; ``msg_seq`` is the acceptor's in_seq."""
+    """The acceptor continues the session; ``msg_seq`` is its in_seq."""
 
     TAG = Tag.SESSION_RECONNECT_OK
     msg_seq: U64
@@ -295,14 +295,14 @@ class SessionReconnectOk(ControlFrame):
 
 @dataclass(slots=True)
 class Wait(ControlFrame):
-    """The connector lost a race and waits for the acceptor's own connection."""
+    """The connector lost a connection race: the acceptor dials."""
 
     TAG = Tag.WAIT
 
 
 @dataclass(slots=True)
 class KeepAlive2(ControlFrame):
-    """Ping with the sender's unix time."""
+    """A keepalive with the sender's unix time."""
 
     TAG = Tag.KEEPALIVE2
     seconds: U32
@@ -311,7 +311,7 @@ class KeepAlive2(ControlFrame):
 
 @dataclass(slots=True)
 class KeepAlive2Ack(ControlFrame):
-    """The ping's stamp, echoed."""
+    """The time of the received keepalive, echoed."""
 
     TAG = Tag.KEEPALIVE2_ACK
     seconds: U32
@@ -320,7 +320,7 @@ class KeepAlive2Ack(ControlFrame):
 
 @dataclass(slots=True)
 class Ack(ControlFrame):
-    """Every message up to ``seq`` has arrived."""
+    """Acknowledges all messages up to ``seq``."""
 
     TAG = Tag.ACK
     seq: U64
@@ -328,7 +328,7 @@ class Ack(ControlFrame):
 
 @dataclass(slots=True)
 class CompressionRequest(ControlFrame):
-    """The connector's wish to compress, and its algorithms, the preferred one first (§4.10)."""
+    """Request of the connector: True to compress, and its algorithms, the preferred one first (§4.10)."""
 
     TAG = Tag.COMPRESSION_REQUEST
     is_compress: Bool
@@ -337,7 +337,7 @@ class CompressionRequest(ControlFrame):
 
 @dataclass(slots=True)
 class CompressionDone(ControlFrame):
-    """The acceptor's decision: if both sides compress from here on, and by which algorithm."""
+    """Answer of the acceptor: whether both sides compress from here on, and the algorithm."""
 
     TAG = Tag.COMPRESSION_DONE
     is_compress: Bool
@@ -373,7 +373,7 @@ CONTROL_FRAMES: dict[int, type[ControlFrame]] = {
 
 
 def decode_control(tag: int, segments: tuple[Buffer, ...], *, last: bool = False) -> ControlFrame:
-    """The control frame for a tag and its segments; with ``last`` the last of several segments counts.
+    """Decode a control frame; with ``last``, from the last of several segments.
 
     Raises:
         PeerError: UNKNOWN_TAG; UNEXPECTED_FRAME for a tag that is no control frame, or belongs to a feature that
@@ -395,7 +395,7 @@ def decode_control(tag: int, segments: tuple[Buffer, ...], *, last: bool = False
 
 
 def printable_message(segments: tuple[Buffer, ...]) -> dict[str, object]:
-    """What the header of a MESSAGE frame says, and the lengths of its parts, as JSON values.
+    """The header fields of a MESSAGE frame and the lengths of its parts, as JSON values.
 
     Raises:
         DecodeError: the first segment is too short for a header.
@@ -420,5 +420,5 @@ def printable_message(segments: tuple[Buffer, ...]) -> dict[str, object]:
 
 
 def tag_name(tag: int) -> str:
-    """The tag's name, or its number."""
+    """The name of a tag; its number if it is unknown."""
     return _TAGS.get(tag, str(tag))

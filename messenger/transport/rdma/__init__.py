@@ -1,4 +1,4 @@
-"""RDMA as Ceph's ``async+rdma``: a byte stream over a reliable queue pair (docs/protocol.md §8, docs/rdma.md).
+"""RDMA like Ceph's ``async+rdma``: a byte stream over a reliable queue pair (docs/protocol.md §8, docs/rdma.md).
 
 ::
 

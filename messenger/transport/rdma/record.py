@@ -1,4 +1,4 @@
-"""The record that both ends exchange over TCP before they use their queue pairs (docs/protocol.md §8)."""
+"""The record that both ends exchange over TCP before they connect their queue pairs (docs/protocol.md §8)."""
 
 import re
 from dataclasses import dataclass
@@ -31,16 +31,16 @@ class Record:
     """Global identifier of the port, 16 bytes."""
 
     def encode(self) -> bytes:
-        """The record as it is sent."""
+        """Encode the record."""
         head = f"{self.lid:04x}:{self.qpn:08x}:{self.psn:08x}:{self.peer_qpn:08x}:"
         return head.encode() + self.gid.hex().encode() + b"\0"
 
     @classmethod
     def decode(cls, raw: bytes) -> "Record":
-        """The record of :data:`RECORD_BYTES` bytes.
+        """Decode a record of :data:`RECORD_BYTES` bytes.
 
         Raises:
-            DecodeError: the bytes are no record.
+            DecodeError: the bytes are not a record.
         """
         if (match := _RECORD.fullmatch(raw)) is None:
             raise DecodeError(f"no record of a queue pair: {raw!r}")
@@ -49,5 +49,5 @@ class Record:
 
 
 def can_begin(raw: bytes) -> bool:
-    """True if a record may begin with these bytes; a banner of the messenger has others among its first ones."""
+    """True if these bytes may be the beginning of a record; False for the banner of a messenger."""
     return _OTHER_BYTES.search(raw) is None

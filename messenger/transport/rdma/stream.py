@@ -1,4 +1,4 @@
-"""A byte stream over a queue pair: whole buffers by SEND, an empty one as the end (docs/protocol.md §8)."""
+"""A byte stream over a queue pair: whole buffers by SEND, an empty message as the end (docs/protocol.md §8)."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from messenger.transport.tcp import socket_addr
 from messenger.transport.watch import Watch
 
 _LINGER_S = 10.0
-"""How long a closed stream waits until its peer has all that was accepted, and the end."""
+"""Seconds for which a closed stream waits until its peer has received everything and the end."""
 _LINGER_NOT = struct.pack("ii", 1, 0)
 
 
@@ -27,16 +27,17 @@ def _error(number: int, detail: str = "") -> OSError:
 
 
 class RdmaStream(Stream):
-    """A connected queue pair, and the TCP connection over which it was made: its end is how a peer's death shows.
+    """A connected queue pair and its TCP connection, whose end shows that the peer has died.
 
-    Descriptors are watched while reads or writes are: the device, the completions and the TCP connection.
+    While reads or writes are watched, three descriptors are: those of the device, the completions and the TCP
+    connection.
 
     Args:
-        loop: the event loop of its callbacks.
-        sock: the TCP connection, non-blocking; belongs to the stream from now on.
+        loop: event loop of the callbacks.
+        sock: the non-blocking TCP connection; owned by the stream from now on.
         peer_addr: address of the other end.
-        pair: connected; belongs to the stream from now on.
-        release: to be called once when the queue pair is destroyed.
+        pair: connected queue pair; owned by the stream from now on.
+        release: called once, when the queue pair is destroyed.
     """
 
     __slots__ = (
@@ -72,9 +73,9 @@ class RdmaStream(Stream):
         self._addr = socket_addr(sock.getsockname())
         self._release: Callable[[], None] | None = release  # None once the queue pair is destroyed
         self._free = list(range(pair.count))
-        """Send buffers that are not on their way."""
+        """Indexes of the send buffers that are not in use."""
         self._unread: deque[tuple[int, memoryview]] = deque()
-        """Receive buffers, and what of them is not read yet."""
+        """Indexes of receive buffers, and their unread bytes."""
         self._fault: OSError | None = None
         self._peer_ended = self._shut = self._fin_sent = self._closed = False
         self._readable = Watch(loop, lambda: bool(self._unread) or self._has_ended)
@@ -83,7 +84,7 @@ class RdmaStream(Stream):
         self._timer: asyncio.TimerHandle | None = None
 
     def __del__(self) -> None:
-        # an event loop that ends while the stream lingers
+        # The event loop may end while the stream lingers.
         if self._closed and self._release is not None:
             self._destroy()
 
@@ -147,7 +148,7 @@ class RdmaStream(Stream):
             raise
 
     def _send(self, buffers: Sequence[Buffer]) -> int:
-        """Fill and post send buffers as long as there are free ones; returns the number of bytes."""
+        """Fill and post send buffers while there are free ones; returns the number of bytes accepted."""
         accepted = used_bytes = 0
         index, room = self._take()
         for buffer in buffers:
@@ -191,7 +192,7 @@ class RdmaStream(Stream):
         self._watch_descriptors()
 
     def _watch_descriptors(self) -> None:
-        """Watch them as long as something can come of it."""
+        """Watch the descriptors while a callback is set or the stream lingers."""
         lingers = self._closed and self._release is not None
         wanted = self._readable.is_set or self._writable.is_set or lingers
         if wanted and not self._watching and self._fault is None:
@@ -228,13 +229,13 @@ class RdmaStream(Stream):
         else:
             more = _error(errno.EPROTO, "the peer sent more than its records over TCP")
             end = more if raw else _error(errno.ECONNRESET)
-        self._poll()  # the end of the stream comes before that of its TCP connection
+        self._poll()  # the peer ends the stream before its TCP connection
         if self._peer_ended and self._watching:
             self.loop.remove_reader(self._sock)
         self._fail(end)
 
     def _poll(self) -> None:
-        """Take finished requests."""
+        """Process the completions."""
         if self._fault is None:
             try:
                 for done in self.pair.completions():
@@ -259,7 +260,7 @@ class RdmaStream(Stream):
             self._free.append(index)
 
     def _fail(self, error: OSError) -> None:
-        """Break the stream, unless the peer has ended it; the first error counts. What has arrived may be read."""
+        """Break the stream with the first error, unless the peer has ended it. Received bytes can be read."""
         if self._fault is None and not self._peer_ended:
             self._fault = error
         self._watch_descriptors()
@@ -302,7 +303,7 @@ class RdmaStream(Stream):
             self._watch_descriptors()
 
     def _end_linger(self) -> None:
-        """Destroy the queue pair of a closed stream once its peer has everything, or can get no more."""
+        """Destroy the queue pair of a closed stream once its peer has received everything, or cannot any more."""
         if self._closed and (self._fin_sent or self._peer_ended or self._fault is not None):
             self._destroy()
 

@@ -1,4 +1,4 @@
-"""Dials and listeners of RDMA: queue pairs introduce themselves over TCP (docs/protocol.md §8)."""
+"""Dials and listeners of RDMA: queue pairs exchange their records over TCP (docs/protocol.md §8)."""
 
 import asyncio
 import contextlib
@@ -25,10 +25,10 @@ _LINGER_NOT = struct.pack("ii", 1, 0)
 
 
 def _parse(raw: bytes, qpn: int) -> Record:
-    """The peer's record, which is for the queue pair of that number; 0 before the peer can have one.
+    """Parse the peer's record, which must be for the queue pair ``qpn``; 0 in the first record.
 
     Raises:
-        OSError: it is something else.
+        OSError: it is not such a record.
     """
     try:
         record = Record.decode(raw)
@@ -60,7 +60,7 @@ class RdmaTransport(Transport):
 
     @override
     def listen(self, host: str, port: int, config: Config) -> "RdmaListener":
-        self._devices.release(self._devices.acquire(config))  # no device: an error here, rather than at each peer
+        self._devices.release(self._devices.acquire(config))  # a missing device fails here, not at each peer
         return RdmaListener(asyncio.get_running_loop(), host, port, config, self)
 
     @override
@@ -84,7 +84,7 @@ class RdmaTransport(Transport):
         return RdmaStream(loop, sock, EntityAddr.from_host(host, port, AddressType.MSGR2), pair, release)
 
     def queue_pair(self, config: Config) -> tuple[QueuePair, Callable[[], None]]:
-        """A queue pair that is not connected, and what gives its device back once it is closed.
+        """Create a queue pair that is not connected; returns it and a function that releases its device.
 
         Raises:
             OSError: there is no device, or it has no room.
@@ -99,7 +99,7 @@ class RdmaTransport(Transport):
 
 
 async def _receive(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> bytes:
-    """The bytes of a record, or fewer if they cannot become one.
+    """Receive a record; returns fewer bytes as soon as they cannot become one.
 
     Raises:
         ConnectionResetError: the peer has closed the connection.
@@ -114,10 +114,10 @@ async def _receive(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> byte
 
 
 class RdmaListener(Listener):
-    """A listening socket. Peers introduce themselves from the beginning on, and wait until the listener starts.
+    """A listening socket. Peers exchange records from its creation on, and wait until the listener starts.
 
-    At most ``ms_tcp_listen_backlog`` peers introduce themselves or wait; more get a reset. One that does not
-    finish within ``ms_connection_ready_timeout`` gets one, too.
+    At most ``ms_tcp_listen_backlog`` peers exchange records or wait; further ones get a reset. So does a peer that
+    has not finished within ``ms_connection_ready_timeout``.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class RdmaListener(Listener):
         return self._failed(detail)
 
     def pair(self) -> tuple[QueuePair, Callable[[], None]]:
-        """A queue pair for a peer, as :meth:`RdmaTransport.queue_pair`."""
+        """Create a queue pair for a peer, as :meth:`RdmaTransport.queue_pair`."""
         try:
             return self._transport.queue_pair(self._config)
         except OSError as error:
@@ -165,11 +165,11 @@ class RdmaListener(Listener):
 
     @property
     def ready_timeout_s(self) -> float:
-        """How long a peer may take."""
+        """Seconds within which a peer must exchange its records."""
         return self._config.ms_connection_ready_timeout
 
     def introduced(self, introduction: "_Introduction", stream: RdmaStream | None) -> None:
-        """A peer is connected, or has failed."""
+        """Finish an exchange of records; ``stream`` is None if it failed."""
         self._introductions.discard(introduction)
         if stream is not None:
             self._ready.append(stream)
@@ -200,7 +200,7 @@ class RdmaListener(Listener):
 class _Introduction:
     """The server's part of the exchange of records: two from the peer, one to it.
 
-    No coroutine: closing a listener ends it at once.
+    It is no coroutine, so that closing a listener ends it at once.
     """
 
     def __init__(self, accepted: TcpStream, loop: asyncio.AbstractEventLoop, listener: RdmaListener) -> None:
@@ -233,7 +233,7 @@ class _Introduction:
             peer = _parse(raw, 0)
             self._pair, self._release = self._listener.pair()
             self._pair.activate(peer)
-            self._sock.send(self._pair.record(peer.qpn).encode())  # which a new connection has room for
+            self._sock.send(self._pair.record(peer.qpn).encode())  # fits into the send buffer of a new connection
         else:
             _parse(raw, self._pair.qpn)
             self._end()
@@ -245,7 +245,7 @@ class _Introduction:
         self._timer.cancel()
 
     def give_up(self) -> None:
-        """Reset the connection."""
+        """Abort the exchange and reset the connection."""
         self._end()
         if self._pair is not None:
             self._pair.close()

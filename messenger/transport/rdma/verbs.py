@@ -1,6 +1,6 @@
-"""Devices, queue pairs and registered memory by pyverbs, the Python binding of rdma-core.
+"""Devices, queue pairs and registered memory, by pyverbs, the Python binding of rdma-core.
 
-pyverbs comes with the distribution, for the distribution's Python: it must match the machine's libibverbs.
+pyverbs comes with the distribution and works with its Python only, because it must match the machine's libibverbs.
 """
 
 import ctypes
@@ -24,14 +24,14 @@ from messenger.errors import LocalError
 from messenger.transport.rdma.record import Record
 
 _DEBIAN = Path("/usr/lib/python3/dist-packages/pyverbs")
-"""Where Debian has it, which a virtual environment does not see."""
+"""Debian's folder of pyverbs, which is not on the path of a virtual environment."""
 PACKAGES = ("python3-pyverbs", "ibverbs-providers")
 _PORT_ACTIVE = 4
 _MIN_RNR_TIMER = 0x12
 _TIMEOUT = 0x12
-"""1.07 s until a packet is sent again, ..."""
+"""1.07 s until a packet is sent again."""
 _RETRIES = 7
-"""... this often. Of RNR retries 7 means without end."""
+"""Number of retries. For RNR retries, 7 means without limit."""
 _HOP_LIMIT = 6
 _EVENT_FILE = "anon_inode:[infinibandevent]"
 _opening = threading.Lock()
@@ -40,7 +40,7 @@ _Made = TypeVar("_Made")
 
 @cache
 def pyverbs() -> Any:  # noqa: ANN401 - a compiled package without types
-    """The modules of pyverbs, as attributes.
+    """Import the modules of pyverbs; returns them as attributes.
 
     Raises:
         LocalError: it is not installed, or for another version of Python.
@@ -72,7 +72,7 @@ def _find_debian() -> None:
 
 @contextmanager
 def _os_errors(what: str) -> Iterator[None]:
-    """Raise what pyverbs raises as OSError."""
+    """Convert exceptions of pyverbs to OSError."""
     errors = pyverbs().pyverbs_error
     try:
         yield
@@ -93,7 +93,7 @@ def _event_files() -> set[int]:
 
 
 def _with_event_file(make: Callable[[], _Made]) -> tuple[_Made, int]:
-    """Make an object of pyverbs that opens a file for events; the object and the file, which pyverbs hides."""
+    """Create a pyverbs object that opens a file for events; returns it and the descriptor, which pyverbs hides."""
     with _opening:
         before = _event_files()
         made = make()
@@ -103,7 +103,7 @@ def _with_event_file(make: Callable[[], _Made]) -> tuple[_Made, int]:
 
 
 class Device:
-    """An open device, one of its ports, and the address of that. Streams share it; the last one closes it.
+    """An open device, with one port and its address. Streams share it; the last one closes it.
 
     Args:
         config: options ``ms_async_rdma_*``.
@@ -142,10 +142,10 @@ class Device:
             raise OSError(errno.EADDRNOTAVAIL, f"RDMA device {name} has no address (GID) {self.gid_index}")
 
     def failure(self) -> str:
-        """What has happened to the device or its port; empty while it is fine.
+        """Describe the failure of the device or its port; empty while there is none.
 
-        A device cannot be removed while it is open. That it is about to be shows by its port, or where its
-        interface is gone already, by its address alone.
+        An open device cannot be removed. Its pending removal shows by the state of its port or, if its interface
+        is gone already, only by the change of its address.
         """
         verbs = pyverbs()
         enums = verbs.enums
@@ -171,22 +171,22 @@ class Device:
         return bytes.fromhex(gid.replace(":", ""))
 
     def close(self) -> None:
-        """Close the device, with whatever still belongs to it."""
+        """Close the device and all that still belongs to it."""
         self.context.close()
 
 
 class Devices:
-    """The open devices of a transport, and how many streams use them. Threads may share it."""
+    """The open devices of a transport, with the number of streams that use them. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: list[Device] = []
 
     def acquire(self, config: Config) -> Device:
-        """The device that the options name, for one more stream.
+        """Open or share the device that the options name, for one more stream.
 
         Raises:
-            OSError: as :class:`Device`, or the buffers of all streams together would be too many.
+            OSError: as :class:`Device`, or all streams together would need too many buffers.
         """
         with self._lock:
             most = min(config.ms_async_rdma_send_buffers, config.ms_async_rdma_receive_buffers)
@@ -208,7 +208,7 @@ class Devices:
             return device
 
     def release(self, device: Device) -> None:
-        """A stream of the device has ended."""
+        """Release a device after one of its streams has ended; the last one closes it."""
         with self._lock:
             device.users -= 1
             if not device.users:
@@ -222,17 +222,17 @@ class Completion:
 
     is_receive: bool
     index: int
-    """Of the buffer; the number of buffers stands for the empty message that ends the stream."""
+    """Index of the buffer; the number of buffers stands for the empty message that ends the stream."""
     size_bytes: int
-    """That have arrived."""
+    """Number of bytes received."""
     error: OSError | None
 
 
 class QueuePair:
-    """A reliable queue pair with registered buffers for both directions, all receive buffers posted.
+    """A reliable queue pair with registered buffers for both directions. All receive buffers are posted.
 
     Args:
-        device: belongs to the caller; the queue pair must be closed first.
+        device: belongs to the caller; the queue pair must be closed before it.
         config: options ``ms_async_rdma_*`` and ``rdma_queue_len``.
         psn: first packet sequence number, 24 bits.
 
@@ -247,7 +247,8 @@ class QueuePair:
         self.psn = psn
         self.buffer_bytes, self.count = config.ms_async_rdma_buffer_size, config.rdma_queue_len
         self._sl, self._traffic_class = config.ms_async_rdma_sl, config.ms_async_rdma_dscp
-        # shared with child processes, so that a fork does not separate the process from what the device writes
+        # Shared memory: after a fork, copy-on-write would separate this process from the pages the device writes
+        # to.
         self._memory = mmap.mmap(-1, 2 * self.count * self.buffer_bytes)
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._view = memoryview(self._memory)
@@ -301,11 +302,11 @@ class QueuePair:
     # ---- requests
 
     def receive_buffer(self, index: int) -> memoryview:
-        """A buffer to receive into; belongs to the device while it is posted."""
+        """The receive buffer of that index; the device may write to it while it is posted."""
         return self._view[index * self.buffer_bytes : (index + 1) * self.buffer_bytes]
 
     def send_buffer(self, index: int) -> memoryview:
-        """A buffer to send from; belongs to the device from :meth:`post_send` to its completion."""
+        """The send buffer of that index; the device reads it from :meth:`post_send` to its completion."""
         return self.receive_buffer(self.count + index)
 
     def post_receive(self, index: int) -> None:
@@ -320,7 +321,7 @@ class QueuePair:
             self._pair.post_recv(verbs.wr.RecvWR(index, 1, [place]))
 
     def post_send(self, index: int, size_bytes: int) -> None:
-        """Send the beginning of a send buffer.
+        """Send the first ``size_bytes`` of a send buffer.
 
         Raises:
             OSError: the device refuses it.
@@ -340,7 +341,7 @@ class QueuePair:
         enums = verbs.enums
         address = self._address + (self.count + index) * self.buffer_bytes
         place = verbs.wr.SGE(address, size_bytes, self._region.lkey)
-        # pyverbs wants a place for an empty message, too
+        # pyverbs requires a buffer even for an empty message.
         request = verbs.wr.SendWR(
             self.count + work, enums.IBV_WR_SEND, 1, sg=[place], send_flags=enums.IBV_SEND_SIGNALED
         )
@@ -350,14 +351,14 @@ class QueuePair:
     # ---- completions
 
     def rearm(self) -> None:
-        """Take the event that made :attr:`events_fd` readable, and ask for the next one."""
+        """Consume the event that made :attr:`events_fd` readable, and request the next one."""
         with _os_errors(f"completions of RDMA device {self.device.name}"):
             self._channel.get_cq_event(self._queue)
             self._queue.ack_events(1)
             self._queue.req_notify()
 
     def completions(self) -> list[Completion]:
-        """Requests that have finished since the last call.
+        """The requests that have completed since the last call.
 
         Raises:
             OSError: the device is gone.
@@ -384,7 +385,7 @@ class QueuePair:
         return OSError(number, f"RDMA: {verbs.cq.cqe_status_to_str(status)} ({os.strerror(number)})")
 
     def fail(self) -> None:
-        """Take the queue pair to its error state: what is posted completes with an error, at both ends in the end.
+        """Put the queue pair into its error state: posted requests complete with an error, finally at both ends.
 
         Raises:
             OSError: the device refuses it.
