@@ -9,34 +9,36 @@ from docs.citations import linked
 from toolkit.checks.audit.rule import Rule
 from toolkit.checks.audit.table import RULES
 
-HEAD = """# Audit
+HEAD = """# Audit: the rules of the wire
 
-Written by `python docs/audit.py`. Both ends of a run share our code, so a mistake that they share breaks no
-end-to-end invariant. The audit judges the frames themselves, one by one, by what the [protocol](protocol.md)
-demands of their sender: in a capture of anybody, without the cooperation of the ends, and in the history of a
-run.
+Written by `python docs/audit.py`. The audit checks every frame that a sender wrote against what the
+[protocol](protocol.md) requires of that sender. It needs no cooperation of the two ends, so it works for a capture
+of any software. It also finds mistakes that both ends of a run share because they share msgrlab's code; the
+[invariants](checks.md) of a run cannot see those.
 
 ```
 msgrlab analyze captures/reef-osds/capture.pcapng.gz --keyring captures/reef-osds/keyring --audit
 ```
 
-prints the frames that break a rule with their numbers, how many frames each rule has judged, and the rules that
-judged none, with the reason; `--json` the same as one object. Exit code 1 if a rule is broken. From Python:
+The command prints the frames that violate a rule, how many frames each rule has judged, and the rules that judged
+none, with the reason. `--json` prints the same as one object. The exit code is 1 if a rule is violated. In Python:
 `toolkit.read_capture(...).audit()`.
 
-In histories of simulations, scenarios and live runs all rules together are the check `wire_rules`
-([checks](checks.md)). There each end is judged by its own records, that is by what it had received when it sent.
+In histories of simulations, scenarios and real processes all rules together are the check `wire_rules`
+([checks](checks.md)). There each end is judged by its own records: by what it had received when it sent a frame.
 
-* What a node sends is judged, never what it receives: each frame is judged once, at its sender.
-* Links that were not recorded from their banners on are not judged. Behind bytes that a capture lacks, or that
-  could not be decoded, the messages of a link are not judged.
-* A frame is not judged by a rule if one of the fields that the rule compares is unknown.
-* The captures of real daemons in `captures/` break no rule. What is marked as a difference of crimson
-  (docs/protocol.md §4.12) is not held against a peer that may be crimson.
+* A frame is judged once, as a frame of its sender. What a node receives is not judged.
+* A link is not judged if it was not recorded from its banner on. After bytes that a capture lacks, or that could
+  not be decoded, the messages of that link are not judged.
+* A rule does not judge a frame if one of the fields that it compares is unknown.
+* Rules that are marked as a difference of crimson (docs/protocol.md §4.12) do not judge a peer that may be
+  crimson.
 
-Not in the table, because other parts judge it: nonces of secure mode, crcs and v1 signatures are verified by the
-decoder (`msgrlab decode`), and the nonces that a node of ours has used up by `nonce_unique`; pauses between
-dials depend on options that a capture does not show, `redial_pause` judges them in histories.
+The captures of real daemons in `captures/` violate no rule.
+
+Other parts of msgrlab check what is not in the table. The decoder (`msgrlab decode`) verifies the nonces of
+secure mode, crcs and v1 signatures. `nonce_unique` checks that a msgrlab node uses a nonce once. `redial_pause`
+checks the pauses between connection attempts in histories; they depend on options that a capture does not show.
 
 ## The rules
 

@@ -8,14 +8,22 @@ from pathlib import Path
 from toolkit.scenarios.catalogue import families
 from toolkit.scenarios.scenario import Scenario
 
-HEAD = """# The catalogue
+HEAD = """# The catalogue of scenarios
 
-Written by `python docs/catalogue.py`. Every failure that a messenger is to survive, as a scenario: `msgrlab run
-ID` runs one, `msgrlab run FAMILY` a family, `msgrlab run all --every-way --jobs 2` everything, and `ID[CASE]` one
-case. A scenario runs in every protocol, mode and cipher that it applies to, and on shards; where it says *sim* it
-runs on virtual time, where it says *local* between real sockets, *netns* between namespaces, *docker* between
-containers. Whatever it asserts itself, the
-[invariants](checks.md) are judged on what happened.
+Written by `python docs/catalogue.py`. A scenario is a failure, or another situation, that a messenger must
+survive, together with what must hold afterwards. This page lists all of them, by family. After each run the
+[invariants](checks.md) are checked as well.
+
+| command | what it runs |
+|---|---|
+| `msgrlab run ID` | one scenario |
+| `msgrlab run 'ID[CASE]'` | one case of it |
+| `msgrlab run FAMILY` | all scenarios of a family |
+| `msgrlab run all --every-way --jobs 2` | everything, in every way |
+
+A scenario runs in every protocol, mode and cipher that it applies to, and on shards. Its first line names the
+protocols and the backends: *sim* is virtual time, *local* uses real sockets, *netns* network namespaces, *docker*
+containers. To write one, see [scenarios of your own](scenarios.md).
 """
 
 

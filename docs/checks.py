@@ -10,15 +10,19 @@ from docs.citations import linked
 from toolkit.checks.invariants import GROUPS, INVARIANTS
 from toolkit.checks.result import Invariant
 
-HEAD = """# Checks
+HEAD = """# Checks: the invariants of a run
 
-Written by `python docs/checks.py`. A history (its format is at the top of `toolkit/checks/history.py`) is judged
-by these rules, whether it comes from a simulation, a live run or a capture: `check(history)` asks for all of them,
-`check(history, only=["INV-8", "no_plaintext"])` for some, by number or by name. What a history does not tell, a
-check does not judge, and says so in its note.
+Written by `python docs/checks.py`. This page lists every rule by which msgrlab judges a run: no message is lost or
+delivered twice, events come in their order, sessions converge, and others. Look here when a report names an
+invariant such as `INV-8`.
 
-That they can fail is tested: `tests/toolkit/checks/damage` lists more than a hundred kinds of damage to a recorded
-history, each with the check that must notice it every time, and with the reason where nothing can.
+The rules apply to a history of records (`toolkit/checks/history.py` defines its format), whether it comes from a
+simulation, from real processes or from a capture. `check(history)` checks all of them, and
+`check(history, only=["INV-8", "no_plaintext"])` some, by number or by name. If a history does not contain what a
+check needs, the check is not judged, and its note has the reason.
+
+The checks themselves are tested: `tests/toolkit/checks/damage` damages recorded histories in more than a hundred
+ways. Each kind of damage names the check that must detect it every time, or the reason why none can.
 """
 TITLES = {
     "ordering": "Order and delivery",

@@ -19,40 +19,42 @@ RESULTS = HERE / "conformance.json"
 PAGE = HERE / "conformance.md"
 _INTRODUCTION = """# Conformance
 
-`msgrlab conformance ADDR` compares a messenger with [the protocol](protocol.md): a scripted peer dials ADDR and
-runs cases frame by frame, sends what is right or wrong as each case says, and looks at what comes back.
+`msgrlab conformance ADDR` tests whether a messenger follows [the protocol](protocol.md). A scripted peer dials
+ADDR and runs cases frame by frame: it sends correct or incorrect frames, as the case defines, and checks the
+answers. Use it to test a messenger of your own, or a daemon of Ceph.
 
     msgrlab conformance --list                          the cases; no target is needed
     msgrlab conformance 10.1.2.3                        a monitor, without a key: up to AUTH_BAD_METHOD
     msgrlab conformance 10.1.2.3 --keyring FILE         the same with sessions, as client.admin
     msgrlab conformance v2:10.1.2.3:6802 --mon 10.1.2.3 --keyring FILE --name osd.9 --destructive
-    msgrlab conformance ADDR --key-log FILE --name osd.9      by service keys: a node of `msgrlab up`
+    msgrlab conformance ADDR --key-log FILE --name osd.9      a node of `msgrlab up`, with its service keys
     msgrlab conformance ADDR --only v2/resume --only 'v2/seq/*'
 
-Sessions between OSDs outlive their links, so `v2/resume`, `v2/takeover` and `v1/resume` need an OSD's key and the
-address of an OSD's cluster messenger. The nonce of an OSD is looked up in the OSD map of `--mon`; for a node it is
-part of ADDR (`v2:10.1.2.3:6801/1001`), and the cluster's directory has its service keys (`service.keys`).
+`v2/resume`, `v2/takeover` and `v1/resume` need sessions that outlive their links, as between OSDs. They need the
+key of an OSD and the address of an OSD's cluster messenger. The nonce of an OSD is looked up in the OSD map of
+`--mon`. For a node it is part of ADDR (`v2:10.1.2.3:6801/1001`), and the cluster's directory has its service
+keys (`service.keys`).
 
 | verdict | meaning |
 |---|---|
 | pass | the outcome is one that the rule allows |
-| as classic, as crimson, as kernel | otherwise, as that implementation is known to ([disputes](disputes.md)) |
-| differs | none of these: what was sent, expected and received is printed, and a command that repeats it |
+| as classic, as crimson, as kernel | another outcome, known of that implementation ([disputes](disputes.md)) |
+| differs | any other outcome; the output has what was sent, expected and received, and a command to repeat it |
 | skipped | the target or the credentials do not allow the case; the reason is printed |
 
-A *strict* case is required by the protocol; a *tolerant* one is left open by it. *Destructive* cases leave a
-session behind in the target, announce gigabytes, or have crashed a release of Ceph; these run at the end.
-Exit codes: 0 all as expected, 1 something differs, 2 bad input, 3 the target cannot be reached. `--junit` and
-`--html` write reports. Not covered: races, which take a target that dials, and the connector's side.
+The protocol requires the outcome of a *strict* case; it leaves that of a *tolerant* case open. *Destructive* cases
+leave a session behind in the target, announce gigabytes, or have crashed a release of Ceph; they run at the end.
+Exit codes: 0 nothing differs, 1 something differs, 2 bad input, 3 the target cannot be reached. `--junit` and
+`--html` write reports. Races are not covered, because the target would have to dial, nor is the connector's side.
 
-From Python, `toolkit.conformance.try_address("v2:10.1.2.3:3300", ["v2/ack"], keyring=FILE)` runs cases and returns
-`Results` (`table()`, `counts`, `differing`), and `toolkit.conformance.kept()` is the table below as a DataFrame:
-[the lesson](../notebooks/40-conformance.ipynb).
+In Python, `toolkit.conformance.try_address("v2:10.1.2.3:3300", ["v2/ack"], keyring=FILE)` runs cases and returns
+`Results` (`table()`, `counts`, `differing`), and `toolkit.conformance.kept()` returns the table below as a
+DataFrame: [the lesson](../notebooks/40-conformance.ipynb).
 
 ## Results
 
-Passed / as another implementation / differs, by target and area; a dash: skipped. The columns are daemons of Ceph,
-but `node`, which is the messenger of this project; *cluster* is the messenger between OSDs.
+A cell has three numbers: passed / as another implementation / differs. A dash means skipped. The columns are
+daemons of Ceph, except `node`, which is msgrlab's messenger; *cluster* is the messenger between OSDs.
 """
 
 
@@ -107,7 +109,7 @@ def _area(id_: str) -> str:
 
 def _others(results: dict[str, Any], cases: Sequence[Case]) -> str:
     """Which cases did not pass, and where."""
-    lines = ["### What did not pass", "", "| case | verdict | outcome | targets |", "|---|---|---|---|"]
+    lines = ["### Cases that did not pass", "", "| case | verdict | outcome | targets |", "|---|---|---|---|"]
     for case in cases:
         found: dict[tuple[str, str], list[str]] = {}
         for name, result in results.items():
@@ -125,7 +127,7 @@ def _list(cases: Sequence[Case]) -> str:
         lines += [
             f"### {area}",
             "",
-            "| case | level | what is done, and what must happen | needs |",
+            "| case | level | action and required outcome | needs |",
             "|---|---|---|---|",
         ]
         lines += [_row(case) for case in group]

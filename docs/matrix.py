@@ -18,49 +18,65 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "matrix.json"
 PAGE = HERE / "matrix.md"
 _RAN = (Verdict.SUCCEEDED, Verdict.FAILED)
-_INTRODUCTION = """# Releases of Ceph
+_INTRODUCTION = """# Matrix: msgrlab with every release of Ceph
 
-`msgrlab matrix` tries every release of Ceph against our messenger. A cell is RELEASE/WIRE/AUTH/ROLE/CASE; each
-release's programs are unmodified, out of [its image](docker.md), and cells that differ in role and case only
-share a cluster, in network namespaces.
+`msgrlab matrix` tests the messenger with the unmodified programs of four releases of Ceph, in every protocol,
+mode and role. Look here to see whether a release and a mode work together, or run a cell to reproduce it. A cell
+is RELEASE/WIRE/AUTH/ROLE/CASE. The programs come from [the image](docker.md) of their release. Cells that differ
+only in role and case share a cluster, in network namespaces.
 
     msgrlab matrix --list                                  the cells, with reasons for those that cannot be run
-    msgrlab matrix --only reef/v2-secure                   a part of an id stands for all below it
-    msgrlab matrix --only '*/v1/aes/server/re*' --out DIR  keep what each cell leaves
-    msgrlab matrix --release host --only '*/handshake'     what is installed on this machine instead of images
+    msgrlab matrix --only reef/v2-secure                   a part of an id selects all cells below it
+    msgrlab matrix --only '*/v1/aes/server/re*' --out DIR  keep the files of each cell
+    msgrlab matrix --release host --only '*/handshake'     the programs of this machine instead of images
 
-| role | their side | our side |
+| role | Ceph's side | msgrlab's side |
 |---|---|---|
 | server | a monitor and an OSD | [a RADOS client](rados.md), a lossy session |
 | client | `rados` and `ceph` | [an embedded monitor and OSD](embedded.md) |
 | peer | the cluster messenger of an OSD | a messenger that is osd.9, a lossless session |
 
-A cell has *succeeded* if its evidence is there, not because a program ended with 0: its links, decoded from a
-capture with the keys of the cluster, have the protocol, mode and compression that the cell names, and every
-frame of them can be read; our side has authenticated as the cell says; what the case is about is in the capture
-(SESSION_RECONNECT, a seq on two links, repeated segments); what was acknowledged is read back; and the
-[invariants](checks.md) hold for our side's history. *Unsupported* and *not applicable* have a reason and whose
-it is: Ceph's, the protocol's, msgrlab's or this machine's. *Not run* is what the run did not come to, or had no
-cluster for. Without authentication, monitors of Ceph refuse some v1 sessions of Ceph's own programs with EPERM,
-so that an OSD does not come up or `ceph` cannot ask; the command tries that a few times.
+| verdict | meaning |
+|---|---|
+| succeeded | the evidence below was found |
+| failed | it was not found |
+| unsupported, not applicable | not possible, because of Ceph, the protocol, msgrlab or this machine |
+| not run | the run ended before the cell, or had no cluster for it |
 
-With `--out DIR` each cell has a folder with `capture.pcapng`, `ceph.keyring`, `history.ndjson` of our side,
-logs of both sides for the time of the cell, and `outcome.txt` with what was seen and the command that repeats
-it. Exit codes: 0, 1 if a cell failed or had no cluster, 2 bad input, 130 interrupted; what was run by then is
-reported. `--json`, `--junit` and `--html` write reports.
+A program that exits with 0 is not enough. A cell has *succeeded* only if all of this holds:
 
-`msgrlab matrix --dask ADDRESS` shares the setups among [several machines](simulation.md#on-several-machines), each
-of which needs what one machine needs: root, the images, the same source. `--dask local` has a worker for each core
-of this machine. Progress is shown cell by cell; when all cells of a setup have run, their files come into DIR. The
-setup of a lost worker begins again on another one; a setup that has lost several workers is *not run*, and the
-others go on. Reports name the machine of each cell. After Ctrl-C workers finish their setup and take
-its cluster down, but no longer send what it left.
+* its links, decoded from a capture with the keys of the cluster, have the protocol, mode and compression that the
+  cell names, and every frame can be read;
+* msgrlab's side has authenticated in the way that the cell names;
+* the subject of the case is in the capture (SESSION_RECONNECT, a seq on two links, repeated segments);
+* every acknowledged write can be read back;
+* the [invariants](checks.md) hold for the history of msgrlab's side.
 
-From Python, `toolkit.matrix.results.kept()` is the table below as a DataFrame, `toolkit.matrix.runner.Run` runs
-cells that `toolkit.matrix.table.select` has chosen, and `toolkit.matrix.evidence.Wire` judges a capture:
+Without authentication, monitors of Ceph sometimes refuse v1 sessions of Ceph's own programs with EPERM, so an OSD
+does not come up or `ceph` gets no answer. The command therefore tries this a few times.
+
+With `--out DIR` each cell has a folder with `capture.pcapng`, `ceph.keyring`, the `history.ndjson` of msgrlab's
+side, the logs of both sides for the time of the cell, and `outcome.txt` with what was seen and the command that
+repeats it. `--json`, `--junit` and `--html` write reports. Exit codes: 0; 1 if a cell failed or had no cluster;
+2 for bad input; 130 if interrupted, with a report of the cells that were run until then.
+
+Network namespaces, images of releases and captures need root. What a machine lacks is given as the reason of its
+cells.
+
+## On several machines
+
+`msgrlab matrix --dask ADDRESS` distributes the setups over [several
+machines](simulation.md#on-several-machines). Each of them needs root, the images and the same source. `--dask
+local` has a worker for each core of this machine. Progress is shown cell by cell. When all cells of a setup have
+run, their files are copied to DIR. If a worker is lost, its setup starts again on another one. A setup that has
+lost several workers is *not run*, and the others continue. Reports name the machine of each cell. After Ctrl-C
+workers finish their setup and take its cluster down, but no longer send its files.
+
+## From Python
+
+`toolkit.matrix.results.kept()` returns the table below as a DataFrame, `toolkit.matrix.runner.Run` runs
+the cells that `toolkit.matrix.table.select` selects, and `toolkit.matrix.evidence.Wire` checks a capture:
 [the lesson](../notebooks/41-matrix.ipynb).
-
-Network namespaces, images of releases and captures take root. What a machine lacks is a reason of its cells.
 """
 
 
@@ -85,7 +101,7 @@ def page(results: dict[str, Any]) -> str:
 
 
 def _cases() -> str:
-    lines = ["## Cases", "", "| case | what is tried |", "|---|---|"]
+    lines = ["## Cases", "", "| case | what is tested |", "|---|---|"]
     return "\n".join([*lines, *(f"| {case} | {text} |" for case, text in ABOUT.items())]) + "\n"
 
 
@@ -98,7 +114,7 @@ def _verdict(results: dict[str, Any], cell: Cell) -> Verdict:
 def _counts(results: dict[str, Any]) -> str:
     counts = Counter(_verdict(results, cell) for cell in cells())
     shown = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
-    text = f"Of {counts.total()} cells: {shown}. Releases: 14.2.21, 16.2.15, 18.2.7 and 20.2.4, of Debian."
+    text = f"Of {counts.total()} cells: {shown}. Releases: 14.2.21, 16.2.15, 18.2.7 and 20.2.4, from Debian."
     return f"## Results\n\n{text}\n"
 
 

@@ -14,16 +14,17 @@ from messenger.messages.types import MessageType, message_name
 
 HEAD = """# Message types
 
-Written by `python docs/messages.py`. These types are decoded and encoded, in the messenger as in captures:
-`version` is the header version that is sent, `oldest` the lowest that is read.
+Written by `python docs/messages.py`. This page lists the message types whose payload msgrlab decodes and
+encodes, in the messenger and in captures. `version` is the header version that the messenger sends, `oldest` the
+lowest version that it decodes.
 
 | type | name | class | version | oldest | meaning |
 |---|---|---|---|---|---|
 """
 OTHERS = """
-## As bytes
+## Types that are not decoded
 
-The payload of the other types is carried as it is: """
+The payload of these types is sent, received and shown as bytes: """
 ROLE = re.compile(r":\w+:`[~.]*([^`]+)`")
 
 

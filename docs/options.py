@@ -14,16 +14,17 @@ from messenger.config import Config
 
 HEAD = """# Options
 
-Written by `python docs/options.py`. Names and defaults are Ceph's where Ceph has the option; times are seconds and
-sizes bytes. An option is an argument of `Config`; `Endpoint.configure` changes those that may change while a
-messenger runs. The rules that implementations disagree about are explained in [disputes.md](disputes.md).
+Written by `python docs/options.py`. This page lists the options of a messenger. Where Ceph has the option, name
+and default are Ceph's. Times are in seconds and sizes in bytes. An option is an argument of `Config`, or a key
+of `options` in a [cluster spec](clusters.md#nodes). `Endpoint.configure` changes those that may change while a
+messenger runs. [disputes.md](disputes.md) explains the rules on which implementations disagree.
 """
 TITLES = {
     "Config": "Links, modes, compression and limits",
-    "RuleOptions": "Rules that implementations disagree about",
-    "ServiceOptions": "Addresses, throttles, dispatching, keepalives and the end",
+    "RuleOptions": "Rules on which implementations disagree",
+    "ServiceOptions": "Addresses, throttles, dispatching, keepalives and shutdown",
     "TransportOptions": "TCP and RDMA",
-    "InjectionOptions": "Faults that a messenger does to itself",
+    "InjectionOptions": "Faults that a messenger injects into itself",
 }
 TABLE_HEAD = ("| option | default | meaning |", "|---|---|---|")
 MASKS = frozenset({"features_supported"})

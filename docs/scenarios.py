@@ -19,9 +19,9 @@ GROUPS = {
     "nodes": "Nodes",
     "traffic": "Sessions and messages",
     "faults": "Faults",
-    "life": "Shutdown, clocks, dispatch, limits",
-    "asking": "What happened so far",
-    "raw": "Peers spoken by hand",
+    "life": "Shutdown, clocks, dispatching, limits",
+    "asking": "Queries about the run",
+    "raw": "Scripted peers",
     "auth": "Authentication",
 }
 """The groups by their files, in the order of the page."""
@@ -34,8 +34,9 @@ _ROLE = re.compile(r":\w+:`~?([^`]+)`")
 
 HEAD = '''# Scenarios of your own
 
-Written by `python docs/scenarios.py`. A scenario is a function of a lab. It runs on any backend and in every
-protocol and mode:
+Written by `python docs/scenarios.py`. This page is for engineers who write scenarios: tests of a messenger that
+run unchanged on virtual time, between processes, in network namespaces and in containers, in every protocol and
+mode. The [catalogue](catalogue.md) lists those of msgrlab. A scenario is a function with a lab as its argument:
 
 ```python
 from toolkit import Lab, scenario
@@ -60,13 +61,13 @@ msgrlab run mine.py --backend local --out runs  # all, between processes on loop
 msgrlab sim mine.py::idle_then_cut --seeds 100  # other latencies and interleavings
 ```
 
-In Python, `toolkit.run(idle_then_cut)` runs it. The title is the first line of the docstring, the rest its
-description. Whatever a scenario expects itself, the [invariants](checks.md) are checked on what happened. What
-it expects in vain is reported with the file and the line of the verb; so is a mistake in the file.
+In Python, `toolkit.run(idle_then_cut)` runs it. The first line of the docstring is the title, the rest the
+description. A run fails if an expectation of the scenario is not fulfilled, or if an [invariant](checks.md) is
+violated. A failed expectation, or a mistake in the file, is reported with the file and the line.
 
-A project names its files, or folders with them, in `pyproject.toml`; then `msgrlab run idle_then_cut`, `msgrlab
-list own` and `msgrlab run own` find them from any directory of the project, and one line of
-[pytest](testing.md) tests them all:
+Name the files with your scenarios, or their folders, in `pyproject.toml`. Then `msgrlab run idle_then_cut`,
+`msgrlab list own` and `msgrlab run own` find them from any directory of the project, and one line of
+[pytest](testing.md) runs them all:
 
 ```toml
 [tool.msgrlab]
@@ -77,27 +78,27 @@ Arguments of `@scenario`, all optional:
 
 | argument | meaning |
 |---|---|
-| `cases` | parameters by the name of the case; `NAME[CASE]` runs one |
-| `v1_cases` | the cases on msgr v1, where they are others |
-| `sim_cases` | cases that run in simulation alone, and why |
-| `ways` | protocols and modes, such as `["v2-secure", "v1"]`; every one unless given |
-| `backends`, `only` | where it runs (`sim`, `local`, `netns`, `docker`), and why nowhere else |
-| `processes` | `True`: on sockets each node is a process; `freeze` and limits need it |
-| `provokes` | ids of invariants that it breaks on purpose |
-| `default_cuts`, `v1_cuts` | where it cuts unless `--cut` says otherwise; it takes them as `cuts` |
-| `quick` | `False`: `--every-way` runs it in its first way only |
+| `cases` | the parameters of each case, by its name; `NAME[CASE]` runs one |
+| `v1_cases` | the cases on msgr v1, if they differ |
+| `sim_cases` | cases that run on the simulator only, with the reason |
+| `ways` | protocols and modes, such as `["v2-secure", "v1"]`; default: all |
+| `backends`, `only` | its backends (`sim`, `local`, `netns`, `docker`), and the reason why on no other |
+| `processes` | `True`: each node is a process of its own, except on the simulator; `freeze` and limits need this |
+| `provokes` | ids of invariants that the scenario violates on purpose |
+| `default_cuts`, `v1_cuts` | where it cuts links, unless `--cut` is given; the function gets them as `cuts` |
+| `quick` | `False`: the scenario is slow, so `--every-way` runs it in its first way only |
 
 ## The verbs
 
-Verbs about messages name the sender first and the receiver second. Verbs about a session name the node whose
-session it is first, and its peer second. Times are in seconds of the backend's clock: virtual in simulation.
-`expect_*` and `wait_*` wait until it is so, 20 s unless `within_s` says otherwise, and fail the scenario if it
-is not.
+The methods of a lab are called verbs. A verb about messages takes the sender first and the receiver second. A
+verb about a session takes the node that has the session first, and its peer second. Times are in seconds of the
+backend's clock, which is virtual on the simulator. `expect_*` and `wait_*` wait until their condition holds, for
+at most 20 s or `within_s`, and fail the scenario if it does not.
 
-Examples that describe no nodes begin with `lab.two()` and `lab.connect("a", "b")`: two lossless peers with an
+An example without nodes continues after `lab.two()` and `lab.connect("a", "b")`: two lossless peers with an
 open session.
 '''
-AUTH_NOTE = "Examples that describe no nodes begin with that of `monitor`.\n"
+AUTH_NOTE = "An example without nodes continues after the example of `monitor`.\n"
 
 
 def examples(group: str) -> dict[str, FunctionType]:

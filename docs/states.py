@@ -24,9 +24,10 @@ Step = tuple[StrEnum, str, StrEnum]
 
 HEAD = """# States of handshakes and sessions
 
-Drawn by `python docs/states.py` from the tables that the messenger runs on. Every state may also end in `CLOSED`:
-that of a link by a fault, that of a session when it ends. For a link, a frame without an arrow is a fault; for a
-session, a change without an arrow is refused.
+Drawn by `python docs/states.py` from the tables that the messenger executes.
+[core.md](core.md#a-link-and-a-session) explains the states of a session. From every state there is also a
+transition to `CLOSED`, which the pictures omit: a link is closed by a fault, and a session when it ends. On a
+link, a frame without an arrow is a fault. A session refuses a change without an arrow.
 """
 
 
@@ -66,10 +67,10 @@ _LINKS: dict[str, tuple[str, tuple[Step, ...], Table]] = {
 def _section(name: str, states: States, table: Table | None = None) -> str:
     """A picture, and its arrows as a table."""
     lines = [f"\n## {states.title}\n", f"![{states.title}](states/{name}.svg)\n"]
-    lines += ["| state | what arrives | next state |", "|---|---|---|"]
+    lines += ["| state | event | next state |", "|---|---|---|"]
     lines += [f"| `{arrow.source}` | {arrow.words} | `{arrow.target}` |" for arrow in states.arrows]
     ends = dict.fromkeys(tag.name for (_, tag), row in (table or {}).items() if not row.leads_to)
-    note = f"\nAlways a fault in the end: {', '.join(f'`{name}`' for name in ends)}.\n" if ends else ""
+    note = f"\nThese frames always end in a fault: {', '.join(f'`{name}`' for name in ends)}.\n" if ends else ""
     return "\n".join(lines) + f"\n{note}"
 
 

@@ -64,10 +64,13 @@ def page(mutants: Sequence[Mutant], results: Results) -> str:
     parts.append("## Scenarios, and the mutants that at most two others notice\n")
     parts += [f"- {scenario}: {', '.join(_code(one) for one in own)}" for scenario, own in rare.items()]
     if not rare:
-        parts.append("None so far.")
+        parts.append("None.")
     for title, chosen in (
-        ("Mutants that a suite was run on and nothing noticed", _survivors(mutants, results)),
-        ("Mutants that are no mistake", [(one, one.equivalent) for one in mutants if one.equivalent]),
+        ("Mutants that no suite noticed", _survivors(mutants, results)),
+        (
+            "Equivalent mutants, which change no behaviour",
+            [(one, one.equivalent) for one in mutants if one.equivalent],
+        ),
     ):
         parts.append(f"\n## {title}\n")
         parts += [f"- {_code(one)}: {_change(one)}{': ' + why if why else ''}" for one, why in chosen] or ["None."]
@@ -107,20 +110,21 @@ def _change(mutant: Mutant) -> str:
     return f"`{mutant.before}` becomes `{mutant.after}`".replace("|", "\\|")
 
 
-_HEAD = """# Mutants
+_HEAD = """# Mutants: which mistakes the tests notice
 
-Written by `python docs/mutants.py` from the verdicts in `tests/mutations/results.json`. A mutant is one line of
-the messenger that is deliberately wrong. `make mutants` runs each suite by itself against each of them: the unit
-tests of the messenger, the catalogue on the simulator (at most six cases of a scenario), 400 random lives, and
-small explorations. A mutant that no suite notices is a mistake that fails no test. "-" stands for what was not run
-yet.
+Written by `python docs/mutants.py` from the verdicts in `tests/mutations/results.json`. A mutant is the
+messenger with one line that is deliberately wrong. This page shows which test suites notice which mutants. A
+mutant that no suite notices is a mistake that no test would find.
 
-A probe at each mutant's line notes which tests, scenarios, lives and scopes reach it. A mutant is run against
-those alone; a line that no part of a suite reaches is "not reached", and counted apart. One unit test,
-scope or life that fails is enough, and a unit test must fail twice. Of the catalogue four scenarios are enough: a
-mutant that so many notice is named by none of them below.
+`make mutants` runs each suite by itself against each mutant: the unit tests of the messenger, the catalogue on
+the simulator (at most six cases of a scenario), 400 random runs of the simulator, and small explorations. A
+probe at each mutated line records which tests, scenarios, runs and scopes reach it, and only those are run. A
+line that no part of a suite reaches is "not reached" and counted apart; "-" means that the suite was not run.
 
-The mutants are drawn by rule from the source, at most two for a function, and listed by area in
-`tests/mutations/listed`. `make mutants AREA=v2 SUITE=simulator` runs some of them; what has not changed since is
-not run again. [Testing](testing.md) says how long it takes.
+One failing unit test, scope or random run is enough for a verdict; a unit test must fail twice. Of the
+catalogue, four scenarios are enough, so a mutant that more scenarios notice is listed with none below.
+
+The mutants are drawn by rule from the source, at most two for a function. `tests/mutations/listed` lists them by
+area. `make mutants AREA=v2 SUITE=simulator` runs some of them; unchanged ones are not run again.
+[Testing](testing.md#mutants) describes how long this takes.
 """
