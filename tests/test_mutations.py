@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutations.code import digest_of
 from tests.mutations.jobs import Job, Process
 from tests.mutations.listing import AREAS, applies, listed
 from tests.mutations.mutant import Mutant
@@ -120,3 +121,10 @@ def test_only_what_changed_is_run_again() -> None:
     assert results.changed(verdict, {"first": "1", "second": "2", "third": "1"}) == {"second", "third"}
     verdict.code = "another"
     assert results.of(one, "units") is None
+
+
+def test_words_do_not_change_a_digest_and_code_does() -> None:
+    plain = digest_of(["    def f(x):\n        return x\n"])
+    assert digest_of(['def f(x):\n    """Return x."""\n    # why\n    return x\n']) == plain
+    assert digest_of(["def f(x):\n    return -x\n"]) != plain
+    assert digest_of(["[no python]\nx ="]) != digest_of(["[no python]\nx  ="])

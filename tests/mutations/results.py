@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tests.mutations.code import digest_of
 from tests.mutations.mutant import DoesNotApply, Mutant
 
 PATH = Path(__file__).parent / "results.json"
@@ -125,7 +126,7 @@ def code_digest(mutant: Mutant) -> str:
         source = mutant.source() if mutant.function else mutant.before
     except DoesNotApply:
         source = ""
-    return sha256(source.encode()).hexdigest()[:8]
+    return digest_of([source])
 
 
 def parts_digest(parts: Parts) -> str:

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 
+from tests.mutations.code import digest_of
 from tests.mutations.jobs import surveyed
 from tests.mutations.mutant import ROOT, Mutant
 
@@ -92,8 +92,8 @@ def _survey(rows: list[dict[str, Any]]) -> Survey:
 
 def _digest(suite: str) -> str:
     """Of every source that a survey depends on."""
-    total = sha256()
-    for folder in (*_SOURCES, *_SOURCES_OF[suite]):
-        for path in sorted(path for kind in ("*.py", "*.toml") for path in (ROOT / folder).rglob(kind)):
-            total.update(path.read_bytes())
-    return total.hexdigest()
+    return digest_of(
+        path.read_text(encoding="utf-8")
+        for folder in (*_SOURCES, *_SOURCES_OF[suite])
+        for path in sorted(path for kind in ("*.py", "*.toml") for path in (ROOT / folder).rglob(kind))
+    )

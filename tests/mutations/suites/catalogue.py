@@ -2,8 +2,8 @@
 
 import inspect
 from collections.abc import Iterable
-from hashlib import sha256
 
+from tests.mutations.code import digest_of
 from tests.mutations.suites import Watch
 from tests.mutations.suites.clock import TooLong, at_most_s
 from toolkit.lab.ways import Way, ways
@@ -37,7 +37,7 @@ def digest(part: str) -> str:
     module = inspect.getmodule(scenario.script)
     assert module is not None
     cases = [(case.name, sorted(case.params)) for case in scenario.cases]
-    return sha256(f"{inspect.getsource(module)}{cases}".encode()).hexdigest()[:8]
+    return digest_of([inspect.getsource(module), repr(cases)])
 
 
 def play(chosen: Iterable[str], watch: Watch) -> None:

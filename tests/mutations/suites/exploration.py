@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 
 import toolkit.exploration
 from messenger.link import Protocol
+from tests.mutations.code import digest_of
 from tests.mutations.suites import Watch
 from tests.mutations.suites.clock import at_most_s
 from toolkit.exploration.explore import explore
@@ -35,8 +35,7 @@ def parts() -> list[str]:
 def digest(_part: str) -> str:
     """Of the exploration's source."""
     (folder,) = toolkit.exploration.__path__
-    source = b"".join(path.read_bytes() for path in sorted(Path(folder).glob("*.py")))
-    return sha256(source).hexdigest()[:8]
+    return digest_of(path.read_text(encoding="utf-8") for path in sorted(Path(folder).glob("*.py")))
 
 
 def play(chosen: Iterable[str], watch: Watch) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 
 import toolkit.checks
 import toolkit.lab.sim
 import toolkit.simulation
+from tests.mutations.code import digest_of
 from tests.mutations.suites import Watch
 from tests.mutations.suites.clock import TooLong, at_most_s
 from toolkit.simulation.swarm import live
@@ -30,8 +30,9 @@ def digest(_part: str) -> str:
         for package in (toolkit.simulation, toolkit.lab.sim, toolkit.checks)
         for path in package.__path__
     ]
-    source = b"".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
-    return sha256(source).hexdigest()[:8]
+    return digest_of(
+        path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.glob("*.py"))
+    )
 
 
 def play(chosen: Iterable[str], watch: Watch) -> None:

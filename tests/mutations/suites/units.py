@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 from functools import cache
-from hashlib import sha256
 
 import pytest
 
+from tests.mutations.code import digest_of
 from tests.mutations.mutant import ROOT
 from tests.mutations.suites import Watch
 
@@ -26,7 +26,7 @@ def digest(part: str) -> str:
 
 @cache
 def _digest(file: str) -> str:
-    return sha256((ROOT / file).read_bytes()).hexdigest()[:8]
+    return digest_of([(ROOT / file).read_text(encoding="utf-8")])
 
 
 class _Plugin:
