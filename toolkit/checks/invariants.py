@@ -58,21 +58,29 @@ def _named(judge: Judge, title: str, group: str, *needs: str) -> Invariant:
 
 _NUMBERED = (
     _numbered(
-        1, "exactly_once_lossless", "Lossless delivery: everything, once, in order", ORDERING, lossless_delivery
+        1,
+        "exactly_once_lossless",
+        "Lossless sessions deliver every message once, in order",
+        ORDERING,
+        lossless_delivery,
     ),
     _numbered(
-        2, "at_most_once_lossy", "Lossy delivery: at most once, loss only by reset", ORDERING, lossy_delivery
+        2,
+        "at_most_once_lossy",
+        "Lossy sessions deliver at most once; losses raise a reset",
+        ORDERING,
+        lossy_delivery,
     ),
     _numbered(
         3,
         "no_stale_session",
-        "No message of a session that has ended",
+        "No message of an ended session is delivered",
         ORDERING,
         no_stale_session,
         needs=("event", "state"),
     ),
     _numbered(
-        4, "event_grammar", "Session events in their order", SESSION, event_grammar, needs=("event", "state")
+        4, "event_grammar", "Session events follow the grammar", SESSION, event_grammar, needs=("event", "state")
     ),
     _numbered(
         5,
@@ -82,7 +90,7 @@ _NUMBERED = (
         one_session_per_peer,
         needs=("state",),
     ),
-    _numbered(6, "liveness", "Liveness: nothing waits on a whole network", RESOURCES, liveness),
+    _numbered(6, "liveness", "No message waits while the network works", RESOURCES, liveness),
     _numbered(
         7,
         "connect_monotonic",
@@ -95,7 +103,7 @@ _NUMBERED = (
     _numbered(
         8,
         "seq_accounting",
-        "Message numbers add up on both sides",
+        "Message numbers of both sides agree",
         SESSION,
         delivered_seqs,
         sequence_accounting,
@@ -104,7 +112,7 @@ _NUMBERED = (
     _numbered(
         9,
         "throttle_balanced",
-        "Throttles give back what they took",
+        "Throttles release all units they took",
         RESOURCES,
         throttles_balance,
         throttles_limited,
@@ -123,7 +131,7 @@ _NUMBERED = (
     _numbered(
         11,
         "frugal",
-        "Memory, time and timers are bounded, and given back",
+        "Memory, time and timers are bounded and released",
         RESOURCES,
         bounded_memory,
         throttles_limited,
@@ -134,47 +142,49 @@ _NUMBERED = (
     _numbered(
         12,
         "table_total",
-        "Every frame has its reaction, no exception escapes",
+        "Every frame has a transition; no exception escapes",
         SESSION,
         table_total,
         needs=("frame",),
     ),
 )
 _NAMED = (
-    Invariant("order", "order", "Seqs grow by one; one priority, one order", ORDERING, (delivered_seqs, order)),
-    _named(no_silent_gap, "What is lost an event tells of", ORDERING),
-    _named(acknowledged, "Acknowledged is what was received", ORDERING, "frame", "state"),
+    Invariant(
+        "order", "order", "Seqs grow by one; each priority keeps its order", ORDERING, (delivered_seqs, order)
+    ),
+    _named(no_silent_gap, "Each loss is reported by an event", ORDERING),
+    _named(acknowledged, "Acknowledgements cover received messages only", ORDERING, "frame", "state"),
     _named(received_once, "Received messages are delivered once", ORDERING, "send", "deliver"),
     _named(payload, "Messages arrive as they were sent", ORDERING),
-    _named(linearizable, "Objects of workloads keep what was acknowledged", ORDERING, "operation"),
-    _named(one_winner, "Of racing links one stays, by the rule of addresses", SESSION, "decision", "state"),
-    _named(wire_rules, "Every frame keeps the rules of the wire", SESSION, "frame"),
-    _named(cookies, "Cookies are there, unique and stable", SESSION, "state", "frame"),
-    _named(link_lifecycle, "A link begins once, ends once, and is silent behind that", SESSION, "link"),
+    _named(linearizable, "Objects of workloads keep acknowledged writes", ORDERING, "operation"),
+    _named(one_winner, "One link survives a connection race, by address", SESSION, "decision", "state"),
+    _named(wire_rules, "Every frame keeps the wire rules", SESSION, "frame"),
+    _named(cookies, "Cookies are set, unique and stable", SESSION, "state", "frame"),
+    _named(link_lifecycle, "A link opens once, closes once, then is silent", SESSION, "link"),
     _named(one_event_per_link, "One event for each link that opens a session", SESSION, "event", "state"),
     _named(session_identity, "One peer and one policy for a session", SESSION),
-    _named(decided_answer, "Answers to dials are those that were decided on", SESSION, "decision"),
+    _named(decided_answer, "Answers to dials carry out the decisions", SESSION, "decision"),
     _named(redial_pause, "Pauses between dials", SESSION, "state"),
     _named(nonce_unique, "No key and nonce are used twice", SECURITY, "frame", "auth"),
     _named(no_plaintext, "Secure links carry nothing in plain text", SECURITY, "frame", "auth"),
-    _named(no_downgrade, "The best mode that both sides allow", SECURITY, "auth"),
+    _named(no_downgrade, "Both sides use the best mode they allow", SECURITY, "auth"),
     _named(reject_forged, "A changed byte ends the link undelivered", SECURITY, "frame"),
     _named(ticket_time, "Tickets are renewed in time", SECURITY, "auth"),
     Invariant(
         "bounded_memory",
         "bounded_memory",
-        "Peers cost bounded memory",
+        "Memory per peer is bounded",
         RESOURCES,
         (bounded_memory, throttles_limited),
         ("usage", "auth"),
     ),
     _named(throttle_turns, "Links that wait for a throttle are admitted in turn", RESOURCES, "wait", "state"),
-    _named(liveness_after_heal, "Soon after the last fault all has arrived", RESOURCES, "send", "state"),
+    _named(liveness_after_heal, "All messages arrive soon after the last fault", RESOURCES, "send", "state"),
     _named(link_timeouts, "Handshakes and silent links end in time", RESOURCES, "link", "state"),
-    _named(keepalive, "A silent peer is noticed", RESOURCES, "keepalive", "state"),
-    _named(quiescence, "At rest nothing stays in use", RESOURCES),
-    _named(decode_total, "Streams are cut into frames without a gap", RESOURCES, "frame"),
-    _named(agreement, "Both ends tell the same of a stream", RESOURCES, "frame"),
+    _named(keepalive, "The link of a silent peer is closed", RESOURCES, "keepalive", "state"),
+    _named(quiescence, "At rest no unneeded resource is in use", RESOURCES),
+    _named(decode_total, "Streams split into frames without a gap", RESOURCES, "frame"),
+    _named(agreement, "Both ends of a stream record the same frames", RESOURCES, "frame"),
 )
 
 INVARIANTS = {invariant.id: invariant for invariant in (*_NUMBERED, *_NAMED)}
