@@ -60,9 +60,9 @@ def _judge_acknowledged(index: Index, findings: Findings, entry: Entry, log: Ses
     before = bisect_left(current.acked, (position, 0))
     acked = current.acked[before - 1][1] if before else 0
     if told > sent and not _died_behind(index, current):
-        findings.add(position, f"{index.name(log)}: the peer tells in_seq {told}, but {sent} is the last one sent")
+        findings.add(position, f"{index.name(log)}: the peer reports in_seq {told}, but {sent} is the last sent")
     elif told < acked and acked != current.first("acked_seq"):  # the first may be of a former peer
-        findings.add(position, f"{index.name(log)}: the peer tells in_seq {told}, but has acknowledged {acked}")
+        findings.add(position, f"{index.name(log)}: the peer reports in_seq {told}, but has acknowledged {acked}")
 
 
 def delivered_seqs(index: Index, findings: Findings) -> None:

@@ -39,7 +39,7 @@ def _judge_verdicts(index: Index, findings: Findings) -> None:
         by_v1 = any(frame["tag"] == "IDENTIFY" for _, frame in link.rx[:2])
         mine, theirs = (addrs.legacy_addr() if by_v1 else addrs.msgr2_addr() for addrs in both if addrs)
         if theirs.sort_key() < mine.sort_key():
-            text = f"{link.key.link} is told to wait, but {theirs} is lower than {mine} and must win the race"
+            text = f"{link.key.link} receives WAIT, but {theirs} is lower than {mine} and must win the race"
             findings.add(position, text)
 
 
@@ -75,7 +75,7 @@ def _judge_losers(index: Index, findings: Findings) -> None:
     """A connection that lost a connection race raises no event."""
     for position, record in index.by_kind.get("event", ()):
         if record["event"] in _ENDS and record["detail"].startswith(_LOST):
-            text = f"session {record['session']} with {record['peer']} is told {record['event']} of a lost race"
+            text = f"session {record['session']} with {record['peer']} raises {record['event']} for a lost race"
             findings.add(position, f"{record.node}: {text}")
 
 

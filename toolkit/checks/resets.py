@@ -67,11 +67,11 @@ def _judge(index: Index, findings: Findings, log: SessionLog, causes: list[tuple
         explained.update(told)
         due = certain and index.ended(log) is None and _counts(index, log, position, opened, by_v1=by_v1)
         if len(told) > 1 or (due and not told):
-            text = f"is told remote_reset {len(told)} times of the reset by its peer"
+            text = f"raises remote_reset {len(told)} times for one reset by its peer"
             findings.add(position, f"{index.name(log)} {text}")
     for position in log.remote_resets:
         if log.shows_frames and position not in explained:
-            findings.add(position, f"{index.name(log)} is told remote_reset, but its peer has reset nothing")
+            findings.add(position, f"{index.name(log)} raises remote_reset, but its peer has reset nothing")
 
 
 def _counts(index: Index, log: SessionLog, position: int, opened: list[int], *, by_v1: bool) -> bool:

@@ -86,7 +86,7 @@ def bench(
 
     request: each message is answered by one of 64 bytes, as in Ceph's perf_msgr.
 
-    stream: one way; the receiver tells, in 64 bytes, when half a window has come.
+    stream: one way; the receiver sends 64 bytes for each half window received.
 
     floor: the same messages as length and payload over a plain socket, on the
     same kind of event loop, in turns with the messenger.

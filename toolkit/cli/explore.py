@@ -290,7 +290,7 @@ def _line(node: str, kind: str, fields: dict[str, object]) -> str:
     if kind == "state":
         return f"    {node} session {fields['session']} {fields['state']}: {fields['why']}"
     if kind == "event":
-        return f"    {node} is told: {fields['event']}"
+        return f"    {node} event: {fields['event']}"
     if kind == "decision":
         return f"    {node} decides {fields['verdict']}: {fields['why']}"
     if kind in {"send", "deliver"}:

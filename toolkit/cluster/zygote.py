@@ -128,7 +128,7 @@ class Zygote:
 def _serve(requests: socket.socket) -> NoReturn:
     """Fork for each request until the socket is closed."""
     nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1):  # inherited pipes: whoever reads them must see their end when the supervisor exits
+    for number in (0, 1):  # inherited pipes: their readers must see their end when the supervisor exits
         os.dup2(nothing, number)
     os.close(nothing)
     for number in (signal.SIGINT, signal.SIGTERM):

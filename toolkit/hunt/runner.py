@@ -143,7 +143,7 @@ class Hunt:
 def _judged(ground: Ground, cell: Cell) -> tuple[Verdict, str]:
     """Have the client write through the cell's fault, and compare what is there with what it was told."""
     with ground.struck(cell) as rules:
-        ground.cut(cell.link)  # so that handshakes are passed, whoever dials
+        ground.cut(cell.link)  # so that handshakes pass, whichever peer connects
         appended = ground.append()
         was_stuck = not finished(appended, PATIENCE_S)
     if was_stuck:

@@ -207,12 +207,12 @@ def test_in_seq_that_the_peer_tells(story, told):
 
 def test_in_seq_beyond_what_was_sent(story):
     reconnected(story, 4)
-    assert story.texts("INV-8") == ["a session 1: the peer tells in_seq 4, but 3 is the last one sent"]
+    assert story.texts("INV-8") == ["a session 1: the peer reports in_seq 4, but 3 is the last sent"]
 
 
 def test_in_seq_behind_what_was_acknowledged(story):
     reconnected(story, 1, acked=2)
-    assert story.texts("INV-8") == ["a session 1: the peer tells in_seq 1, but has acknowledged 2"]
+    assert story.texts("INV-8") == ["a session 1: the peer reports in_seq 1, but has acknowledged 2"]
 
 
 def test_what_is_told_of_another_session_does_not_count(story):

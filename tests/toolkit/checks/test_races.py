@@ -24,7 +24,7 @@ def test_the_lower_address_lets_the_other_wait(story):
 def test_the_higher_address_must_not(story):
     race(story, "b", "WAIT")
     assert story.texts("one_winner") == [
-        "b/1 is told to wait, but v2:10.0.0.1:6800/11 is lower than v2:10.0.0.2:6800/12 and must win the race"
+        "b/1 receives WAIT, but v2:10.0.0.1:6800/11 is lower than v2:10.0.0.2:6800/12 and must win the race"
     ]
 
 
@@ -38,7 +38,7 @@ def test_addresses_that_nobody_told(story):
 @pytest.mark.parametrize("event", ["reset", "remote_reset"])
 def test_a_lost_race_is_no_event(story, event):
     story.tell("a", "event", session=1, peer="b", event=event, detail="lost a connection race: told to wait")
-    assert story.texts("one_winner") == [f"a: session 1 with b is told {event} of a lost race"]
+    assert story.texts("one_winner") == [f"a: session 1 with b raises {event} for a lost race"]
 
 
 def test_other_ends_are_events(story):

@@ -26,7 +26,7 @@ fsid=$3
 cipher=$4
 shift 4
 if monmaptool --help 2>&1 | grep -q auth-allowed-ciphers; then
-    # whoever chooses among types of keys has to be told that this one will do
+    # programs that offer several types of keys must request this one
     for option in allowed-ciphers service-cipher preferred-cipher; do
         set -- "$@" "--auth-$option" "$cipher"
     done

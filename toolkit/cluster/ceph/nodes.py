@@ -192,7 +192,7 @@ class CephNodes(Admission):
             lines += [f"osd pool create {pool} {pg_num}", f"osd pool application enable {pool} {application}"]
         if layout.of("mds"):
             lines.append("fs new files cephfs_metadata cephfs_data")
-        self._say("Ceph: the monitors are told of OSDs and pools")
+        self._say("Ceph: creating OSDs and pools")
         self._batch(lines)
 
     def _batch(self, lines: Iterable[str]) -> None:

@@ -56,7 +56,7 @@ class SimStream(Stream):
 
 
 class SimRawHost(RawHost):
-    """A host on the network that only does what its scenario tells it."""
+    """A host on the network that acts only on calls of its scenario."""
 
     def __init__(self, spec: NodeSpec, network: Network, wait: Wait) -> None:
         self.name = spec.name

@@ -74,10 +74,10 @@ def challenge_required(lab: Lab, how: str) -> None:
         lab.wait(0.3)
         lab.require(len(lab.records("b", "auth")) == sessions, "nobody has got in")
         # An authorizer of v1 without an answer is challenged, and a client does not take two challenges.
-        lab.require(lab.is_v1 or refusals(lab, "a", "b") > 0, "the application is told")
+        lab.require(lab.is_v1 or refusals(lab, "a", "b") > 0, "the application receives an event")
     codes = refusal_codes(lab, "b")
-    lab.require(lab.is_v1 or how == "whole" or bool(codes), "the peer is told")
-    lab.require(set(codes) <= {_EACCES, "BADAUTHORIZER"}, f"what the peer is told: {codes}")
+    lab.require(lab.is_v1 or how == "whole" or bool(codes), "the peer receives an answer")
+    lab.require(set(codes) <= {_EACCES, "BADAUTHORIZER"}, f"codes received: {codes}")
     _gets_in_afterwards(lab)
     lab.require(len(lab.records("b", "auth")) == sessions + 1, "one link got in, the honest one")
 

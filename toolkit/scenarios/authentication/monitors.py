@@ -49,7 +49,7 @@ def wrong_key_unknown_entity(lab: Lab, wrong: str) -> None:
         lab.require(len(replies) == 2, f"a challenge and a refusal, there were {len(replies)} messages")
     else:
         lab.expect_event("c", "m", "refused", 2)
-        lab.require(set(refusal_codes(lab, "m")) == {-13}, f"what the peer is told: {refusal_codes(lab, 'm')}")
+        lab.require(set(refusal_codes(lab, "m")) == {-13}, f"codes received: {refusal_codes(lab, 'm')}")
         challenges = lab.frames("m", "AUTH_REPLY_MORE")
         lab.require(len(challenges) >= 2, "everybody is challenged")
     lab.require(lab.auth("c")["tickets"] == {}, "there is no ticket")
@@ -103,7 +103,7 @@ def global_id_reclaim(lab: Lab, spoil: dict[str, Any], *, insecure: bool, keeps:
         lab.dial("c", "m")
     else:
         lab.expect_event("c", "m", "refused")
-        lab.require(refusal_codes(lab, "m")[0] == -13, f"what the peer is told: {refusal_codes(lab, 'm')}")
+        lab.require(refusal_codes(lab, "m")[0] == -13, f"codes received: {refusal_codes(lab, 'm')}")
         lab.spoil("c")
     lab.expect_login("c", "m")
     lab.require(lab.auth("c")["global_id"] not in {first, second}, "a new id, since the claim was refused")

@@ -33,7 +33,7 @@ def clean_connect(lab: Lab) -> None:
     reply = link.converse()
     lab.require((reply.tag, reply.connect_seq, reply.protocol_version) == (Tag.SEQ, 1, 10), f"{reply} came")
     lab.require(not link.lossy and reply.features & Feature.RECONNECT_SEQ, f"{reply} came")
-    lab.require(link.expect(Seq).seq == 0, "another in_seq is told")
+    lab.require(link.expect(Seq).seq == 0, "another in_seq is sent")
     link.send(Seq(0))
     lab.expect_state("a", "b", "READY")
     link.send_messages(1)
@@ -402,7 +402,7 @@ def tag_seq_exchange(lab: Lab, features: int) -> None:
         link.handshake(until=link.connect)
         reply = link.converse(connect_seq=number)
         reply = link.converse(connect_seq=number, global_seq=reply.global_seq + 20)
-        lab.require(link.expect(Seq).seq == 2, "another in_seq is told")
+        lab.require(link.expect(Seq).seq == 2, "another in_seq is sent")
         hang_up(lab, link)
         number += 2
     link = peer.dial("a")

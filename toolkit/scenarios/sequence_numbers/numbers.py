@@ -512,7 +512,7 @@ def seq_extremes(lab: Lab, seq: int) -> None:
     hang_up(lab, link)
     link = peer.accept("a")
     wish = asked(lab, link)
-    lab.require(lab.is_v1 or wish.msg_seq == seq + 4, "another number is told")
+    lab.require(lab.is_v1 or wish.msg_seq == seq + 4, "another number is sent")
     resume(lab, link, wish, 0)
     link.send_messages(seq + 4, seq + 5)
     lab.expect_delivered("b", "a", 6)
