@@ -160,7 +160,7 @@ def test_a_reset_by_the_peer_is_not_told_once(story, events):
     asked_to_reset(story, *events)
     times = len(events) if "connect" not in events else 0
     assert story.texts("no_stale_session") == [
-        f"a session 1 is told remote_reset {times} times of the reset by its peer"
+        f"a session 1 raises remote_reset {times} times for one reset by its peer"
     ]
 
 
