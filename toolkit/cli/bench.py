@@ -1,4 +1,4 @@
-"""``msgrlab bench``: what the messenger costs, beside a plain socket in the same run."""
+"""``msgrlab bench``: speed, CPU time and memory of the messenger, compared with a plain socket."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -80,23 +80,26 @@ def bench(
     ] = None,
     html: Html = None,
 ) -> None:
-    """Measure the messenger over loopback, beside the same messages over a plain socket.
+    """Measure the messenger over loopback, compared with the same messages over a plain socket.
 
     Two processes, pinned to their CPUs, with one lossless session and cephx.
 
-    request: each message is answered by one of 64 bytes, as in Ceph's perf_msgr.
+    request: each message gets an answer of 64 bytes, as in Ceph's perf_msgr.
 
-    stream: one way; the receiver tells, in 64 bytes, when half a window has come.
+    stream: messages flow one way; the receiver sends 64 bytes after each half
+    window.
 
     floor: the same messages as length and payload over a plain socket, on the
     same kind of event loop, in turns with the messenger.
 
-    Figures are medians of 3 turns. CPU is user and system time of both processes,
-    beside the floor's, memory the peak of the larger one. Python's garbage
-    collector is left as it is. After Ctrl-C the rows so far are shown.
+    Figures are medians of 3 turns. CPU is the user and system time of both
+    processes, followed by that of the floor; memory is the peak of the larger
+    process. Python's garbage collector keeps its defaults. After Ctrl-C the rows
+    measured so far are shown.
 
-    --against: PROGRAM, such as `msgrlab bench anchor` builds of Ceph's messenger,
-    instead of the floor; medians of 7 pairs of turns, and the range of the ratios.
+    --against: compare with PROGRAM instead of the floor, for example with Ceph's
+    messenger as `msgrlab bench anchor` builds it; medians of 7 pairs of turns,
+    and the range of the ratios.
     """
     from messenger.errors import LocalError
     from toolkit.bench.options import parse_grid

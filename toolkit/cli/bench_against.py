@@ -1,4 +1,4 @@
-"""``msgrlab bench --against``: our messenger beside another one, in turns."""
+"""``msgrlab bench --against``: our messenger compared with another program, in turns."""
 
 from functools import partial
 from pathlib import Path
@@ -25,17 +25,17 @@ Program = Annotated[
     ),
 ]
 SECONDS = 1.4
-"""Of each side in each cell, unless given."""
+"""Default duration of each side's turns in each cell."""
 _TITLE = "msgrlab beside {}"
 
 
 def against(
     program: Path, cells: "Sequence[Cell]", seconds: float, out: Path | None, html: Path | None, *, as_json: bool
 ) -> None:
-    """Measure the cells and show what came out, also as far as it went when something stopped it.
+    """Measure the cells and show the results; after an error or Ctrl-C, those of the cells measured so far.
 
     Raises:
-        LocalError: the program is not there, ended, or answered what it must not; or a file cannot be written.
+        LocalError: the program does not exist, exited, or sent an invalid answer; or a file cannot be written.
     """
     from messenger.errors import LocalError
     from toolkit.bench.anchor.compare import TURNS, compare

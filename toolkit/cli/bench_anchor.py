@@ -1,4 +1,4 @@
-"""``msgrlab bench anchor``: Ceph's own messenger as a program that ``msgrlab bench --against`` can run."""
+"""``msgrlab bench anchor``: build Ceph's own messenger as a program for ``msgrlab bench --against``."""
 
 import sys
 from pathlib import Path
@@ -30,9 +30,9 @@ def anchor(
 ) -> None:
     """Build msgr-anchor, which runs Ceph's own messenger, and print its path.
 
-    DIR gets a Debian of its own with a compiler, librados2 and Ceph's headers:
-    debootstrap and apt fetch and verify them, which takes root and some minutes.
-    The program itself needs no root.
+    DIR becomes a Debian system with a compiler, librados2 and Ceph's headers.
+    debootstrap and apt download and verify them, which needs root and takes some
+    minutes. The program itself needs no root.
     """
     from toolkit.bench.anchor.build import build
     from toolkit.cli.progress import progress

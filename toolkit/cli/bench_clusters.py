@@ -19,13 +19,14 @@ def clusters(
         Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
     ] = None,
 ) -> None:
-    """Time `msgrlab up` and `msgrlab down`, as typed.
+    """Measure how long `msgrlab up` and `msgrlab down` take.
 
     two-peers: the ready-made cluster. mon-osd: a real monitor and one OSD, until
-    HEALTH_OK: Ceph as installed here, in Docker the image ceph:pacific.
+    HEALTH_OK, with the Ceph installed here; in Docker, with the image
+    ceph:pacific.
 
-    floor: one process of Python that does nothing, or one container, in the same
-    turns. Figures are medians, in seconds.
+    floor: one Python process that does nothing, or one container, measured in the
+    same turns. Figures are medians, in seconds.
     """
     from messenger.errors import LocalError
     from toolkit.bench.clusters import KINDS, measure_clusters

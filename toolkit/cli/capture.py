@@ -1,4 +1,4 @@
-"""``msgrlab capture``: what is on the wire, into a file and onto the screen."""
+"""``msgrlab capture``: capture packets into a file, and show their frames on the terminal."""
 
 import contextlib
 import signal
@@ -57,9 +57,9 @@ def capture(
         str | None, typer.Option("--filter", metavar="EXPR", help="With --decode: print these frames only.")
     ] = None,
 ) -> int:
-    """Take a capture of TARGET until Ctrl-C, --duration or --count. Takes root.
+    """Capture packets of TARGET until Ctrl-C, --duration or --count. Needs root.
 
-    Existing files are not overwritten. `msgrlab decode FILE` reads what was taken.
+    Existing files are not overwritten. `msgrlab decode FILE` reads the capture.
     """
     from toolkit.capture.key_log import GrowingKeyLog
     from toolkit.capture.ports import parse_ports
@@ -90,14 +90,14 @@ def capture(
 
 
 def _clean(text: str) -> str:
-    """Arguments may have bytes that are no text."""
+    """Replace bytes of a command-line argument that are not valid UTF-8."""
     return text.encode(errors="replace").decode()
 
 
 def _printer(
     keyrings: Sequence[Path], expression: str | None, out: Path | None
 ) -> "Callable[[Sequence[Packet], str], None]":
-    """Prints the wanted frames of each turn."""
+    """Return a function that prints the frames of a batch of packets that match ``expression``."""
     from rich.console import Console
 
     from toolkit.cli.frame_lines import FrameLines
@@ -122,7 +122,7 @@ def _printer(
 
 @contextlib.contextmanager
 def _counting(taken: "Taken") -> "Iterator[Callable[[Sequence[Packet], str], None]]":
-    """A line with the size so far, on a terminal."""
+    """On a terminal, keep a line with the size of the capture up to date."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -135,7 +135,7 @@ def _counting(taken: "Taken") -> "Iterator[Callable[[Sequence[Packet], str], Non
 
 @contextlib.contextmanager
 def _ended_by_signals(recording: "Recording") -> Iterator[None]:
-    """The usual signals end the capture, not the program."""
+    """Within the block, SIGINT, SIGTERM and SIGHUP end the capture instead of the program."""
     before = {number: signal.signal(number, lambda *_: recording.stop()) for number in _SIGNALS}
     try:
         yield
@@ -151,7 +151,7 @@ def _amount(taken: "Taken") -> str:
 
 
 def _tell(taken: "Taken", ports: str, log: "GrowingKeyLog | None") -> None:
-    """What there is now, and what to think of."""
+    """Print the size of the capture, and hints if it is empty, has gaps or lacks keys."""
     where = f"{taken.path}: " if taken.path else ""
     print(f"{where}{_amount(taken)}", file=sys.stderr)
     if taken.ended:

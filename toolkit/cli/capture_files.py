@@ -1,4 +1,4 @@
-"""The captures that a sub-command reads, and the ports on which it looks for links."""
+"""The arguments that name the captures a sub-command reads, and the TCP ports of the links it decodes."""
 
 import sys
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ Ports = Annotated[
 
 
 def capture_files(files: Sequence[Path]) -> "CaptureFiles":
-    """The captures that arguments name.
+    """Return the captures that the arguments name; patterns are expanded, duplicates removed.
 
     Raises:
         LocalError: standard input is a terminal, or one of several files; or a pattern matches no file.
@@ -54,10 +54,10 @@ def capture_files(files: Sequence[Path]) -> "CaptureFiles":
 
 
 def standard_input() -> BinaryIO:
-    """Standard input, as a capture.
+    """Return standard input, to be read as a capture.
 
     Raises:
-        LocalError: it is a terminal.
+        LocalError: standard input is a terminal.
     """
     if sys.stdin.isatty():
         raise LocalError("a capture is expected on standard input, not a terminal; give its name instead of -")
@@ -65,7 +65,7 @@ def standard_input() -> BinaryIO:
 
 
 def tcp_ports(text: str | None) -> frozenset[int] | None:
-    """The ports that ``3300,6800-7568`` names; None if any will do.
+    """Return the set of ports that text like ``3300,6800-7568`` names; None stands for every port.
 
     Raises:
         LocalError: the text names no ports.

@@ -1,4 +1,4 @@
-"""``msgrlab chart``: a capture or a history as a picture."""
+"""``msgrlab chart``: draw a capture or a history as a sequence chart or timeline."""
 
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ def chart(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="With -o: replace the file if it exists.")] = False,
 ) -> None:
-    """Draw who sent what to whom, in a capture or in a history (.ndjson, .jsonl).
+    """Draw the frames of a capture or history (.ndjson, .jsonl) as arrows between sender and receiver.
 
     Without -o the last frames are printed as text.
     """

@@ -1,4 +1,4 @@
-"""``msgrlab conformance``: does an implementation keep to the protocol, case by case."""
+"""``msgrlab conformance``: test an implementation of the protocol, case by case."""
 
 import json
 import shlex
@@ -63,11 +63,12 @@ def conformance(
 ) -> int:
     """Run the conformance cases against the messenger at ADDR; exit 1 if it differs from the protocol.
 
-    A scripted peer sends what each case says, right or wrong, and compares
-    what comes back with docs/protocol.md. What classic, crimson or the
-    kernel are known to do otherwise is "as classic" and so on. Cases that
-    the target or the credentials do not allow are skipped, with the reason.
-    docs/conformance.md has the cases and the results of real daemons.
+    In each case a scripted peer sends valid or invalid bytes and compares
+    the reaction with docs/protocol.md. A known deviation of Ceph's classic
+    messenger, of crimson or of the kernel client gets the verdict "as
+    classic" and so on. A case that the target or the credentials rule out is
+    skipped, with the reason. docs/conformance.md lists the cases and the
+    results of real daemons.
     """
     from messenger.errors import LocalError
     from messenger.protocols import Protocol
@@ -102,7 +103,7 @@ def _level(text: str | None) -> "Level | None":
 
 
 def _targets(text: str, *, v1: bool, v2: bool) -> "list[EntityAddr]":
-    """The addresses to test, those of unwanted protocols left out."""
+    """Return the addresses to test, without those of a protocol that --v1 or --v2 excludes."""
     from dataclasses import replace
 
     from messenger.denc.address import AddressType, AddrVec
@@ -149,7 +150,7 @@ def _run(
     destructive: bool,
     quiet: bool,
 ) -> "list[tuple[str, Result]]":
-    """Every result with the address that it is of."""
+    """Run the cases at all targets; return each result with the address of its target."""
     from messenger.protocols import Protocol
     from toolkit.cli.progress import progress
     from toolkit.conformance.runner import run_cases
@@ -164,7 +165,7 @@ def _run(
             steps.show(result.case.id)
             steps.advance()
 
-        for last in (False, True):  # a crash ends the run at all addresses of a daemon
+        for last in (False, True):  # a crash would end the run at all addresses of the daemon: those cases go last
             for target, ours in zip(surveyed, chosen, strict=True):
                 part = [case for case in ours if case.may_crash is last]
                 done = run_cases(part, target, destructive=destructive, report=report)
@@ -175,7 +176,7 @@ def _run(
 def _again(
     addr: str, keyring: Path | None, key_log: Path | None, name: str, monitor: str | None, *, v1: bool
 ) -> "Callable[[Result], str]":
-    """The command that repeats a case alone, as a function of its result."""
+    """Return a function that maps a result to the command line that runs its case alone."""
     words = ["msgrlab", "conformance", addr]
     for option, value in (("--keyring", keyring), ("--key-log", key_log), ("--mon", monitor)):
         words += [option, str(value)] if value is not None else []
@@ -254,7 +255,7 @@ def _print_skipped(results: "Sequence[Result]", line: "Callable[[str], None]") -
 
 
 def failure_lines(result: "Result", command: str) -> list[str]:
-    """What a reader needs of a case that differs."""
+    """Return the lines that describe a case with the verdict "differs": rule, sequence, expected, observed."""
     case = result.case
     return [
         f"  {case.id} differs ({case.level}): {case.title}",

@@ -1,4 +1,4 @@
-"""``msgrlab decode``: the frames between the messengers of a capture."""
+"""``msgrlab decode``: decode the messenger frames of a capture."""
 
 import contextlib
 import sys
@@ -25,7 +25,7 @@ _PATIENCE_S = 1.0
 
 
 class Format(StrEnum):
-    """What comes out."""
+    """The format of the output."""
 
     TABLE = "table"
     JSON = "json"
@@ -81,10 +81,10 @@ def decode(
         typer.Option("--utc", help="In the table: wall-clock time instead of seconds since the first packet."),
     ] = False,
 ) -> int:
-    """Decode the frames of msgr v1 and v2 in a capture, and decrypt and check them as far as the keys go.
+    """Decode the msgr v1 and v2 frames of a capture; check and decrypt them with the keys given.
 
-    Keys that the capture itself has (`msgrlab capture --key-log`) are used as well. Exit 1, with a line on
-    standard error, if anything could not be decoded.
+    Keys inside the capture (see `msgrlab capture --key-log`) are used as well. Exit 1, with a line on standard
+    error, if anything could not be decoded.
     """
     from rich.console import Console
 
@@ -119,7 +119,7 @@ def decode(
 
 
 def _check(kind: Format, out: Path | None, *, force: bool, utc: bool, payloads: bool) -> None:
-    """Refuse options that do not go together."""
+    """Raise LocalError for options that exclude each other."""
     if kind is Format.PARQUET and out is None:
         raise LocalError("--format parquet is nothing for terminals and pipes: give -o FILE")
     if force and out is None:
@@ -132,7 +132,7 @@ def _check(kind: Format, out: Path | None, *, force: bool, utc: bool, payloads: 
 
 @contextlib.contextmanager
 def _progress(reader: "CaptureReader", *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """A progress bar on standard error for longer jobs."""
+    """Show a progress bar on standard error once the job takes longer than ``_PATIENCE_S``."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
@@ -155,7 +155,7 @@ def _progress(reader: "CaptureReader", *, quiet: bool) -> Iterator[Callable[[], 
 
 
 def _tell(job: "Job", absent: list[str]) -> int:
-    """One line on standard error; the exit code."""
+    """Print the summary line on standard error; return the exit code."""
     problem = job.problem
     if job.reader.unfinished:
         job.tally.forgive_end()

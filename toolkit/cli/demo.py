@@ -1,4 +1,4 @@
-"""``msgrlab demo``: the scenarios on real processes, with a report at the end."""
+"""``msgrlab demo``: run three scenarios over real sockets and write a report."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ def demo(
 ) -> int:
     """Run reconnect, standby and session-reset in crc and secure mode, and write one HTML report.
 
-    The report opens where there is a display.
+    If there is a display, the report opens in a browser.
     """
     from toolkit.cli.progress import progress
     from toolkit.lab.ways import ways
@@ -76,7 +76,7 @@ def _print(done: "ScenarioRun") -> None:
 
 
 def _open(report: Path) -> None:
-    """Open the report in a browser if there is a display; print the command that does otherwise."""
+    """Open the report in a browser if there is a display; otherwise print the command that opens it."""
     import shlex
     import shutil
     import subprocess
@@ -89,11 +89,11 @@ def _open(report: Path) -> None:
     nothing = subprocess.DEVNULL
     command = [opener, str(report)]
     viewer = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
-    viewer.returncode = 0  # it outlives this process, which does not wait for it
+    viewer.returncode = 0  # the browser outlives this process; without this, Popen would warn about it
 
 
 def _unused_directory() -> Path:
-    """The next folder of its kind; nothing that exists is written into."""
+    """Return the first folder msgrlab-out/demo-N that does not exist."""
     number = 1
     while (directory := _DEFAULT_OUT / f"demo-{number}").exists():
         number += 1

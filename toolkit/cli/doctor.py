@@ -1,4 +1,4 @@
-"""``msgrlab doctor``: what this machine can do, and the one command that adds what is missing."""
+"""``msgrlab doctor``: the optional capabilities of this machine, and the command that installs missing ones."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """Say what this machine can do, and the one command that adds what is missing."""
+    """Check what msgrlab can do on this machine, and print the command that installs what is missing."""
     from toolkit.doctor.catalogue import CAPABILITIES
     from toolkit.machine.capability import install_command, survey
 
@@ -29,7 +29,7 @@ def doctor(
 
     Console().print(_table(rows))
     if install:
-        # printed bare, so that it can be copied whatever the width of the terminal
+        # printed without a table, so that it can be copied at any terminal width
         print(f"\nTo add what is missing and can be added:\n\n  {install}\n")
 
 

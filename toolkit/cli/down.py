@@ -1,4 +1,4 @@
-"""``msgrlab down``: clusters end, and nothing of them is left."""
+"""``msgrlab down``: stop clusters and remove all that they created on this machine."""
 
 from itertools import repeat
 from pathlib import Path
@@ -33,7 +33,7 @@ def down(
     html: Html = None,
     junit: Junit = None,
 ) -> int:
-    """Take a cluster down; exit 1 if something of it could not be undone."""
+    """Stop a cluster and remove all that it created; exit 1 if something could not be removed."""
     from toolkit.cluster.ending import take_all_down
     from toolkit.cluster.supervisor.client import chosen
     from toolkit.machine import vm

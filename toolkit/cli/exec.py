@@ -1,4 +1,4 @@
-"""``msgrlab exec``: a program on the host of a node."""
+"""``msgrlab exec``: run a program on the host of a node."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def exec_(
     command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
     name: ClusterName = "",
 ) -> int:
-    """Run a program on a node's host, on this terminal or these pipes; exit with its exit code."""
+    """Run a program on a node's host with the terminal or pipes of this command; exit with its exit code."""
     from toolkit.cluster.supervisor.client import ask, chosen
     from toolkit.machine.labels import PROCESS_VARIABLE
 

@@ -1,4 +1,4 @@
-"""``msgrlab explain`` and ``msgrlab requests``: what a capture shows, in sentences and request by request."""
+"""``msgrlab explain`` and ``msgrlab requests``: a capture summarized in sentences, and its requests one by one."""
 
 import json
 import sys
@@ -27,15 +27,15 @@ _HEADINGS = {
     "result": "result",
     "between": "between",
 }
-"""Of the table, by key."""
+"""Headings of the table by key of the row."""
 _FOLDED = ("object", "op", "between")
 _COLUMNS = 240
-"""A row is one line, for grep and sort; a narrow terminal wraps it."""
+"""Width of the table: one line per row, for grep and sort; a narrow terminal wraps it."""
 _UNDECODED = 1
 
 
 def explain(files: Files, keyring: Keyrings = None, key_log: KeyLogs = None, ports: Ports = None) -> int:
-    """Say in a page what talks to whom, whether it is encrypted, what broke, and what was late or lost.
+    """Summarize a capture on one page: its peers, encryption, broken links, slow requests and lost messages.
 
     Each sentence names its frames or streams, for `msgrlab decode --filter`. Exit 1, with a line on standard
     error, if anything could not be decoded.
@@ -74,7 +74,7 @@ def requests(
     ports: Ports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
 ) -> int:
-    """List requests one by one, the slow ones first: when sent, on which links, when answered and how.
+    """List the requests of a capture, slowest first: the time sent, links, latency and result of each.
 
     Exit 1, with a line on standard error, if anything could not be decoded.
     """
@@ -106,7 +106,7 @@ def requests(
 
 
 def _order(value: object, *, descending: bool) -> tuple[bool, float, str]:
-    """Requests without a value come first where the largest do, and last otherwise."""
+    """Return a sort key: requests without a value come first in descending order, and last in ascending order."""
     if value is None:
         return not descending, 0, ""
     number = float(value) if isinstance(value, int | float) else 0.0

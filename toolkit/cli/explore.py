@@ -1,4 +1,4 @@
-"""``msgrlab explore``: every schedule of a small scope."""
+"""``msgrlab explore``: check every schedule of two nodes, a few messages and a few faults."""
 
 import json
 import shlex
@@ -57,14 +57,15 @@ def explore(
     html: Html = None,
     junit: Junit = None,
 ) -> int:
-    """Explore every schedule of two nodes, a few messages and a few faults; exit 1 if anything goes wrong.
+    """Explore every schedule of two nodes, a few messages and a few faults; exit 1 on a violation.
 
-    A step lets one thing happen: a frame or the end of a stream arrives, a dial
-    arrives or is answered, the earliest timer fires, an application dials or
-    sends, or a fault. In every state safety is checked: exactly once, in order,
-    no event or message where none belongs, no exception. From every state a
-    fair schedule without further faults must lead to where all is delivered and
-    both sides are at rest. docs/exploration.md says more.
+    A step is one event: a frame or the end of a stream arrives, a connection
+    attempt arrives or is answered, the earliest timer fires, an application
+    connects or sends, or a fault occurs. In every state safety is checked:
+    messages are delivered exactly once and in order, no event or message comes
+    unexpectedly, no exception is raised. From every state a fair schedule
+    without further faults must deliver all messages and bring both nodes to
+    rest. See docs/exploration.md.
     """
     files = ReportFiles(html, junit)
     scopes = _scopes(proto, policy, messages, faults, kinds, grain, overtakes)
@@ -154,7 +155,7 @@ def _explore_all(
 def _explore(
     scopes: "Sequence[Scope]", max_states: int, most_violations: int, jobs: int
 ) -> "tuple[list[Result], bool]":
-    """The results in the order of the scopes, and whether Ctrl-C ended it before the last."""
+    """Explore the scopes; return the results in their order, and True if Ctrl-C ended it early."""
     from functools import partial
 
     from toolkit.cli.progress import progress
@@ -182,7 +183,7 @@ def _explore(
 
 
 def _shared(scopes: "Sequence[Scope]", run: "Callable[[Scope], Result]", jobs: int) -> "Iterator[Result]":
-    """The results of processes, in the order of the scopes."""
+    """Explore the scopes in ``jobs`` processes; yield the results in the order of the scopes."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
@@ -246,7 +247,7 @@ def _show(scope: "Scope", violation: "Violation", out: Path | None, *, quiet: bo
 
 
 def replay_command(scope: "Scope", choices: str) -> list[str]:
-    """The command that runs a schedule again."""
+    """Return the words of the command that runs a schedule again."""
     words = ["msgrlab", "explore", "--proto", scope.protocol.value, "--policy", scope.pairing]
     words += ["--messages", "+".join(map(str, scope.messages)), "--faults", str(scope.faults)]
     words += ["--kinds", ",".join(scope.kinds), "--grain", scope.grain.value]
@@ -282,7 +283,7 @@ def _replay(
 
 
 def _line(node: str, kind: str, fields: dict[str, object]) -> str:
-    """A record of the history in words; empty for details."""
+    """Describe a record of the history in words; empty for records that the text output omits."""
     if kind == "step":
         return f"{fields['verb']}"
     if kind == "frame" and fields["direction"] == "rx":
@@ -313,7 +314,7 @@ def _save(again: "Replay", out: Path) -> None:
 
 
 def scope_report(result: "Result") -> "ScenarioReport":
-    """An explored scope as a page of a report."""
+    """Return the report page of an explored scope."""
     from toolkit.checks.history import History
     from toolkit.report.html import ScenarioReport, Verdict
 
@@ -345,7 +346,7 @@ def scope_report(result: "Result") -> "ScenarioReport":
 
 
 def schedule_report(scope: "Scope", again: "Replay", command: str, name: str) -> "ScenarioReport":
-    """A schedule that was run as a page of a report."""
+    """Return the report page of a schedule that was run."""
     from toolkit.report.html import ScenarioReport, Verdict
 
     way = f"{scope.protocol} {scope.pairing}"

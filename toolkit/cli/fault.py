@@ -1,4 +1,4 @@
-"""``msgrlab fault``: something goes wrong in a cluster, on purpose."""
+"""``msgrlab fault``: inject faults into a running cluster."""
 
 import json
 import shlex
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 CHECK_FAILED = 1
 _TIMELINE_MODE = 0o666
-"""Less the umask: a timeline is no secret."""
+"""Before the umask: a timeline holds no secrets."""
 _PATIENCE_S = 120.0
-"""How long a cluster may take, behind a timeline, until it is judged."""
+"""Time limit for healing the cluster and checking its invariants after the last step of a timeline."""
 
 
 def fault(
@@ -54,10 +54,10 @@ def fault(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the timeline, and do nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
-    """Hurt a cluster: kill a node, part the network, slow a link; 'msgrlab fault mend' makes all whole again.
+    """Inject a fault: kill a node, partition the network, slow a link; 'msgrlab fault mend' heals all faults.
 
-    Give options ahead of the fault's first word: what follows is its own, but for --name and --json. Exit 1 if,
-    behind chaos or a timeline, an invariant does not hold.
+    Options stand before the first word of the fault; only --name and --json may follow it. Exit 1 if an
+    invariant is violated after --chaos or --replay.
     """
     from toolkit.cluster.supervisor.client import ask, chosen
 
@@ -113,7 +113,7 @@ def _save(path: Path, values: list[dict[str, Any]], about: str) -> None:
 def _torment(
     lease: "Lease", values: list[dict[str, Any]], seed: int | None, *, dry_run: bool, as_json: bool
 ) -> int:
-    """Run a timeline of faults, and print the verdict."""
+    """Run a timeline of faults and print the verdict; return the exit code."""
     from toolkit.cluster.supervisor.client import ask
 
     if not as_json:

@@ -1,4 +1,4 @@
-"""How ``msgrlab run --coverage`` shows what was done at which point of the interception grid."""
+"""The table of ``msgrlab run --coverage``: the actions taken at each point of the interception grid."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def print_coverage(coverage: "Coverage") -> None:
-    """A table for each protocol that was spoken, and what is missing in it."""
+    """Print a table for each protocol that the runs used, and the points that they did not visit."""
     for protocol in coverage.protocols:
         _print_protocol(coverage, protocol)
 

@@ -1,4 +1,4 @@
-"""``msgrlab hunt``: the interception grid on links between real clients and real daemons."""
+"""``msgrlab hunt``: run the interception grid on links between Ceph's own clients and daemons."""
 
 import json
 import shutil
@@ -49,9 +49,9 @@ def hunt(
 ) -> int:
     """Cut, hold, drop and duplicate each frame between Ceph's own client and daemons; exit 1 on a finding.
 
-    A cell is LINK/POINT/ACTION. In each one the client appends to an object while the frame-aware
-    proxy does the action at the first frame of the point; then the object must have each acknowledged
-    write once, nobody may hang, and the daemons must run. docs/hunt.md has the results for Pacific.
+    A cell is LINK/POINT/ACTION: the client appends to an object while the frame-aware proxy applies the
+    action to the first frame of the point. Afterwards the object must contain each acknowledged write
+    once, no process may hang, and the daemons must still run. docs/hunt.md has the results for Pacific.
     """
     from messenger.errors import MsgrError
     from toolkit.hunt import Hunt, Verdict, cells
@@ -85,10 +85,10 @@ def hunt(
 
 
 def _directory(out: Path | None) -> Path:
-    """Where the hunt leaves what it leaves.
+    """Return the folder for results, captures and logs; a temporary one if ``out`` is None.
 
     Raises:
-        LocalError: it cannot be made.
+        LocalError: the folder cannot be made.
     """
     from messenger.errors import LocalError
 
@@ -102,7 +102,7 @@ def _directory(out: Path | None) -> Path:
 
 
 def _go(run: "Hunt", *, quiet: bool) -> bool:
-    """Run the cells; True if Ctrl-C ended that."""
+    """Run the cells; return True if Ctrl-C ended the run."""
     from toolkit.cli.progress import progress
 
     with progress("hunting", len(run.cells), quiet=quiet) as steps:

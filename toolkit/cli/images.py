@@ -1,4 +1,4 @@
-"""``msgrlab images``: build, list and remove what clusters and virtual machines run in."""
+"""``msgrlab images``: build, list and remove the images of cluster nodes and virtual machines."""
 
 import json
 import sys
@@ -62,7 +62,7 @@ def build(
         ),
     ] = None,
 ) -> None:
-    """Make images that are not there, or are of an older source."""
+    """Build images that do not exist, or whose sources have changed since they were built."""
     from toolkit.cluster.images import names as images
     from toolkit.cluster.images.archive import Archive
     from toolkit.machine.docker_engine import choose_context
@@ -87,7 +87,7 @@ def list_images(
     context: Context = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """List the images that are there, in Docker and as directories."""
+    """List the images that exist, in Docker and as directories."""
     from messenger.errors import LocalError
     from toolkit.cluster.images import names as images
     from toolkit.machine.docker_engine import choose_context
@@ -109,7 +109,7 @@ def list_images(
 
 @app.command("remove")
 def remove(names: Names, root: Root = None, context: Context = "") -> None:
-    """Remove images from Docker, and what they were made of from this machine."""
+    """Remove images from Docker, and the files that they were built from."""
     from toolkit.cluster.images import names as images
     from toolkit.machine.docker_engine import choose_context
 
@@ -123,7 +123,10 @@ def remove(names: Names, root: Root = None, context: Context = "") -> None:
 
 @contextmanager
 def _progress(name: str) -> "Iterator[tuple[Tell, Tell]]":
-    """For the stages of the work, and for its steps; a log has every stage, and a step now and then."""
+    """Yield two functions that show progress: one for stages, one for steps.
+
+    Without a terminal, every stage is logged, and a step now and then.
+    """
     from toolkit.cli.progress import progress
 
     with progress(name) as steps:

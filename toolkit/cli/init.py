@@ -1,4 +1,4 @@
-"""``msgrlab init``: a new project of the user's."""
+"""``msgrlab init``: create a project that uses msgrlab."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ def init(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="What is made: tests.")],
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it does not exist; it must be empty.")],
 ) -> None:
-    """Make a project of tests: an example of each fixture, a scenario, a file for CI, a README."""
+    """Create a test project: an example of each fixture, a scenario, a CI file, a README."""
     from toolkit.new_project import create
 
     if kind not in _KINDS:

@@ -1,4 +1,4 @@
-"""The options that say which keys open a capture, for every sub-command that reads one."""
+"""The options that name the keys of a capture, shared by all sub-commands that read one."""
 
 from pathlib import Path
 from typing import Annotated

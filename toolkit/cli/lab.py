@@ -1,4 +1,4 @@
-"""``msgrlab lab``: JupyterLab on the notebooks."""
+"""``msgrlab lab``: open the notebooks in JupyterLab."""
 
 import os
 import sys
@@ -26,8 +26,8 @@ def lab(
 ) -> None:
     """Open the notebooks in JupyterLab, on loopback and protected by a token.
 
-    Without DIR it opens notebooks in a checkout, and elsewhere msgrlab-notebooks, into which the notebooks are
-    copied first. Notebooks that exist are never overwritten.
+    Without DIR it opens the folder notebooks in a checkout, and elsewhere msgrlab-notebooks, to which it copies
+    the notebooks first. Existing notebooks are never overwritten.
     """
     from messenger.errors import LocalError
     from toolkit.notebook.folder import provide
@@ -42,4 +42,4 @@ def lab(
         print(f"{copied} notebooks are now in {directory}.")
     line = command(directory, port=port, browser=not no_browser, options=words or ())
     sys.stdout.flush()
-    os.execv(line[0], line)  # noqa: S606 - becomes it
+    os.execv(line[0], line)  # noqa: S606 - replaces this process, so that Ctrl-C reaches JupyterLab alone

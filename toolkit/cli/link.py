@@ -1,4 +1,4 @@
-"""``msgrlab link``: what is between the nodes of a running cluster."""
+"""``msgrlab link``: impairments and proxies between the nodes of a running cluster."""
 
 import json
 from typing import Annotated, Any
@@ -25,7 +25,7 @@ def add(
     name: ClusterName = "",
     as_json: AsJson = False,
 ) -> None:
-    """Impair packets from one node to another, for as long as the cluster is up; mending leaves it."""
+    """Impair packets from one node to another while the cluster is up; `msgrlab fault mend` does not undo it."""
     from toolkit.cluster.choosing import values_of
 
     wanted = values_of(values or [], f"link {sender} {receiver}")
@@ -34,7 +34,7 @@ def add(
 
 @app.command()
 def remove(sender: From, receiver: To, name: ClusterName = "", as_json: AsJson = False) -> None:
-    """Impair them no longer."""
+    """Stop impairing packets from one node to another."""
     _ask(name, "remove_link", as_json=as_json, sender=sender, receiver=receiver)
 
 
@@ -51,7 +51,7 @@ def proxy(
     name: ClusterName = "",
     as_json: AsJson = False,
 ) -> None:
-    """Put a frame-aware proxy between two nodes: dials go through it from now on."""
+    """Put a frame-aware proxy between two nodes; new connections from FROM to TO pass through it."""
     about: dict[str, Any] = {"sender": dialler, "receiver": dialled}
     if remove:
         _ask(name, "remove_proxy", as_json=as_json, **about)

@@ -1,4 +1,4 @@
-"""``msgrlab list``: which scenarios there are."""
+"""``msgrlab list``: list the scenarios."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +19,7 @@ def list_scenarios(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """List the scenarios; of a single one, tell what it does and which cases it has."""
+    """List the scenarios; a single scenario is shown with its description and cases."""
     from toolkit.scenarios.catalogue import select
 
     listed = [scenario for word in scenarios or ["all"] for scenario in select(word)]

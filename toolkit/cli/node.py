@@ -1,4 +1,4 @@
-"""``msgrlab node``: nodes come to a running cluster, and leave it; without a word more, be a node."""
+"""``msgrlab node``: add nodes to a running cluster and remove them; without a sub-command, be a node."""
 
 import json
 from typing import Annotated
@@ -17,7 +17,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 @app.callback()
 def node(context: typer.Context) -> None:
-    """Be a node, without a subcommand: read a spec and commands as JSON lines, write answers and history."""
+    """Without a sub-command, be a node: read a spec and commands as JSON lines, write answers and history."""
     if context.invoked_subcommand is None:
         from toolkit.cluster.node import main
 
@@ -34,7 +34,7 @@ def add(
     name: ClusterName = "",
     as_json: AsJson = False,
 ) -> None:
-    """Add a messenger of ours to a running cluster; all others know it when this returns."""
+    """Add a msgrlab messenger to a running cluster; when this returns, all other nodes have its address."""
     from toolkit.cluster.choosing import values_of
     from toolkit.cluster.supervisor.client import ask, chosen
 
@@ -45,7 +45,7 @@ def add(
 
 @app.command()
 def remove(node_name: NodeName, name: ClusterName = "", as_json: AsJson = False) -> None:
-    """End a messenger of ours in order, and have the others forget it."""
+    """Shut down a msgrlab messenger and remove its address from the other nodes."""
     from toolkit.cluster.supervisor.client import ask, chosen
 
     removed = ask(chosen(name), "remove_node", name=node_name)
@@ -66,7 +66,7 @@ def capture(
     name: ClusterName = "",
     as_json: AsJson = False,
 ) -> None:
-    """Capture the packets of a node from now on, until --stop or the end of the cluster."""
+    """Start capturing the packets of a node; the capture ends with --stop or with the cluster."""
     from toolkit.cluster.supervisor.client import ask, chosen
 
     lease = chosen(name)

@@ -1,4 +1,4 @@
-"""``msgrlab probe``: what an address speaks, and with a keyring the cluster behind it."""
+"""``msgrlab probe``: the messenger at an address, and with a keyring the cluster behind it."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def probe(
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long any answer may take.")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> int:
-    """Say what ADDR speaks: protocol, features, authentication methods, connection modes."""
+    """Show the protocol, features, authentication methods and connection modes of the messenger at ADDR."""
     import asyncio
 
     from toolkit.probe.findings import investigate, parse_target

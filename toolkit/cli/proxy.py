@@ -1,4 +1,4 @@
-"""``msgrlab proxy``: a proxy between any two parties, which shows frames and follows rules."""
+"""``msgrlab proxy``: a proxy between any two peers, which shows their frames and applies rules to them."""
 
 import signal
 import sys
@@ -55,7 +55,7 @@ def proxy(
         typer.Option(metavar="TARGET", help="Instead: disturb a monitor at every frame, and say how it ends."),
     ] = None,
 ) -> int:
-    """Stand between LISTEN and TARGET; rules say what is done to which frames."""
+    """Relay connections from LISTEN to TARGET, show their frames, and apply rules to them."""
     from toolkit.cli.proxy_output import Teller
     from toolkit.faults.live import Proxy
     from toolkit.faults.script import Rule, read_script
@@ -93,7 +93,7 @@ def _check_history(history: Path | None, *, is_blind: bool) -> None:
 
 
 def _take_orders(running: "Proxy", teller: "Teller", over: threading.Event) -> None:
-    """What is typed while it runs: rules and orders, one a line. The end of input ends nothing."""
+    """Read rules and orders from standard input, one per line; the proxy outlives the end of the input."""
     for line in sys.stdin:
         text = line.strip()
         try:
@@ -117,7 +117,7 @@ def _take_orders(running: "Proxy", teller: "Teller", over: threading.Event) -> N
 
 
 def _grid(target: str, keyrings: list[Path], *, as_json: bool) -> int:
-    """The grid of a monitor; returns 1 if a side did not recover although it should have."""
+    """Run the grid against a monitor; return 1 if a peer did not recover although it should have."""
     from toolkit.cli.proxy_output import print_grid
     from toolkit.faults.grid import Grid
 

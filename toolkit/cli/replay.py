@@ -1,4 +1,4 @@
-"""``msgrlab replay``: our messenger in the place of one side of a recorded session."""
+"""``msgrlab replay``: replace one side of a recorded session by our messenger."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ DIFFERS = 1
 
 
 class Side(StrEnum):
-    """The side of each session that our messenger is."""
+    """The side of each session that our messenger replaces."""
 
     CLIENT = "client"
     SERVER = "server"
@@ -47,12 +47,12 @@ def replay(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> int:
-    """Put our messenger in the place of one side of each recorded session, and compare what it sends.
+    """Replace one side of each recorded session by our messenger, and compare the frames that it sends.
 
-    With --save each session becomes a scenario for msgrlab run, whose steps can be changed.
+    With --save each session becomes a scenario for msgrlab run, whose steps can be edited.
 
-    Exit 1 if something differs that no documented rule allows, if nothing could be replayed, if a session could
-    not be saved, or if the capture could not be decoded as a whole.
+    Exit 1 if a frame differs and no documented rule allows it, if nothing could be replayed, if a session could
+    not be saved, or if parts of the capture could not be decoded.
     """
     from toolkit.replay import NOTHING_PASSED, replay_capture
 

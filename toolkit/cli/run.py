@@ -1,4 +1,4 @@
-"""``msgrlab run``: scenarios, judged."""
+"""``msgrlab run``: run scenarios and check the invariants."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CHECK_FAILED = 1
 INTERRUPTED = 130
 _LONGEST_TABLE = 60
-"""Of more runs than these only the failed ones are listed."""
+"""With more runs than this, the table lists only the failed ones."""
 
 
 def run(
@@ -75,9 +75,9 @@ def run(
     html: Html = None,
     junit: Junit = None,
 ) -> int:
-    """Run scenarios and check the invariants on what happened; exit 1 if anything is not as it must be.
+    """Run scenarios and check the invariants on their histories; exit 1 if a run fails.
 
-    Without --proto, --mode, --cipher and --workers each runs in the first way its description names.
+    Without --proto, --mode, --cipher and --workers each scenario runs in the first way that it lists.
     """
     from toolkit.scenarios.batch import jobs as jobs_of
     from toolkit.scenarios.catalogue import select
@@ -100,7 +100,7 @@ def run(
 def _ways(
     proto: str | None, mode: str | None, cipher: str | None, workers: int, *, every_way: bool
 ) -> "Sequence[Way] | None":
-    """The ways that the options name; None for the first one of each scenario."""
+    """Return the ways that the options name; None stands for the first way of each scenario."""
     from toolkit.lab.ways import ALL_WAYS, Way
 
     if not any((proto, mode, cipher, workers)):
@@ -111,7 +111,10 @@ def _ways(
 
 
 def _split(wanted: "list[Scenario]", backend: str) -> "tuple[list[Scenario], dict[str, str]]":
-    """Those that run on this backend, and why the others and their cases do not; a single one is tried anyway."""
+    """Return the scenarios that run on this backend, and the reason for each other scenario or case.
+
+    A scenario that was named alone is run in any case: its error names the reason.
+    """
     here = [scenario for scenario in wanted if backend in scenario.backends] if len(wanted) > 1 else wanted
     elsewhere = {scenario.id: scenario.only for scenario in wanted if scenario not in here}
     cases = {f"{s.id}[{case.name}]": case.only for s in here for case in s.cases if s.obstacle(backend, case)}
@@ -119,7 +122,7 @@ def _split(wanted: "list[Scenario]", backend: str) -> "tuple[list[Scenario], dic
 
 
 def _run(todo: "list[Job]", shares: Shares, out: Path | None) -> "tuple[list[ScenarioRun], bool]":
-    """Make the runs; returns them, and whether Ctrl-C ended that early."""
+    """Run the jobs; return the runs, and True if Ctrl-C ended them early."""
     from toolkit.scenarios.runner import save_artefacts
 
     runs: list[ScenarioRun] = []
@@ -134,7 +137,7 @@ def _run(todo: "list[Job]", shares: Shares, out: Path | None) -> "tuple[list[Sce
 
 
 def _unsupported(elsewhere: dict[str, str], backend: str) -> "list[ScenarioReport]":
-    """Pages of scenarios that cannot run on this backend."""
+    """Return report pages for the scenarios that cannot run on this backend."""
     from toolkit.checks.history import History
     from toolkit.report.html import ScenarioReport, Verdict
 
@@ -177,7 +180,7 @@ def _tell(
 
 
 def _print_runs(runs: "list[ScenarioRun]") -> None:
-    """All of them, or where they are many those that failed."""
+    """Print a table of all runs; of more than ``_LONGEST_TABLE`` runs only the failed ones, and a count."""
     if len(runs) <= _LONGEST_TABLE:
         _print_table(runs)
         return
@@ -186,7 +189,7 @@ def _print_runs(runs: "list[ScenarioRun]") -> None:
 
 
 def _shown(todo: "list[Job]", shares: Shares) -> "Iterator[ScenarioRun]":
-    """The runs as they are done, with their progress."""
+    """Yield the runs as they finish, and show progress."""
     from toolkit.cli.progress import progress
     from toolkit.scenarios.batch import run_all
 

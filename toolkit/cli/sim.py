@@ -1,4 +1,4 @@
-"""``msgrlab sim``: seeds of the simulator, each a life of its own."""
+"""``msgrlab sim``: run random simulations, one per seed, and check the invariants."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHECK_FAILED = 1
 INTERRUPTED = 130
 _MOST_SHRUNK = 3
-"""Number of failed seeds that are shrunk and reported in full; they are seldom more than so many bugs."""
+"""Number of failed seeds that are shrunk and reported in full: more seeds seldom show more bugs."""
 
 
 def sim(
@@ -62,9 +62,9 @@ def sim(
     html: Html = None,
     junit: Junit = None,
 ) -> int:
-    """Draw nodes, options and faults from each seed, live through them, heal everything and judge the history.
+    """Simulate a random cluster with random faults for each seed, heal all faults and check the invariants.
 
-    Exit 1 if any seed fails. Ctrl-C ends it with what was done so far.
+    Exit 1 if any seed fails. After Ctrl-C the results so far are shown.
     """
     from toolkit.simulation.drawing import Size
 
@@ -148,7 +148,7 @@ def _run_seeds(
 
 
 def _shrunk(failed: Sequence[int], size: "Size") -> "list[Outcome]":
-    """The first few failed seeds, each with the least of its schedule that fails."""
+    """Run the first few failed seeds again, each with the smallest part of its schedule that still fails."""
     from toolkit.simulation.shrink import shrink
     from toolkit.simulation.swarm import live
 
@@ -157,7 +157,7 @@ def _shrunk(failed: Sequence[int], size: "Size") -> "list[Outcome]":
 
 
 def _make_folder(out: Path) -> None:
-    """Before hours are spent on what is to go there."""
+    """Make the folder for ``--out`` now: an error must not come after hours of simulation."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -173,7 +173,7 @@ def _keep_files(outcomes: "Sequence[Outcome]", out: Path | None) -> None:
 
 
 def _kept(outcome: "Outcome", out: Path | None) -> Path | None:
-    """Where the files of a seed are."""
+    """Return the folder with the files of a seed; None if none are kept."""
     return None if out is None else out / f"seed-{outcome.seed}"
 
 
@@ -208,7 +208,7 @@ def _run_scenarios(
 
 @contextmanager
 def _progress(total: int) -> "Iterator[Callable[[Tally], None]]":
-    """What to call with the tally of some more runs."""
+    """Show progress; yield the function to call with the tally of each batch of runs."""
     from toolkit.cli.progress import progress
 
     failures = 0

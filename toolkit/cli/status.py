@@ -1,4 +1,4 @@
-"""``msgrlab status``: what clusters are doing."""
+"""``msgrlab status``: the state of running clusters."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ CHECK_FAILED = 1
 _SHOWN_VIOLATIONS = 3
 _PIPED_WIDTH = 160
 _FOLLOWED_S = 1.0
-"""How long a supervisor waits for news before it answers with none."""
+"""How long a supervisor waits for new records before it answers with an empty list."""
 
 
 def status(
@@ -31,9 +31,9 @@ def status(
     html: Html = None,
     junit: Junit = None,
 ) -> int:
-    """Show clusters, all unless one is named: nodes, sessions, what is wrong on purpose, and the invariants.
+    """Show the nodes, sessions, injected faults and invariants of a cluster, or of all clusters.
 
-    Exit 1 if an invariant does not hold.
+    Exit 1 if an invariant is violated.
     """
     from toolkit.machine.leases import Lease, clusters, damaged
 
@@ -67,7 +67,7 @@ def status(
 
 
 def _follow(name: str, *, as_json: bool) -> int:
-    """Show events as they come: a line each, or with ``as_json`` a JSON object."""
+    """Print events as they happen, one line each; with ``as_json`` one JSON object each."""
     from toolkit.cluster.supervisor.client import NotKept, ask, chosen
 
     lease = chosen(name)
@@ -97,7 +97,7 @@ def _status(lease: Any) -> dict[str, Any]:  # noqa: ANN401 - a Lease
 
 
 def _status_or_silence(lease: Any) -> dict[str, Any]:  # noqa: ANN401 - a Lease
-    """The status of one cluster of several: one that does not answer does not hide the others."""
+    """Return the status of one of several clusters; a cluster that does not answer is "silent", not an error."""
     try:
         return _status(lease)
     except LocalError as error:

@@ -1,4 +1,4 @@
-"""``msgrlab tell``: have a node of a cluster carry out a command."""
+"""``msgrlab tell``: run a command in a node of a cluster."""
 
 import json
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ def tell(
     ],
     name: ClusterName = "",
 ) -> int:
-    """Have a node do something, and print its answer as JSON: msgrlab tell a send b --count 3.
+    """Run a command in a node and print its answer as JSON: msgrlab tell a send b --count 3.
 
-    Exit 1 if `verify` finds objects that are not as they were written.
+    Exit 1 if `verify` finds objects whose content differs from what was written.
     """
     from toolkit.cluster.supervisor.client import ask, chosen
 
@@ -38,12 +38,14 @@ def tell(
 
 
 def parse_arguments(arguments: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Words, and what options say; each value is JSON if it can be, else text.
+    """Split arguments into positional words and options; each value is parsed as JSON, or kept as text.
 
-    Options of msgrlab are not looked for behind ``--``, which is dropped.
+    ``--`` is dropped. An option without a value is True::
+
+        parse_arguments(["b", "--count", "3", "--data=x"]) == (["b"], {"count": 3, "data": "x"})
 
     Raises:
-        LocalError: an option without a name.
+        LocalError: an option has no name, as in ``--=3``.
     """
     words: list[Any] = []
     named: dict[str, Any] = {}

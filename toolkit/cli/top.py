@@ -1,4 +1,4 @@
-"""``msgrlab top``: the sessions of a capture target while they pass, or those of a capture file."""
+"""``msgrlab top``: a live table of the sessions of a capture target, or the sessions of a capture file."""
 
 import contextlib
 import json
@@ -69,10 +69,10 @@ def top(
         str, typer.Option(metavar="PORTS", help="TCP ports of either end, or all of them: all. Not of a file.")
     ] = CEPH_PORTS,
 ) -> int:
-    """Show sessions while they pass: rates, messages in flight, latencies, reconnects, faults and verdicts.
+    """Show live sessions: rates, messages in flight, latencies, reconnects, faults and verdicts.
 
-    In a terminal it fills the screen: q quits, s sorts by the next key, arrows choose a session and show its last
-    events. Elsewhere it prints a table for each snapshot. Targets other than files take root.
+    In a terminal it fills the screen: q quits, s sorts by the next key, arrows select a session and show its last
+    events. Elsewhere it prints a table for each snapshot. Targets other than files need root.
     """
     from toolkit.dissect.top import CaptureTop, open_top
     from toolkit.dissect.top.snapshot import check_order, check_words
@@ -108,7 +108,7 @@ def top(
 def _print(
     view: "CaptureTop | LiveTop", shaped: "Callable[[Snapshot], Snapshot]", count: int | None, *, as_json: bool
 ) -> None:
-    """Print a snapshot after the other: a JSON object a line, or tables with an empty line between."""
+    """Print the snapshots: one JSON object per line, or tables separated by an empty line."""
     for made, snapshot in enumerate(view, 1):
         shown = shaped(snapshot)
         if as_json:
@@ -121,7 +121,7 @@ def _print(
 
 @contextlib.contextmanager
 def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The usual signals end the view, not the program."""
+    """Within the block, SIGINT, SIGTERM and SIGHUP call ``stop`` instead of ending the program."""
     before = {number: signal.signal(number, lambda *_: stop()) for number in _SIGNALS}
     try:
         yield

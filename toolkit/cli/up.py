@@ -1,4 +1,4 @@
-"""``msgrlab up``: a cluster, kept up until ``msgrlab down``."""
+"""``msgrlab up``: start a cluster, which runs until ``msgrlab down``."""
 
 import json
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _REFRESH_PER_S = 20
 _START_TIME = 19
-"""Of the fields of /proc/self/stat behind the name: when the process began, in ticks since the machine did."""
+"""Index of ``starttime`` (ticks since boot) among the fields of /proc/self/stat that follow the process name."""
 _STAGES = {"host": "host made", "started": "started", "ready": "ready"}
 
 
@@ -56,9 +56,9 @@ def up(
     html: Html = None,
     junit: Junit = None,
 ) -> None:
-    """Bring a cluster up: hosts, a network that can be hurt, nodes that talk.
+    """Start a cluster: hosts, a network in which faults can be injected, and nodes that connect to each other.
 
-    If it does not come up, its logs are kept, and the lines that show why are printed.
+    If it does not come up, its logs are kept and the lines that show the cause are printed.
     """
     if keep and foreground:
         raise LocalError("--keep is for clusters that stay: leave out --foreground")
@@ -100,16 +100,17 @@ def up(
 
 
 def _typed_s() -> float:
-    """Monotonic time at which this command was typed, as far as the kernel knows."""
+    """Return the monotonic time at which the kernel started this process, so that its start-up counts, too."""
     fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
     return time.monotonic() - age_s
 
 
 def _watched(starting: "Starting", began_s: float, *, quiet: bool) -> dict[str, Any]:
-    """Follow a supervisor until its cluster is ready, and return what is; on a terminal with a table of its nodes.
+    """Follow a supervisor until its cluster is ready, and return the description of the ready cluster.
 
-    What is announced is printed in any case: it is fetched and run without having been asked for by name.
+    A terminal shows a table of the nodes meanwhile. Announcements are printed even if ``quiet``: they name
+    software that is downloaded and run although the user did not name it.
     """
     events = starting.events()
     if quiet or not sys.stderr.isatty():
@@ -151,7 +152,7 @@ def _ready_of(events: "Iterator[dict[str, Any]]") -> dict[str, Any]:
 
 
 class _Board:
-    """How far each node is."""
+    """The table of nodes that ``up`` shows on a terminal, with the stage that each has reached."""
 
     def __init__(self, began_s: float) -> None:
         self._began_s = began_s
@@ -159,7 +160,7 @@ class _Board:
         self._words = "reading the spec"
 
     def seeing(self, events: "Iterator[dict[str, Any]]") -> "Iterator[dict[str, Any]]":
-        """The same events, seen."""
+        """Yield the same events, after recording them in the table."""
         for event in events:
             now_s = time.monotonic() - self._began_s
             for name in event.get("nodes", ()):
@@ -170,7 +171,7 @@ class _Board:
             yield event
 
     def table(self) -> "Table":
-        """What is shown."""
+        """Build the table as it stands now."""
         from rich.table import Table
 
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -181,7 +182,7 @@ class _Board:
 
 
 def _files(directory: Path) -> "Iterator[tuple[str, Path]]":
-    """Files of a cluster that a user needs elsewhere, and what they are."""
+    """Yield kind and path of each file of a cluster that other commands read, such as captures and keyrings."""
     patterns = {"history": "*.ndjson", "capture": "*.pcapng", "keyring": "*keyring*", "key log": "*.keys"}
     for what, pattern in patterns.items():
         for path in sorted(directory.glob(pattern)):

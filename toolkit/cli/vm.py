@@ -1,4 +1,4 @@
-"""``msgrlab vm``: programs on Debian's kernel in a virtual machine, for what the kernel here lacks."""
+"""``msgrlab vm``: run programs on Debian's kernel in a virtual machine, for features that this kernel lacks."""
 
 import signal
 import sys
@@ -15,7 +15,7 @@ from toolkit.report.terminal import shown_line
 app = typer.Typer(help="Run programs on Debian's kernel, in a virtual machine.", no_args_is_help=True)
 
 TIMED_OUT = 124
-"""As that of ``timeout``."""
+"""Exit code on a timeout, as that of coreutils' ``timeout``."""
 _SIGNALLED = 128
 
 
@@ -38,7 +38,7 @@ def run(
         typer.Option("--root", metavar="DIR", help="Where images are kept (~/.cache/msgrlab/images)."),
     ] = None,
 ) -> int:
-    """Run a program in a virtual machine that has this machine's files; exit with its exit code."""
+    """Run a program in a virtual machine that sees this machine's files; exit with its exit code."""
     from toolkit.machine import vm
 
     if command[0] == "--":
@@ -69,7 +69,7 @@ def run(
 
 
 def _end(number: int, _frame: object) -> NoReturn:
-    """End the virtual machine on the way out."""
+    """Exit on a signal, so that the context managers shut the virtual machine down."""
     sys.exit(_SIGNALLED + number)
 
 
@@ -85,10 +85,10 @@ def _write_stderr(part: bytes) -> None:
 
 @contextmanager
 def _progress(release: str) -> Iterator[Callable[[float], None]]:
-    """Show that the machine boots: on a line that goes away, or in a log as two lines.
+    """Show that the machine boots: on a line that is erased afterwards, or as two lines of a log.
 
     Yields:
-        What to call with the seconds that it took.
+        The function to call with the boot time in seconds.
     """
     from rich.console import Console
 

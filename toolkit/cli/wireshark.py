@@ -1,4 +1,4 @@
-"""``msgrlab wireshark``: the dissector of msgr v2 for Wireshark, and captures that it can read throughout."""
+"""``msgrlab wireshark``: a Wireshark dissector of msgr v2, a profile, and decrypted captures."""
 
 import sys
 from pathlib import Path
