@@ -125,7 +125,7 @@ def _list(cases: Sequence[Case]) -> str:
         lines += [
             f"### {area}",
             "",
-            "| case | level | what is done, and what must happen | needs |",
+            "| case | level | action: required reaction | needs |",
             "|---|---|---|---|",
         ]
         lines += [_row(case) for case in group]

@@ -29,15 +29,15 @@ def analyze(
     key_log: KeyLogs = None,
     seq: Annotated[
         int | None,
-        typer.Option("--where", metavar="SEQ", min=1, help="Tell only where the messages with this seq went."),
+        typer.Option("--where", metavar="SEQ", min=1, help="Only trace the messages with this sequence number."),
     ] = None,
     session: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="With --where: look in this session only.")
+        int | None, typer.Option(metavar="N", min=0, help="With --where: only in this session.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Analyse so many frames.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Analyse at most N frames.")] = None,
     ports: Ports = None,
     audit: Annotated[
-        bool, typer.Option("--audit", help="Judge each frame by the rules of the wire, and print the rules.")
+        bool, typer.Option("--audit", help="Check each frame against the rules of the protocol, and list them.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> int:
@@ -51,7 +51,7 @@ def analyze(
     from toolkit.dissect.reading import Capture
 
     if session is not None and seq is None:
-        raise LocalError("--session is for --where SEQ")
+        raise LocalError("--session needs --where SEQ")
     if audit and seq is not None:
         raise LocalError("--audit and --where SEQ exclude each other")
     capture = Capture(
@@ -127,7 +127,7 @@ def _print(capture: "Capture") -> None:
     console = Console(highlight=False)
     analysis = capture.analysis
     if not analysis.links:
-        console.print("no link of a messenger in this capture")
+        console.print("no messenger link in this capture")
     elif analysis.began_ns is not None:
         from toolkit.dissect.frames import utc
 

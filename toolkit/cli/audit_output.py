@@ -18,16 +18,16 @@ def audit_lines(capture: "Capture") -> list[str]:
     if len(found.broken) > _MOST_LINES:
         lines.append(f"… and {len(found.broken) - _MOST_LINES:,} more; --json has all")
     if lines:
-        lines.insert(0, "Rules broken")
+        lines.insert(0, "Violations")
         lines.append("")
     bad = _violations(found)
     judged = found.judged
     if judged:
-        lines += ["Rules judged", f"{'frames':>9}  {'broken':>6}  rule"]
+        lines += ["Rules checked", f"{'frames':>9}  {'broken':>6}  rule"]
     for rule in judged:
         lines.append(f"{found.counts[rule]:>9,}  {bad.get(rule.id, 0):>6,}  {rule.id}: {rule.text}")
     if found.not_judged:
-        lines += ["", "Rules not judged"] if judged else ["Rules not judged"]
+        lines += ["", "Rules not checked"] if judged else ["Rules not checked"]
     lines += [f"  {rule.id}: {rule.needs}" for rule in found.not_judged]
     return lines
 

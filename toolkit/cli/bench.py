@@ -28,23 +28,24 @@ _QUICK_SECONDS = 0.3
 _FULL_SECONDS = 2.0
 _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 600.0
-Patterns = Annotated[str | None, typer.Option(metavar="LIST", help="request, stream or both, with a comma.")]
-Sizes = Annotated[str | None, typer.Option(metavar="LIST", help="Bytes of a message's data, as in 64,4K,1M.")]
+Patterns = Annotated[str | None, typer.Option(metavar="LIST", help="request or stream, or both: request,stream.")]
+Sizes = Annotated[str | None, typer.Option(metavar="LIST", help="Bytes of data per message, as in 64,4K,1M.")]
 InFlight = Annotated[
-    str | None, typer.Option(metavar="LIST", help="Messages sent ahead of their answers, as in 1,32.")
+    str | None, typer.Option(metavar="LIST", help="Messages in flight without an answer, as in 1,32.")
 ]
-Modes = Annotated[str | None, typer.Option(metavar="LIST", help="crc, secure or both.")]
+Modes = Annotated[str | None, typer.Option(metavar="LIST", help="crc or secure, or both: crc,secure.")]
 Proto = Annotated[str, typer.Option(help="Protocol: v1 or v2.")]
 Cores = Annotated[
-    str | None, typer.Option(metavar="LIST", help="1: both processes on one CPU; 2: a CPU for each.")
+    str | None, typer.Option(metavar="LIST", help="1: both processes share a CPU; 2: a CPU for each process.")
 ]
 Cells = Annotated[
-    str | None, typer.Option(metavar="LIST", help="Rows by words of their names, as in 'crc 4K x32,v2 1M'.")
+    str | None,
+    typer.Option(metavar="LIST", help="Only rows whose names contain these words, as in 'crc 4K x32,v2 1M'."),
 ]
-Full = Annotated[bool, typer.Option("--full", help="Longer, and streams with one message in flight as well.")]
+Full = Annotated[bool, typer.Option("--full", help="Measure longer, and also streams with one message in flight.")]
 Seconds = Annotated[
     float | None,
-    typer.Option(help="How long each row is measured; 0.3 unless given, 2 with --full, 1.4 with --against."),
+    typer.Option(help="Seconds per row; by default 0.3, with --full 2, with --against 1.4."),
 ]
 
 
@@ -69,14 +70,12 @@ def bench(
     seconds: Seconds = None,
     full: Full = False,
     core: Annotated[
-        bool, typer.Option("--core", help="No sockets: what building and parsing one message costs.")
+        bool, typer.Option("--core", help="Measure building and parsing one message, without sockets.")
     ] = False,
-    idle: Annotated[
-        bool, typer.Option("--idle", help="No traffic: what an open connection costs in memory.")
-    ] = False,
+    idle: Annotated[bool, typer.Option("--idle", help="Measure the memory of an idle connection.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the JSON object to a new file.")
     ] = None,
     html: Html = None,
 ) -> None:
@@ -108,11 +107,11 @@ def bench(
         return
     connection = bool(patterns or in_flight or cores or full or cells or against or proto != "v2")
     if core and (connection or idle):
-        raise LocalError("--core has no connection: it takes --sizes, --modes and --seconds only")
+        raise LocalError("--core can only be combined with --sizes, --modes and --seconds")
     if idle and (connection or sizes):
-        raise LocalError("--idle has no traffic: it takes --modes only")
+        raise LocalError("--idle can only be combined with --modes")
     if html is not None and against is None:
-        raise LocalError("--html is for --against PROGRAM")
+        raise LocalError("--html needs --against PROGRAM")
     duration_s = _duration_s(seconds, SECONDS if against else _FULL_SECONDS if full else _QUICK_SECONDS)
     check_out(out)
     grid = parse_grid(patterns, sizes, in_flight, modes, cores, proto)
@@ -141,7 +140,7 @@ def _cells(grid: "Grid", names: str | None, *, full: bool) -> "list[Cell]":
 
     possible = possible_cores()
     if grid.cores and max(grid.cores) > max(possible):
-        raise LocalError(f"--cores {max(grid.cores)}: this process may use only {max(possible)} CPU")
+        raise LocalError(f"--cores {max(grid.cores)}: this process may only use {max(possible)} CPU")
     cells = grid.cells(possible, full=full)
     return cells if names is None else choose_cells(cells, names)
 

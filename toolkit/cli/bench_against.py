@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 Program = Annotated[
     Path | None,
     typer.Option(
-        "--against", metavar="PROGRAM", help="Another messenger instead of the plain socket; see `bench anchor`."
+        "--against", metavar="PROGRAM", help="Messenger to compare with instead of the floor; see `bench anchor`."
     ),
 ]
 SECONDS = 1.4
 """Default duration of each side's turns in each cell."""
-_TITLE = "msgrlab beside {}"
+_TITLE = "msgrlab compared with {}"
 
 
 def against(
@@ -112,8 +112,8 @@ def _page(program: Path, rows: "Sequence[Comparison]") -> "ScenarioReport":
         "Program": str(program),
         "Python": Interpreter.this().caption,
         "Processor": processor(),
-        "Load": f"{min(loads):.1f} to {max(loads):.1f}; the measurement alone makes up to 2",
-        "Turns": f"{TURNS} of each side; dots are medians of the ratios, bars reach from least to greatest",
+        "Load": f"{min(loads):.1f} to {max(loads):.1f}; the measurement itself accounts for up to 2",
+        "Turns": f"{TURNS} of each side; dots are the medians of the ratios, bars reach from least to greatest",
     }
     title = _TITLE.format(program.name)
     nothing = History()

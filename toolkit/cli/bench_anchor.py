@@ -9,14 +9,14 @@ import typer
 
 def anchor(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A new directory, or that of an earlier build; about 1.2 GB.")
+        Path, typer.Argument(metavar="DIR", help="New directory, or that of an earlier build; needs about 1.2 GB.")
     ],
     mirror: Annotated[
         str,
         typer.Option(
             "--mirror",
             metavar="URL",
-            help="Of Debian's archive (MSGRLAB_MIRROR); a snapshot of it, or deb.debian.org, unless given.",
+            help="Mirror of Debian's archive (MSGRLAB_MIRROR); by default a snapshot of it, or deb.debian.org.",
         ),
     ] = "",
     keyring: Annotated[
@@ -24,7 +24,7 @@ def anchor(
         typer.Option(
             "--keyring",
             metavar="FILE",
-            help="Keys that verify Debian's packages (MSGRLAB_KEYRING); this machine's unless given.",
+            help="Keys that verify Debian's packages (MSGRLAB_KEYRING); by default those of this machine.",
         ),
     ] = None,
 ) -> None:

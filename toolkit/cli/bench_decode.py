@@ -19,17 +19,19 @@ if TYPE_CHECKING:
 
 def decode(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A capture; unless given, captures are made.")
+        Path | None, typer.Argument(metavar="FILE", help="Capture; by default captures are generated.")
     ] = None,
     size: Annotated[
-        str | None, typer.Option(help="Length of most of the captures that are made; 200M unless given.")
+        str | None, typer.Option(help="Size of most generated captures, as in 50M; by default 200M.")
     ] = None,
     keyring: Keyrings = None,
     key_log: KeyLogs = None,
-    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each decoder; the best counts.")] = 3,
+    runs: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Runs of each decoder, of which the best counts.")
+    ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the JSON object to a new file.")
     ] = None,
 ) -> None:
     """Measure decoders on the same capture, each in a process of its own.
@@ -58,9 +60,9 @@ def decode(
 
     check_out(out)
     if file is not None and size is not None:
-        raise LocalError("--size is for captures that are made, not for FILE")
+        raise LocalError("--size is the size of generated captures; it cannot be combined with FILE")
     if file is None and (keyring or key_log):
-        raise LocalError("--keyring and --key-log are for FILE; captures that are made bring their keys")
+        raise LocalError("--keyring and --key-log need FILE; generated captures have their keys")
     if file is not None:
         done = _measure([_given(file, keyring or [], key_log or [])], runs)
     else:

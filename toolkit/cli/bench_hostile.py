@@ -22,17 +22,15 @@ _MOST_SECONDS = 600.0
 def hostile(
     attacks: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Attacks, and none, with commas; all of them unless given."),
+        typer.Option(metavar="LIST", help="Attacks, separated by commas, or `none`; by default all of them."),
     ] = None,
     proto: Annotated[
         str, typer.Option(metavar="LIST", help="Protocols of client and attackers: v2, v1 or both.")
     ] = "v2,v1",
-    seconds: Annotated[
-        float, typer.Option(help="How long each attack lasts, and the quiet time before it.")
-    ] = 3.0,
+    seconds: Annotated[float, typer.Option(help="Seconds of each attack, and of the quiet time before it.")] = 3.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the JSON object to a new file.")
     ] = None,
 ) -> None:
     """Attack a server and measure a legitimate client meanwhile.

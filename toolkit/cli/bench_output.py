@@ -73,7 +73,9 @@ def measured(what: str, total: int, measure: Callable[[Callable[[_Row], None]], 
 def check_out(out: Path | None) -> None:
     """Raise LocalError if the file for ``--out`` exists or its folder does not."""
     if out is not None and (out.exists() or not out.parent.is_dir()):
-        raise LocalError(f"--out {out}: {'exists already' if out.exists() else 'there is no such folder'}")
+        raise LocalError(
+            f"--out {out}: {'exists already' if out.exists() else f'there is no folder {out.parent}'}"
+        )
 
 
 def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool) -> None:

@@ -50,8 +50,8 @@ def node_place(text: str) -> NodePlace | None:
         raise LocalError(f"{text}: cluster {cluster!r} has no node {node!r}; it has {', '.join(about['nodes'])}")
     if about["backend"] != "process":
         raise Unsupported(
-            f"{text}: on {about['backend']} nodes have a network of their own; "
-            f"give HOST:PORT to a command on a host of it: msgrlab exec --name {cluster} {node} -- CMD"
+            f"{text}: nodes of the backend {about['backend']} are in a network of their own; run the command on "
+            f"the host of a node, with HOST:PORT: msgrlab exec --name {cluster} {node} -- CMD"
         )
     addr = AddrVec.parse(about["nodes"][node]["address"]).front
     keyring = lease.directory / node / "keyring"
@@ -81,7 +81,7 @@ def _keyring_file(path: Path) -> Path:
     if path.exists() or (place := node_place(str(path))) is None:
         return path
     if place.keyring is None:
-        raise LocalError(f"--keyring {path}: only a monitor of a cluster with cephx has one")
+        raise LocalError(f"--keyring {path}: the node has none; only monitors of a cluster with cephx have one")
     return place.keyring
 
 
@@ -134,12 +134,14 @@ ClusterName = Annotated[
         "--name",
         metavar="NAME",
         autocompletion=complete_clusters,
-        help="Of the cluster; may be left out if one is up.",
+        help="Name of the cluster; not needed if only one is up.",
     ),
 ]
 ClusterPlace = Annotated[
     str,
-    typer.Argument(metavar="[NAME]", autocompletion=complete_clusters, help="The cluster, as with --name."),
+    typer.Argument(
+        metavar="[NAME]", autocompletion=complete_clusters, help="Name of the cluster, as with --name."
+    ),
 ]
 
 
@@ -181,7 +183,7 @@ def take_name(words: Sequence[str], option: str, most: int | None = None) -> tup
     if not equals and behind < end:
         name, behind = words[behind], behind + 1
     if not name:
-        raise LocalError("--name takes the name of a cluster")
+        raise LocalError("--name needs the name of a cluster")
     return take_name([*words[:place], *words[behind:]], one_name(option, name), most)
 
 

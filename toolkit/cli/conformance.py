@@ -27,36 +27,38 @@ def conformance(
         str,
         typer.Argument(
             metavar="ADDR",
-            help="The target: HOST or HOST:PORT, ahead of it v1: or v2:, or a list of them in brackets. "
-            "Or CLUSTER/NODE of a cluster that is up, with its keyring.",
+            help="HOST or HOST:PORT, also with v1: or v2: before it, or a list of them in brackets; or "
+            "CLUSTER/NODE, a node of a running cluster, with its keyring.",
         ),
     ] = "",
     v1: Annotated[bool, typer.Option("--v1", help="Run the cases of msgr v1; ADDR is a v1 port.")] = False,
     v2: Annotated[bool, typer.Option("--v2", help="Run the cases of msgr v2.")] = False,
     keyring: Annotated[Path | None, typer.Option(metavar="FILE", help="Keyring with the key of --name.")] = None,
     key_log: Annotated[
-        Path | None, typer.Option("--key-log", metavar="FILE", help="Service keys: tickets are made with them.")
+        Path | None, typer.Option("--key-log", metavar="FILE", help="Service keys, with which tickets are made.")
     ] = None,
     name: Annotated[
-        str, typer.Option(metavar="TYPE.ID", help="Who the peer is: osd.9, client.admin, or mon. for a monitor.")
+        str,
+        typer.Option(metavar="TYPE.ID", help="Entity of the peer: osd.9, client.admin, or mon. for a monitor."),
     ] = "client.admin",
     monitor: Annotated[
-        str | None, typer.Option("--mon", metavar="ADDR", help="Monitor that gives tickets for another daemon.")
+        str | None,
+        typer.Option("--mon", metavar="ADDR", help="Monitor that issues tickets if ADDR is another daemon."),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="GLOB", help="Cases by id or area: v2/banner/1, v2/*, cephx/login. Repeatable."),
+        typer.Option(metavar="GLOB", help="Only these cases: v2/banner/1, v2/*, cephx/login. Repeatable."),
     ] = None,
     level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="strict: what the protocol requires; tolerant: the rest.")
+        str | None, typer.Option(metavar="LEVEL", help="strict: protocol requirements; tolerant: all other cases.")
     ] = None,
     destructive: Annotated[
-        bool, typer.Option("--destructive", help="Run also cases that may disturb the target.")
+        bool, typer.Option("--destructive", help="Also run cases that may disturb the target.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(min=0.05, max=60, metavar="SECONDS", help="How long any answer may take.")
+        float, typer.Option(min=0.05, max=60, metavar="SECONDS", help="Time limit of each answer.")
     ] = 2.0,
-    list_cases: Annotated[bool, typer.Option("--list", help="List the cases instead; no ADDR is needed.")] = False,
+    list_cases: Annotated[bool, typer.Option("--list", help="List the cases; needs no ADDR.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     junit: Junit = None,
     html: Html = None,
@@ -67,8 +69,7 @@ def conformance(
     the reaction with docs/protocol.md. A known deviation of Ceph's classic
     messenger, of crimson or of the kernel client gets the verdict "as
     classic" and so on. A case that the target or the credentials rule out is
-    skipped, with the reason. docs/conformance.md lists the cases and the
-    results of real daemons.
+    skipped. See docs/conformance.md for the cases and results of real daemons.
     """
     from messenger.errors import LocalError
     from messenger.protocols import Protocol
@@ -81,7 +82,7 @@ def conformance(
         _list(cases, as_json=as_json)
         return 0
     if not addr:
-        raise LocalError("which ADDR is to be tested? --list shows the cases without one")
+        raise LocalError("no ADDR was given; only --list works without one")
     place, keyrings = party(addr, [keyring] if keyring else [])
     targets = _targets(place, v1=v1, v2=v2)
     login = _login(name, next(iter(keyrings), None), key_log, monitor, timeout)
@@ -99,7 +100,7 @@ def _level(text: str | None) -> "Level | None":
 
     if text is None or text in list(Level):
         return None if text is None else Level(text)
-    raise LocalError(f"--level {text!r}: known are {', '.join(Level)}")
+    raise LocalError(f"--level: unknown level {text!r}; known: {', '.join(Level)}")
 
 
 def _targets(text: str, *, v1: bool, v2: bool) -> "list[EntityAddr]":
@@ -121,9 +122,7 @@ def _targets(text: str, *, v1: bool, v2: bool) -> "list[EntityAddr]":
     found = [replace(one, type=AddressType.MSGR2) if one.type is AddressType.ANY else one for one in found]
     wanted = [one for one in found if not (v1 or v2) or (v1 if Protocol.of(one) is Protocol.V1 else v2)]
     if not wanted:
-        raise LocalError(
-            f"{text} is no address of {'v1' if v1 else 'v2'}, which {'--v1' if v1 else '--v2'} asks for"
-        )
+        raise LocalError(f"{text} is not a {'v1' if v1 else 'v2'} address, as {'--v1' if v1 else '--v2'} requires")
     return wanted
 
 
@@ -136,7 +135,7 @@ def _login(
     from toolkit.probe.findings import parse_target
 
     if keyring is not None and key_log is not None:
-        raise LocalError("--keyring and --key-log are two ways to authenticate: give one of them")
+        raise LocalError("--keyring and --key-log exclude each other: both authenticate")
     where = parse_target(monitor) if monitor else None
     return Login(AuthName.parse(name), keyring, key_log, where, max(timeout_s, 5.0))
 
@@ -203,7 +202,7 @@ def _list(cases: "Sequence[Case]", *, as_json: bool) -> None:
         print(json.dumps({"cases": [case_json(case) for case in cases]}, indent=2))
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("id", "level", "needs", "what is done, and what must happen"):
+    for heading in ("id", "level", "needs", "action: required reaction"):
         table.add_column(heading, no_wrap=heading in ("id", "level"))
     for case in cases:
         needs = " ".join([*sorted(case.needs), *(["--destructive"] if case.destructive else [])])
@@ -262,7 +261,7 @@ def failure_lines(result: "Result", command: str) -> list[str]:
         f"    rule      {case.link}",
         f"    sequence  {'; '.join(result.log) or 'nothing was sent'}",
         f"    expected  {' or '.join(case.expect)}",
-        f"    came      {result.outcome}",
+        f"    observed  {result.outcome}",
         f"    again     {command}",
     ]
 
@@ -274,12 +273,12 @@ def _report(result: "Result", target: str, command: str) -> "ScenarioReport":
     case = result.case
     verdicts = {"differs": Verdict.FAILED, "skipped": Verdict.UNSUPPORTED}
     differs = result.verdict.value == "differs"
-    reason = f"expected {' or '.join(case.expect)}; {result.outcome} came" if differs else ""
+    reason = f"expected {' or '.join(case.expect)}; observed {result.outcome}" if differs else ""
     facts = {
         "Rule": case.link,
         "Level": case.level.value,
         "Expected": " or ".join(case.expect),
-        "Came": result.outcome,
+        "Observed": result.outcome,
         "Verdict": result.verdict.value,
         "Sequence": "; ".join(result.log),
     }

@@ -22,9 +22,9 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 def demo(
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder for the report; msgrlab-out/demo-N unless given."),
+        typer.Option(metavar="DIR", help="Folder for the report; by default msgrlab-out/demo-N."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides everything random.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
     html: Html = None,
     junit: Junit = None,
 ) -> int:
@@ -84,7 +84,7 @@ def _open(report: Path) -> None:
     print(f"\nReport: {report.as_uri()}")
     opener = shutil.which(_OPENER)
     if opener is None or not any(map(os.environ.get, _DISPLAYS)):
-        print(f"Open it: {_OPENER} {shlex.quote(str(report))}")
+        print(f"To open it: {_OPENER} {shlex.quote(str(report))}")
         return
     nothing = subprocess.DEVNULL
     command = [opener, str(report)]

@@ -30,7 +30,7 @@ def doctor(
     Console().print(_table(rows))
     if install:
         # printed without a table, so that it can be copied at any terminal width
-        print(f"\nTo add what is missing and can be added:\n\n  {install}\n")
+        print(f"\nTo install what is missing:\n\n  {install}\n")
 
 
 def _as_json(capability: "Capability", finding: "Finding") -> dict[str, str | bool | None]:
@@ -49,7 +49,7 @@ def _table(rows: "Sequence[tuple[Capability, Finding]]") -> "Table":
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("capability", no_wrap=True)
-    for heading in ("status", "what it is for", "remedy"):
+    for heading in ("status", "needed for", "remedy"):
         table.add_column(heading)
     for capability, finding in rows:
         table.add_row(capability.name, _status(finding), capability.enables, Text(finding.remedy or ""))

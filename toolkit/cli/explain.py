@@ -59,18 +59,20 @@ def requests(
             "--where",
             "--filter",
             metavar="EXPR",
-            help="Only requests of which this is true, like 'latency_ms > 100 and object == \"hello\"'; names are "
-            "the keys of the JSON row, and name, latency_s and resent.",
+            help="Only requests for which this is true, as in 'latency_ms > 100 and object == \"hello\"'; names "
+            "are the keys of the JSON row, and name, latency_s and resent.",
         ),
     ] = None,
     sort: Annotated[
         str,
-        typer.Option(metavar="COLUMN", help=f"{', '.join(_SORTS)}; unanswered and slow ones first unless given."),
+        typer.Option(
+            metavar="COLUMN", help=f"{', '.join(_SORTS)}; by default unanswered and slow requests first."
+        ),
     ] = "latency",
     least_ms: Annotated[
-        float, typer.Option(metavar="MS", min=0, help="Only those that took this long, or have no reply.")
+        float, typer.Option(metavar="MS", min=0, help="Only requests that took this long, or have no reply.")
     ] = 0.0,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="So many rows.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Show at most N rows.")] = None,
     ports: Ports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
 ) -> int:
@@ -83,7 +85,7 @@ def requests(
     from toolkit.dissect.reading import Capture
 
     if sort not in _SORTS:
-        raise LocalError(f"--sort {sort}: give one of {', '.join(_SORTS)}")
+        raise LocalError(f"--sort: unknown column {sort!r}; known: {', '.join(_SORTS)}")
     wanted = None if where is None else compile_row_filter(where, (*COLUMNS, *NAMES))
     capture = Capture(capture_files(files), keyring or (), key_log or (), ports=tcp_ports(ports))
     analysis = capture.analysis

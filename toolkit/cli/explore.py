@@ -23,35 +23,45 @@ _MAX_STATES = 1_000_000
 
 
 def explore(
-    proto: Annotated[str, typer.Option(metavar="LIST", help="Protocol: v1, v2 or both, with a comma.")] = "v2",
+    proto: Annotated[str, typer.Option(metavar="LIST", help="Protocol: v1 or v2, or both: v1,v2.")] = "v2",
     policy: Annotated[
         str,
         typer.Option(
             metavar="LIST",
-            help="lossless_peer (both dial), lossless_peer-one, lossless_peer_reuse, lossless_client, "
-            "lossy_client, lossy_peer, or all.",
+            help="Policies, with commas: lossless_peer (both nodes connect), lossless_peer-one (one does), "
+            "lossless_peer_reuse, lossless_client, lossy_client, lossy_peer, or all.",
         ),
     ] = "lossless_peer",
-    messages: Annotated[str, typer.Option(metavar="N[+M]", help="How many each node sends.")] = "1",
-    faults: Annotated[int, typer.Option(min=0, max=9, help="How many faults at most, at any steps.")] = 1,
+    messages: Annotated[
+        str,
+        typer.Option(
+            metavar="N[+M]", help="Messages that each node sends (N), or the first and second node (N+M)."
+        ),
+    ] = "1",
+    faults: Annotated[int, typer.Option(min=0, max=9, help="Maximum number of faults in a schedule.")] = 1,
     kinds: Annotated[
-        str, typer.Option(metavar="LIST", help="break, refuse, half-open, crash, mark-down.")
+        str,
+        typer.Option(
+            metavar="LIST",
+            help="Kinds of faults, separated by commas: break, refuse, half-open, crash, mark-down.",
+        ),
     ] = "break,refuse",
     grain: Annotated[
-        str, typer.Option(help="frame: each is a step; session: what precedes the session phase passes at once.")
+        str, typer.Option(help="frame: every frame is a step; session: the frames of the handshake are one step.")
     ] = "session",
     overtakes: Annotated[
-        int, typer.Option(min=0, max=9, help="How often a pause may be over while frames are on their way.")
+        int, typer.Option(min=0, max=9, help="How often a reconnect pause may end while frames are in flight.")
     ] = 1,
-    max_states: Annotated[int, typer.Option(min=1, help="Give up after so many states.")] = _MAX_STATES,
-    violations: Annotated[int, typer.Option(min=1, help="Stop after so many different ones.")] = 1,
-    jobs: Annotated[int, typer.Option(min=1, max=256, help="Scopes explored at a time, each by a process.")] = 1,
+    max_states: Annotated[int, typer.Option(min=1, help="Stop after this number of states.")] = _MAX_STATES,
+    violations: Annotated[int, typer.Option(min=1, help="Stop after this number of different violations.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=256, help="Processes, each of which explores one scope.")] = 1,
     choices: Annotated[
-        str | None, typer.Option("--replay", metavar="CHOICES", help="Run this one schedule instead, and show it.")
+        str | None,
+        typer.Option("--replay", metavar="CHOICES", help="Run only this schedule, and print its steps."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write history and sequence chart of what was found to a new folder."),
+        typer.Option(metavar="DIR", help="Write history and sequence chart of each violation to a new folder."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     html: Html = None,
@@ -79,7 +89,7 @@ def _check_out(out: Path | None) -> None:
     from messenger.errors import LocalError
 
     if out is not None and out.exists():
-        raise LocalError(f"{out} exists already; nothing is overwritten, name another --out")
+        raise LocalError(f"--out {out} exists already, and nothing is overwritten")
 
 
 def _scopes(
@@ -91,7 +101,7 @@ def _scopes(
 
     counts = messages.split("+")
     if len(counts) > 2 or not all(count.isdecimal() and len(count) < 3 for count in counts):
-        raise LocalError(f"--messages {messages!r}: give N or N+M")
+        raise LocalError(f"--messages: {messages!r} is not N or N+M, with numbers below 100")
     sent = (int(counts[0]), int(counts[-1]))
     policies = tuple(PAIRINGS) if policy == "all" else tuple(policy.split(","))
     chosen = tuple(FaultKind(_one_of("--kinds", kind, FaultKind)) for kind in kinds.split(","))
@@ -115,7 +125,7 @@ def _one_of(option: str, word: str, known: Sequence[str] | type) -> str:
 
     words = [str(value) for value in known]  # type: ignore[union-attr]
     if word not in words:
-        raise LocalError(f"{option} {word!r}: known are {', '.join(words)}")
+        raise LocalError(f"{option}: unknown value {word!r}; known: {', '.join(words)}")
     return word
 
 
@@ -213,7 +223,7 @@ def _print_table(results: "Sequence[Result]") -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("proto", no_wrap=True)
     table.add_column("policy", no_wrap=True)
-    for heading in ("msgs", "k", "states", "steps", "rest", "deep", "s"):
+    for heading in ("msgs", "faults", "states", "steps", "at rest", "depth", "s"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for result in results:
@@ -229,7 +239,7 @@ def _print_table(results: "Sequence[Result]") -> None:
             str(result.terminals),
             str(result.depth),
             f"{result.seconds:.0f}",
-            f"[red]{len(result.violations)} wrong[/]" if result.violations else f"[green]{whole}[/]",
+            f"[red]{len(result.violations)} violated[/]" if result.violations else f"[green]{whole}[/]",
         )
     Console().print(table)
 
@@ -261,7 +271,7 @@ def _replay(
     from toolkit.exploration.replay import parse_choices, replay
 
     if len(scopes) > 1:
-        raise LocalError("--replay is of one scope: give one --proto and one --policy")
+        raise LocalError("--replay needs exactly one --proto and one --policy")
     steps = parse_choices(choices)
     again = replay(scopes[0], steps, to_rest=True)
     if as_json:
@@ -272,7 +282,7 @@ def _replay(
             line = _line(record.node, record.kind, record.fields)
             if line:
                 print(line)
-        for text in again.wrong or ["nothing wrong"]:
+        for text in again.wrong or ["no violation"]:
             print(text)
     if out is not None:
         _save(again, out)
@@ -287,11 +297,11 @@ def _line(node: str, kind: str, fields: dict[str, object]) -> str:
     if kind == "step":
         return f"{fields['verb']}"
     if kind == "frame" and fields["direction"] == "rx":
-        return f"    {node} gets {fields['tag']} on {fields['link']}"
+        return f"    {node} receives {fields['tag']} on {fields['link']}"
     if kind == "state":
         return f"    {node} session {fields['session']} {fields['state']}: {fields['why']}"
     if kind == "event":
-        return f"    {node} is told: {fields['event']}"
+        return f"    {node} event {fields['event']}"
     if kind == "decision":
         return f"    {node} decides {fields['verdict']}: {fields['why']}"
     if kind in {"send", "deliver"}:
@@ -323,7 +333,7 @@ def scope_report(result: "Result") -> "ScenarioReport":
         "States": f"{result.states:,}",
         "Steps": f"{result.transitions:,}",
         "States at rest": f"{result.terminals:,}",
-        "Deepest": f"{result.depth:,}",
+        "Depth": f"{result.depth:,}",
         "Scope": "complete" if result.is_complete else "cut off at --max-states",
     }
     reason = "; ".join(violation.text for violation in result.violations)

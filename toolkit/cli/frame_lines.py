@@ -113,7 +113,7 @@ class FrameLines:
         return " ".join(words).rstrip()
 
     def _introduction(self, stream: Stream) -> str:
-        before = "" if stream.opening_seen else "  (it began before the capture)"
+        before = "" if stream.opening_seen else "  (opened before the capture began)"
         over = _over_rdma(stream.queue_pairs) if stream.queue_pairs else ""
         return f"link {stream.index}: {stream.client} {self._marks['to']} {stream.server}{over}{before}"
 

@@ -59,7 +59,7 @@ class Tally:
     def text(self) -> str:
         """Return the summary: frames, links, and the commonest reasons why frames were not decoded."""
         parts = [f"{_counted(self.frames, 'frame')} on {_counted(len(self._links), 'link')}"]
-        for reasons, what in ((self.undecoded, "not decoded"), (self.unproven, "not proven")):
+        for reasons, what in ((self.undecoded, "not decoded"), (self.unproven, "not authenticated")):
             if reasons:
                 parts.append(f"{reasons.total():,} {what}: {self._reasons_text(reasons)}")
         return "; ".join(parts)

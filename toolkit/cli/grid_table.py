@@ -33,6 +33,6 @@ def _print_protocol(coverage: "Coverage", protocol: Protocol) -> None:
     total, missing = coverage.total(protocol), coverage.missing(protocol)
     print(f"{protocol}: {total - len(missing)} of {total} pairs of point and action visited")
     for point, why in NOT_THERE[protocol].items():
-        print(f"{protocol}: nobody comes to {point}: {why}")
+        print(f"{protocol}: {point} cannot be reached: {why}")
     for point in coverage.unknown(protocol):
-        print(f"{protocol}: {point} was passed, though the grid says that nobody comes there")
+        print(f"{protocol}: {point} was reached, although the grid lists it as unreachable")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolkit.cluster.images.work import Tell
 
 app = typer.Typer(
-    help="Build, list and remove images: node, ceph:RELEASE, and vm, a kernel for virtual machines.",
+    help="Build, list and remove images: node, ceph:RELEASE, and vm (the kernel of virtual machines).",
     no_args_is_help=True,
 )
 
@@ -30,10 +30,13 @@ Names = Annotated[
 ]
 Root = Annotated[
     Path | None,
-    typer.Option("--root", metavar="DIR", help="Where parts and logs are kept (~/.cache/msgrlab/images)."),
+    typer.Option("--root", metavar="DIR", help="Folder of parts and logs (~/.cache/msgrlab/images)."),
 ]
 Context = Annotated[
-    str, typer.Option("--context", metavar="NAME", help="One of `docker context`, instead of the current one.")
+    str,
+    typer.Option(
+        "--context", metavar="NAME", help="Docker context (see `docker context ls`) instead of the current one."
+    ),
 ]
 
 
@@ -43,14 +46,14 @@ def build(
     root: Root = None,
     context: Context = "",
     directory: Annotated[
-        bool, typer.Option("--directory", help="Of Ceph: only a directory to chroot into; needs no Docker.")
+        bool, typer.Option("--directory", help="For ceph: only build a directory to chroot into, without Docker.")
     ] = False,
     mirror: Annotated[
         str,
         typer.Option(
             "--mirror",
             metavar="URL",
-            help="Of Debian's archive (MSGRLAB_MIRROR); a snapshot of it, or deb.debian.org, unless given.",
+            help="Mirror of Debian's archive (MSGRLAB_MIRROR); by default a snapshot of it, or deb.debian.org.",
         ),
     ] = "",
     keyring: Annotated[
@@ -58,7 +61,7 @@ def build(
         typer.Option(
             "--keyring",
             metavar="FILE",
-            help="Keys that verify Debian's packages (MSGRLAB_KEYRING); this machine's unless given.",
+            help="Keys that verify Debian's packages (MSGRLAB_KEYRING); by default those of this machine.",
         ),
     ] = None,
 ) -> None:
@@ -118,7 +121,7 @@ def remove(names: Names, root: Root = None, context: Context = "") -> None:
         images.check(name)
     for name in names:
         gone = images.remove(name, "", root)
-        print(f"{name}: {', '.join(gone) if gone else 'there was none'}")
+        print(f"{name}: {', '.join(gone) if gone else 'nothing to remove'}")
 
 
 @contextmanager

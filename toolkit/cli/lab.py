@@ -15,14 +15,15 @@ def lab(
         list[str] | None,
         typer.Argument(
             metavar="[DIR] [-- OPTION...]",
-            help="Folder with notebooks, made and filled if it does not exist; and options for JupyterLab.",
+            help="Folder with notebooks, created and filled if it does not exist; then options for JupyterLab.",
         ),
     ] = None,
     *,
     port: Annotated[
-        int | None, typer.Option(min=1, max=_LAST_PORT, help="On loopback; 8888 or the next free one by default.")
+        int | None,
+        typer.Option(min=1, max=_LAST_PORT, help="Port on loopback; by default 8888 or the next free one."),
     ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address only.")] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
 ) -> None:
     """Open the notebooks in JupyterLab, on loopback and protected by a token.
 
@@ -35,7 +36,7 @@ def lab(
 
     folder = words.pop(0) if words and not words[0].startswith("-") else None
     if words and not words[0].startswith("-"):
-        raise LocalError(f"lab opens one folder; what is {words[0]}? Options for JupyterLab stand behind --")
+        raise LocalError(f"lab opens one folder, but {words[0]} follows it; options for JupyterLab come after --")
     require_installed()
     directory, copied = provide(Path(folder) if folder is not None else None)
     if copied:

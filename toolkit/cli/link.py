@@ -7,10 +7,14 @@ import typer
 
 from toolkit.cli.cluster_names import ClusterName, complete_nodes
 
-app = typer.Typer(help="Change what is between nodes of a running cluster.", no_args_is_help=True)
+app = typer.Typer(help="Impair links between nodes of a running cluster, or proxy them.", no_args_is_help=True)
 
-From = Annotated[str, typer.Argument(metavar="FROM", autocompletion=complete_nodes, help="The sender of packets.")]
-To = Annotated[str, typer.Argument(metavar="TO", autocompletion=complete_nodes, help="Their receiver.")]
+From = Annotated[
+    str, typer.Argument(metavar="FROM", autocompletion=complete_nodes, help="Node that sends the packets.")
+]
+To = Annotated[
+    str, typer.Argument(metavar="TO", autocompletion=complete_nodes, help="Node that receives the packets.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -20,7 +24,7 @@ def add(
     receiver: To,
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE...", help="As in a spec: delay_ms=20 both_ways=true."),
+        typer.Argument(metavar="KEY=VALUE...", help="Impairments as in a spec: delay_ms=20 both_ways=true."),
     ] = None,
     name: ClusterName = "",
     as_json: AsJson = False,
@@ -41,13 +45,15 @@ def remove(sender: From, receiver: To, name: ClusterName = "", as_json: AsJson =
 @app.command()
 def proxy(
     dialler: Annotated[
-        str, typer.Argument(metavar="FROM", autocompletion=complete_nodes, help="The node that dials.")
+        str, typer.Argument(metavar="FROM", autocompletion=complete_nodes, help="Node that opens connections.")
     ],
-    dialled: Annotated[str, typer.Argument(metavar="TO", autocompletion=complete_nodes, help="The one it dials.")],
+    dialled: Annotated[
+        str, typer.Argument(metavar="TO", autocompletion=complete_nodes, help="Node that accepts them.")
+    ],
     rule: Annotated[
-        list[str] | None, typer.Option(metavar="RULE", help="WHERE: WHAT (docs/proxy.md). Repeatable.")
+        list[str] | None, typer.Option(metavar="RULE", help="Rule as WHERE: WHAT (docs/proxy.md). Repeatable.")
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="End the proxy instead.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the proxy.")] = False,
     name: ClusterName = "",
     as_json: AsJson = False,
 ) -> None:

@@ -27,7 +27,7 @@ _LONGEST_LINE = 2000
 """Characters of an error line that are printed: an error may quote a file."""
 
 app = typer.Typer(
-    help="Ceph messenger in Python, and a lab to break it.",
+    help="Ceph's messenger protocol in Python, and a lab that tests it under faults.",
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
@@ -49,14 +49,14 @@ class _Command(NamedTuple):
 
 
 _COMMANDS = {
-    "Failures, by name or by seed": (
+    "Scenarios and simulations": (
         _Command("demo"),
         _Command("run"),
         _Command("list", module="listing", function="list_scenarios"),
         _Command("sim"),
         _Command("explore"),
     ),
-    "Clusters, and what can be done to them": (
+    "Clusters and faults": (
         _Command("up"),
         _Command("status"),
         _Command("tell", _OTHER_ARGUMENTS),
@@ -67,7 +67,7 @@ _COMMANDS = {
         _Command("link", function="app"),
         _Command("images", function="app"),
     ),
-    "The wire": (
+    "Protocol tests, proxies and captures": (
         _Command("probe"),
         _Command("conformance"),
         _Command("matrix"),

@@ -29,12 +29,12 @@ def matrix(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="GLOB", help="Cells by id or a part of it: reef, reef/v1, '*/server/loss*'. Repeatable."
+            metavar="GLOB", help="Only cells with this id or part of it: reef, '*/server/loss*'. Repeatable."
         ),
     ] = None,
     release: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="nautilus, pacific, reef, tentacle, or host: what is installed here."),
+        typer.Option(metavar="NAME", help="nautilus, pacific, reef, tentacle; host: the Ceph installed here."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -43,9 +43,7 @@ def matrix(
         ),
     ] = None,
     dask: Dask = "",
-    list_cells: Annotated[
-        bool, typer.Option("--list", help="List the cells instead; nothing is started.")
-    ] = False,
+    list_cells: Annotated[bool, typer.Option("--list", help="List the cells without running them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     junit: Junit = None,
     html: Html = None,
@@ -88,7 +86,7 @@ def matrix(
     if not is_kept and not has_failed:
         shutil.rmtree(directory, ignore_errors=True)
     elif directory.exists() and not as_json:
-        print(f"what the cells have left: {directory}")
+        print(f"files of the cells: {directory}")
     if interrupted:
         return INTERRUPTED
     return FAILED if has_failed else 0
@@ -179,7 +177,7 @@ def _print(outcomes: "Sequence[Outcome]", counts: dict[str, int]) -> None:
                 line(f"    seen      {text}")
             if outcome.machine:
                 line(f"    machine   {outcome.machine}")
-            line(f"    left      {outcome.directory}")
+            line(f"    files     {outcome.directory}")
             line(f"    again     {outcome.command}")
 
 

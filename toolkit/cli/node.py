@@ -11,7 +11,7 @@ app = typer.Typer(
     help="Add nodes to a running cluster, remove them, and capture their packets.", invoke_without_command=True
 )
 
-NodeName = Annotated[str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="Which.")]
+NodeName = Annotated[str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="Name of the node.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -26,10 +26,12 @@ def node(context: typer.Context) -> None:
 
 @app.command()
 def add(
-    node_name: Annotated[str, typer.Argument(metavar="NODE", help="Its name: a-z, then up to seven of a-z 0-9.")],
+    node_name: Annotated[
+        str, typer.Argument(metavar="NODE", help="Name of the new node: a-z, then up to 7 of a-z 0-9.")
+    ],
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE...", help="As in a spec: entity=osd.3 options.ms_max_backoff=2."),
+        typer.Argument(metavar="KEY=VALUE...", help="Values as in a spec: entity=osd.3 options.ms_max_backoff=2."),
     ] = None,
     name: ClusterName = "",
     as_json: AsJson = False,
@@ -53,16 +55,16 @@ def remove(node_name: NodeName, name: ClusterName = "", as_json: AsJson = False)
         print(json.dumps(removed))
         return
     for problem in removed["problems"]:
-        print(f"not undone: {problem}")
+        print(f"not removed: {problem}")
 
 
 @app.command()
 def capture(
     node_name: NodeName,
     file: Annotated[
-        str, typer.Option(metavar="FILE", help="In the cluster's directory; NODE.pcapng unless given.")
+        str, typer.Option(metavar="FILE", help="File in the cluster's directory; by default NODE.pcapng.")
     ] = "",
-    stop: Annotated[bool, typer.Option("--stop", help="End the capture instead.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the running capture.")] = False,
     name: ClusterName = "",
     as_json: AsJson = False,
 ) -> None:

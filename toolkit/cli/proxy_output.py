@@ -51,7 +51,7 @@ class Teller(Events):
     @override
     def opened(self, link: ProxiedLink) -> None:
         if self._quiet or self._as_json:  # otherwise the line of the first frame introduces the link
-            self.say({"link": link.number, "opened": link.source}, f"link {link.number}: {link.source} dials")
+            self.say({"link": link.number, "opened": link.source}, f"link {link.number}: {link.source} connected")
 
     @override
     def closed(self, link: ProxiedLink) -> None:
@@ -61,7 +61,7 @@ class Teller(Events):
 
     @override
     def blind(self, link: ProxiedLink) -> None:
-        text = f"link {link.number}: frames cannot be seen any more: {link.blind}"
+        text = f"link {link.number}: frames can no longer be decoded: {link.blind}"
         self.say({"link": link.number, "blind": link.blind}, text, "yellow")
 
     @override

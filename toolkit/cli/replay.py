@@ -31,18 +31,18 @@ def replay(
     files: Files,
     side: Annotated[
         Side,
-        typer.Option("--as", help="The side to be: the one that opened a session first, or the other one."),
+        typer.Option("--as", help="The side to replace: client opened the session first, server is its peer."),
     ],
     keyring: Keyrings = None,
     key_log: KeyLogs = None,
     session: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Replay this session only, as analyze counts them.")
+        int | None, typer.Option(metavar="N", min=0, help="Only this session, numbered as in `msgrlab analyze`.")
     ] = None,
     ports: Ports = None,
     save: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.py", help="Write the sessions as scenarios to this file, their frames beside it."
+            metavar="FILE.py", help="Write the sessions as scenarios to this file, with their frames next to it."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,

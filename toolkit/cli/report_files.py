@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 Html = Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE", help="Write a report for a browser; an earlier report is replaced."),
+    typer.Option("--html", metavar="FILE", help="Write an HTML report; an earlier report is replaced."),
 ]
 Junit = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write verdicts as JUnit XML, for CI systems.")
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML, for CI systems.")
 ]
 command_line: list[str] = []
 """The arguments of ``msgrlab``; set when a command line is run."""
@@ -79,7 +79,7 @@ def _check(option: str, path: Path) -> None:
     except OSError as error:
         raise LocalError(f"{option} {path}: {error.strerror}") from None
     if not is_ours:
-        raise LocalError(f"{option} {path} exists already and is no report of msgrlab; nothing is overwritten")
+        raise LocalError(f"{option} {path} exists already and is not a report of msgrlab; nothing is overwritten")
 
 
 def _write(option: str, path: Path, text: str) -> None:

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 CHECK_FAILED = 1
 INTERRUPTED = 130
+EveryWay = Annotated[
+    bool,
+    typer.Option(
+        "--every-way", help="Run each scenario in every protocol, mode, cipher and number of shards it supports."
+    ),
+]
 _LONGEST_TABLE = 60
 """With more runs than this, the table lists only the failed ones."""
 
@@ -34,38 +40,39 @@ def run(
         typer.Argument(
             metavar="SCENARIO...",
             autocompletion=complete_scenarios,
-            help="Ids as `msgrlab list` shows them, families (HS), patterns (HS-0*) or all; HS-03[CASE] is one. "
-            "Your own: FILE.py, FILE.py::NAME, or own, those of your project.",
+            help="Ids as in `msgrlab list`, families (HS), patterns (HS-0*), single cases (HS-03[CASE]) or all. "
+            "Your own scenarios: FILE.py, FILE.py::NAME, or `own` for those of your project.",
         ),
     ],
     backend: Annotated[
         str,
-        typer.Option(help="Where: sim (virtual time), local (loopback), netns (namespaces), docker (containers)."),
+        typer.Option(
+            help="Where nodes run: sim (virtual time), local (loopback), netns (namespaces), docker (containers)."
+        ),
     ] = "sim",
     mode: Annotated[str | None, typer.Option(help="Connection mode: crc, secure or compressed.")] = None,
     proto: Annotated[str | None, typer.Option(help="Protocol: v1 or v2.")] = None,
     cipher: Annotated[str | None, typer.Option(help="Type of the cephx key: aes or aes256k.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides everything random.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
     workers: Annotated[
-        int, typer.Option(min=0, max=64, help="Threads (in sim: shards) of each node for open connections.")
+        int, typer.Option(min=0, max=64, help="Threads (in sim: shards) per node that serve open connections.")
     ] = 0,
     cut: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SENDER:TAG[:NTH[:BYTE]]",
-            help="Cut at the NTH frame TAG from SENDER, after BYTE bytes of it, or behind it. Repeatable.",
+            help="Cut the link at the NTH frame TAG from SENDER (default: the first), after BYTE bytes of it "
+            "(default: all). Repeatable.",
         ),
     ] = None,
-    every_way: Annotated[
-        bool, typer.Option("--every-way", help="In every protocol, mode, cipher and number of shards it runs in.")
-    ] = False,
+    every_way: EveryWay = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Processes that share the runs; 1 unless given.")
+        int | None, typer.Option(min=1, max=256, help="Processes that share the runs; by default 1.")
     ] = None,
     dask: Dask = "",
     coverage: Annotated[
         bool,
-        typer.Option("--coverage", help="Show what the runs did at which point of the interception grid."),
+        typer.Option("--coverage", help="Show the actions of the runs at each point of the interception grid."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     out: Annotated[
@@ -106,7 +113,7 @@ def _ways(
     if not any((proto, mode, cipher, workers)):
         return ALL_WAYS if every_way else None
     if every_way:
-        raise LocalError("--every-way leaves nothing for --proto, --mode, --cipher and --workers to say")
+        raise LocalError("--every-way excludes --proto, --mode, --cipher and --workers")
     return [Way.of(proto or "v2", mode or "crc", cipher or "aes", workers)]
 
 
@@ -206,7 +213,7 @@ def _print_table(runs: "list[ScenarioRun]") -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("scenario", "backend", "way", "verdict", "seconds", "what is wrong"):
+    for heading in ("scenario", "backend", "way", "verdict", "seconds", "problems"):
         table.add_column(heading, overflow="fold")
     for done in runs:
         verdict = "[green]passed[/]" if done.passed else "[red]failed[/]"

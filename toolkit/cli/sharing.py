@@ -10,7 +10,7 @@ from messenger.errors import LocalError
 Dask = Annotated[
     str,
     typer.Option(
-        metavar="ADDRESS", help="Share them with the workers of this Dask scheduler; `local` starts one here."
+        metavar="ADDRESS", help="Run on the workers of this Dask scheduler; `local` starts a scheduler here."
     ),
 ]
 
@@ -30,4 +30,4 @@ class Shares:
 
     def __post_init__(self) -> None:
         if self.dask and self.jobs is not None:
-            raise LocalError("--jobs is for processes of this machine: with --dask, start more workers")
+            raise LocalError("--jobs and --dask exclude each other; for more processes, start more Dask workers")

@@ -32,26 +32,28 @@ def sim(
         typer.Argument(
             metavar="[SCENARIO...]",
             autocompletion=complete_scenarios,
-            help="Run these, as `msgrlab run` names them, instead of random lives.",
+            help="Run these scenarios, named as in `msgrlab run`, instead of random simulations.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 1000,
-    first: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 1000,
+    first: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Processes that share them; one for each core unless given.")
+        int | None, typer.Option(min=1, max=256, help="Processes that share the seeds; by default one per core.")
     ] = None,
     size: Annotated[
         str, typer.Option(help="small (2 or 3 nodes, 30 messages) or cluster (40 nodes, 1000 messages).")
     ] = "small",
     replay: Annotated[
-        int | None, typer.Option(min=0, metavar="SEED", help="Live this one seed's life and tell all of it.")
+        int | None, typer.Option(min=0, metavar="SEED", help="Run only this seed, and print its whole schedule.")
     ] = None,
     keep: Annotated[
         str | None,
-        typer.Option(metavar="N,N...", help="With --replay: do these operations of its schedule only; or none."),
+        typer.Option(
+            metavar="N,N...", help="With --replay: run only these operations of its schedule, or `none`."
+        ),
     ] = None,
     twice: Annotated[
-        bool, typer.Option("--check-determinism", help="Live each life twice and compare every byte.")
+        bool, typer.Option("--check-determinism", help="Run each seed twice and compare every byte.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     out: Annotated[
@@ -70,12 +72,12 @@ def sim(
 
     files, shares = ReportFiles(html, junit), Shares(jobs, dask)
     if size not in list(Size):
-        raise LocalError(f"unknown size {size!r}; known: {', '.join(Size)}")
+        raise LocalError(f"--size: unknown size {size!r}; known: {', '.join(Size)}")
     if keep is not None and replay is None:
-        raise LocalError("--keep is for --replay: it names operations of one seed's schedule")
+        raise LocalError("--keep needs --replay SEED: it names operations of the schedule of one seed")
     if scenarios:
         if keep is not None or twice or size != Size.SMALL:
-            raise LocalError("--keep, --check-determinism and --size are for random lives, not for scenarios")
+            raise LocalError("--keep, --check-determinism and --size cannot be combined with scenarios")
         first, seeds = (first, seeds) if replay is None else (replay, 1)
         return _run_scenarios(scenarios, range(first, first + seeds), shares, files, as_json=as_json)
     if out is not None:
@@ -92,7 +94,7 @@ def _places(keep: str | None) -> list[int] | None:
     try:
         return [int(word) for word in keep.split(",")]
     except ValueError:
-        raise LocalError(f"--keep {keep!r}: give numbers with commas between, or none") from None
+        raise LocalError(f"--keep: {keep!r} is neither a list of numbers, as in 1,4,7, nor none") from None
 
 
 # ---- random lives

@@ -26,7 +26,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="Show what happens from now on, until the cluster goes down (or Ctrl-C)."),
+        typer.Option("--follow", help="Print events as they happen, until the cluster goes down (or Ctrl-C)."),
     ] = False,
     html: Html = None,
     junit: Junit = None,
@@ -41,7 +41,7 @@ def status(
     files = ReportFiles(html, junit)
     if follow:
         if files:
-            raise LocalError("--html and --junit are of what has happened: not with --follow")
+            raise LocalError("--follow excludes --html and --junit")
         return _follow(name, as_json=as_json)
 
     asked = [Lease.find(name)] if name else clusters()
@@ -156,9 +156,9 @@ def _show_checks(console: "Console", checks: dict[str, Any]) -> None:
         console.print(f"checks: {checks['note']}")
         return
     failed = checks["failed"]
-    counts = {"do not": len(failed), "not judged": len(checks["not_judged"])}
+    counts = {"failed": len(failed), "not checked": len(checks["not_judged"])}
     others = "".join(f", {count} {words}" for words, count in counts.items() if count)
-    console.print(f"checks: {checks['passed']} hold{others}")
+    console.print(f"checks: {checks['passed']} passed{others}")
     for one in failed:
         console.print(f"  {one['id']} {one['name']}", markup=False)
         for text in one["violations"][:_SHOWN_VIOLATIONS]:

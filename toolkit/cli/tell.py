@@ -14,9 +14,15 @@ CHECK_FAILED = 1
 
 def tell(
     context: typer.Context,
-    node: Annotated[str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="Who.")],
+    node: Annotated[
+        str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="The node that runs the command.")
+    ],
     verb: Annotated[
-        str, typer.Argument(metavar="VERB", help="What: send, connect, mark_down; of a daemon, an admin command.")
+        str,
+        typer.Argument(
+            metavar="VERB",
+            help="The command, with its arguments: send, connect, mark_down; for a Ceph daemon, an admin command.",
+        ),
     ],
     name: ClusterName = "",
 ) -> int:
@@ -28,7 +34,7 @@ def tell(
 
     arguments, name = take_name([node, verb, *context.args], name)
     if len(arguments) < 2:  # the words behind --name are its own
-        raise LocalError("tell: give a NODE and a VERB: msgrlab tell a send b")
+        raise LocalError("tell: NODE and VERB are needed, as in: msgrlab tell a send b")
     node, verb, *rest = arguments
     words, named = parse_arguments(rest)
     answer = ask(chosen(name), "command", node=node, verb=verb, words=words, args=named)
@@ -59,7 +65,7 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[list[Any], dict[str, Any]
             continue
         option, equals, text = word[2:].partition("=")
         if not option:
-            raise LocalError(f"tell: {word!r} is no option")
+            raise LocalError(f"tell: {word!r} is an option without a name; write it as in --count 3 or --count=3")
         if not equals:
             text = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
         named[option.replace("-", "_")] = _value(text)

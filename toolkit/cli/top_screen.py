@@ -93,7 +93,7 @@ class Screen:
         parts += [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in events]
         if snapshot.problem:
             parts.append(Text(shown_line(snapshot.problem), style="yellow", no_wrap=True, overflow="ellipsis"))
-        keys = f"q quit   s sorted by {self.order}   ↑ ↓ choose a session   Esc none"
+        keys = f"q quit   s sort (now by {self.order})   ↑ ↓ select a session   Esc deselect"
         return Group(*parts, Text(keys, style="reverse", no_wrap=True, overflow="ellipsis"))
 
 

@@ -25,34 +25,34 @@ if TYPE_CHECKING:
 _REFRESH_PER_S = 20
 _START_TIME = 19
 """Index of ``starttime`` (ticks since boot) among the fields of /proc/self/stat that follow the process name."""
-_STAGES = {"host": "host made", "started": "started", "ready": "ready"}
+_STAGES = {"host": "host created", "started": "started", "ready": "ready"}
 
 
 def up(
     spec: Annotated[
         str,
         typer.Argument(
-            metavar="SPEC", autocompletion=complete_specs, help="A YAML file, or the name of a ready-made spec."
+            metavar="SPEC", autocompletion=complete_specs, help="YAML file, or the name of a ready-made spec."
         ),
     ],
-    name: Annotated[str, typer.Option(help="Of the cluster; the spec's unless given.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the cluster; by default the name in the spec.")] = "",
     backend: Annotated[
-        str, typer.Option(help="Where nodes run: process, netns, docker or swarm; as the spec says unless given.")
+        str, typer.Option(help="Where nodes run: process, netns, docker or swarm; by default as in the spec.")
     ] = "",
     context: Annotated[
-        str, typer.Option(metavar="NAME", help="Of Docker: one of `docker context`, instead of the current one.")
+        str, typer.Option(metavar="NAME", help="Docker context, by default the current one (`docker context ls`).")
     ] = "",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change the spec: speaks.mode=secure. Repeatable."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Set a value of the spec: speaks.mode=secure. Repeatable."
+        ),
     ] = None,
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay; the cluster goes down with this command (Ctrl-C).")
+        bool, typer.Option("--foreground", help="Keep running; the cluster ends with this command (Ctrl-C).")
     ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep a cluster that does not come up, for a look: msgrlab status.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object once it is ready.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep a cluster that fails to come up.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object once all is ready.")] = False,
     html: Html = None,
     junit: Junit = None,
 ) -> None:
@@ -61,7 +61,7 @@ def up(
     If it does not come up, its logs are kept and the lines that show the cause are printed.
     """
     if keep and foreground:
-        raise LocalError("--keep is for clusters that stay: leave out --foreground")
+        raise LocalError("--keep and --foreground exclude each other")
     began_s = _typed_s()
     from toolkit.cluster.choosing import located
     from toolkit.cluster.supervisor.client import Starting
@@ -70,7 +70,7 @@ def up(
 
     files = ReportFiles(html, junit)
     if files and not foreground:
-        raise LocalError("--html and --junit go with --foreground; else: msgrlab down NAME --html FILE")
+        raise LocalError("--html and --junit need --foreground; without it, use: msgrlab down NAME --html FILE")
     choose_context(context)
     file, own_name = located(spec)
     lease = Lease.take(name or own_name)

@@ -12,7 +12,7 @@ import typer
 from messenger.errors import LocalError
 from toolkit.report.terminal import shown_line
 
-app = typer.Typer(help="Run programs on Debian's kernel, in a virtual machine.", no_args_is_help=True)
+app = typer.Typer(help="Run programs on Debian's kernel in a virtual machine.", no_args_is_help=True)
 
 TIMED_OUT = 124
 """Exit code on a timeout, as that of coreutils' ``timeout``."""
@@ -24,18 +24,20 @@ def run(
     command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep what CMD writes there; all else that it writes is lost."),
+        typer.Option(
+            metavar="DIR", help="Keep the files that CMD writes in DIR; all other changes are discarded."
+        ),
     ] = None,
     kernel: Annotated[
-        str, typer.Option(metavar="SUITE", help="Whose kernel of Debian: bookworm or trixie.")
+        str, typer.Option(metavar="SUITE", help="Debian release of the kernel: bookworm or trixie.")
     ] = "bookworm",
-    memory: Annotated[int, typer.Option(metavar="MIB", help="Memory of the machine, in MiB.")] = 1024,
+    memory: Annotated[int, typer.Option(metavar="MIB", help="Memory of the virtual machine, in MiB.")] = 1024,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="End CMD after that time; exit code 124.")
+        float | None, typer.Option(metavar="SECONDS", help="End CMD after this time, with exit code 124.")
     ] = None,
     root: Annotated[
         Path | None,
-        typer.Option("--root", metavar="DIR", help="Where images are kept (~/.cache/msgrlab/images)."),
+        typer.Option("--root", metavar="DIR", help="Folder of the images (~/.cache/msgrlab/images)."),
     ] = None,
 ) -> int:
     """Run a program in a virtual machine that sees this machine's files; exit with its exit code."""
@@ -44,7 +46,7 @@ def run(
     if command[0] == "--":
         command = command[1:]
     if not command:
-        raise LocalError("vm run: which program? msgrlab vm run -- CMD")
+        raise LocalError("vm run: no program was given, as in: msgrlab vm run -- CMD")
     if timeout is not None and timeout <= 0:
         raise LocalError(f"--timeout: {timeout:g} is not above 0")
     chosen = vm.find(kernel, root)

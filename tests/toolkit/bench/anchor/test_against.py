@@ -131,8 +131,8 @@ def test_ctrl_c_keeps_the_rows_so_far(own: str, tmp_path: Path) -> None:
         (["--cells", "crc 4X"], "--cells: unknown '4X'; known: request, v2, crc, 64, x1, 1core"),
         (["--cells", "crc 1M,"], "--cells: no cell is named ''; one is 'request v2 crc 64 x1 1core'"),
         (["--cells", "crc secure"], "--cells: no cell is named 'crc secure'"),
-        (["--html", "page.html"], "--html is for --against PROGRAM"),
-        (["--core", "--against", "/bin/true"], "--core has no connection"),
+        (["--html", "page.html"], "--html needs --against PROGRAM"),
+        (["--core", "--against", "/bin/true"], "--core can only be combined with"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_exit_2(
