@@ -1,7 +1,7 @@
 """Write docs/conformance.md from results: ``python docs/conformance.py [NAME=FILE...]``, with PYTHONPATH=. set.
 
-Each FILE is what ``msgrlab conformance --json`` has printed for the target NAME; it replaces NAME's results in
-docs/conformance.json. Without arguments the page is written anew from that file.
+Each FILE is the output of ``msgrlab conformance --json`` for the target NAME; it replaces the results of NAME in
+docs/conformance.json. Without arguments only the page is written, from that file.
 """
 
 import json
@@ -19,14 +19,14 @@ RESULTS = HERE / "conformance.json"
 PAGE = HERE / "conformance.md"
 _INTRODUCTION = """# Conformance
 
-`msgrlab conformance ADDR` compares a messenger with [the protocol](protocol.md): a scripted peer dials ADDR and
-runs cases frame by frame, sends what is right or wrong as each case says, and looks at what comes back.
+`msgrlab conformance ADDR` tests a messenger against [the protocol](protocol.md): a scripted peer connects to ADDR
+and runs cases frame by frame. In each case it sends valid or invalid bytes and checks the reaction.
 
-    msgrlab conformance --list                          the cases; no target is needed
-    msgrlab conformance 10.1.2.3                        a monitor, without a key: up to AUTH_BAD_METHOD
-    msgrlab conformance 10.1.2.3 --keyring FILE         the same with sessions, as client.admin
+    msgrlab conformance --list                          list the cases; needs no target
+    msgrlab conformance 10.1.2.3                        a monitor without a key: cases up to AUTH_BAD_METHOD
+    msgrlab conformance 10.1.2.3 --keyring FILE         the same, and sessions, as client.admin
     msgrlab conformance v2:10.1.2.3:6802 --mon 10.1.2.3 --keyring FILE --name osd.9 --destructive
-    msgrlab conformance ADDR --key-log FILE --name osd.9      by service keys: a node of `msgrlab up`
+    msgrlab conformance ADDR --key-log FILE --name osd.9      with service keys: a node of `msgrlab up`
     msgrlab conformance ADDR --only v2/resume --only 'v2/seq/*'
 
 Sessions between OSDs outlive their links, so `v2/resume`, `v2/takeover` and `v1/resume` need an OSD's key and the
@@ -36,14 +36,14 @@ part of ADDR (`v2:10.1.2.3:6801/1001`), and the cluster's directory has its serv
 | verdict | meaning |
 |---|---|
 | pass | the outcome is one that the rule allows |
-| as classic, as crimson, as kernel | otherwise, as that implementation is known to ([disputes](disputes.md)) |
-| differs | none of these: what was sent, expected and received is printed, and a command that repeats it |
-| skipped | the target or the credentials do not allow the case; the reason is printed |
+| as classic, as crimson, as kernel | a deviation that is known of this implementation ([disputes](disputes.md)) |
+| differs | none of these; the sequence, both outcomes and a command that repeats the case are printed |
+| skipped | the target or the credentials rule the case out; the reason is printed |
 
-A *strict* case is required by the protocol; a *tolerant* one is left open by it. *Destructive* cases leave a
-session behind in the target, announce gigabytes, or have crashed a release of Ceph; these run at the end.
-Exit codes: 0 all as expected, 1 something differs, 2 bad input, 3 the target cannot be reached. `--junit` and
-`--html` write reports. Not covered: races, which take a target that dials, and the connector's side.
+The protocol requires the outcome of a *strict* case, and leaves that of a *tolerant* one open. *Destructive* cases
+leave a session behind in the target, announce gigabytes, or have crashed a release of Ceph; the last kind runs at
+the end. Exit codes: 0 all as expected, 1 a case differs, 2 bad input, 3 the target cannot be reached. `--junit`
+and `--html` write reports. Not covered: connection races, which need a target that connects, and the connector.
 
 From Python, `toolkit.conformance.try_address("v2:10.1.2.3:3300", ["v2/ack"], keyring=FILE)` runs cases and returns
 `Results` (`table()`, `counts`, `differing`), and `toolkit.conformance.kept()` is the table below as a DataFrame:
@@ -51,13 +51,14 @@ From Python, `toolkit.conformance.try_address("v2:10.1.2.3:3300", ["v2/ack"], ke
 
 ## Results
 
-Passed / as another implementation / differs, by target and area; a dash: skipped. The columns are daemons of Ceph,
-but `node`, which is the messenger of this project; *cluster* is the messenger between OSDs.
+Number of cases by target and area: passed / as another implementation / differs; a dash if all were skipped. The
+columns are daemons of Ceph, except `node`, which is the messenger of this project; *cluster* is the messenger
+between OSDs.
 """
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Take over new results and write the page."""
+    """Store new results and write the page."""
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for argument in arguments:
         name, _, path = argument.partition("=")
@@ -68,13 +69,13 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def page(results: dict[str, Any]) -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     cases = all_cases()
     return _INTRODUCTION + "\n" + _table(results, cases) + "\n" + _others(results, cases) + "\n" + _list(cases)
 
 
 def _condensed(report: dict[str, Any]) -> dict[str, Any]:
-    """Verdicts by case that are no pass, and the cases that passed."""
+    """Return the ids of the cases that passed, and verdict and outcome of the others."""
     rows = report["results"]
     return {
         "passed": [row["id"] for row in rows if row["verdict"] == "pass"],
@@ -107,7 +108,7 @@ def _area(id_: str) -> str:
 
 def _others(results: dict[str, Any], cases: Sequence[Case]) -> str:
     """Which cases did not pass, and where."""
-    lines = ["### What did not pass", "", "| case | verdict | outcome | targets |", "|---|---|---|---|"]
+    lines = ["### Cases that did not pass", "", "| case | verdict | outcome | targets |", "|---|---|---|---|"]
     for case in cases:
         found: dict[tuple[str, str], list[str]] = {}
         for name, result in results.items():

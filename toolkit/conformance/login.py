@@ -66,7 +66,7 @@ class Login:
             return client, target
         if self.monitor is None:
             raise LocalError(
-                f"{target} is no monitor, so {self.name} needs a ticket: name a monitor with --mon,"
+                f"{target} is not a monitor, so {self.name} needs a ticket: name a monitor with --mon,"
                 " or service keys with --key-log"
             )
         return client, asyncio.run(_collect_tickets(client, self.monitor, target, self.timeout_s))

@@ -61,7 +61,7 @@ class _Verbs(RawLink):
         frame = super().await_next()
         if frame is not None:
             self.received.append(word_of(frame))
-            self.note(f"gets {word_of(frame)}")
+            self.note(f"receives {word_of(frame)}")
         elif self.stream.closed:
             self.note("finds the link closed")
         return frame
@@ -159,7 +159,7 @@ class V1Peer(_Verbs, RawV1Link):
             tag = self.converse(**changes).tag.name
         except ScenarioFailed:
             return CLOSED if self.stream.closed else SILENCE
-        self.note(f"gets {tag}")
+        self.note(f"receives {tag}")
         return tag
 
     def answer_to_connect(self) -> str:
@@ -168,7 +168,7 @@ class V1Peer(_Verbs, RawV1Link):
             reply = self.reply = self.expect(ConnectReply)
         except ScenarioFailed:
             return CLOSED if self.stream.closed else SILENCE
-        self.note(f"gets {reply.tag.name}")
+        self.note(f"receives {reply.tag.name}")
         return reply.tag.name
 
 

@@ -102,25 +102,25 @@ def skip_reason(case: Case, target: Target, *, destructive: bool) -> str:
     if case.protocol is not target.protocol:
         return f"the target speaks {target.protocol}"
     if case.destructive and not destructive:
-        return "it may disturb the target: --destructive"
+        return "it may disturb the target; needs --destructive"
     opens = needs & {Need.SESSION, Need.LOSSLESS, Need.LOSSY, Need.REPLIES, Need.SIGNATURES}
     logs_in = opens or needs & {Need.LOGIN, Need.CEPHX, Need.SECURE, Need.MONITOR, Need.SERVICE, Need.CRC}
     hindrances = {
         facts.login_error: bool(logs_in),
         facts.session_error: bool(opens),
-        "the target compresses nothing": Need.COMPRESSION in needs
+        "the target does not support compression": Need.COMPRESSION in needs
         and not facts.msgr2_features & Msgr2Feature.COMPRESSION,
         "the target does not authenticate by cephx": bool(needs & {Need.CEPHX, Need.MONITOR, Need.SERVICE})
         and not target.by_cephx,
-        "the target is no monitor": Need.MONITOR in needs and facts.entity_type is not EntityType.MON,
-        "the peer makes its own tickets": Need.MONITOR in needs
+        "the target is not a monitor": Need.MONITOR in needs and facts.entity_type is not EntityType.MON,
+        "the peer makes its own tickets instead of logging in": Need.MONITOR in needs
         and not isinstance(target.auth_client, CephxClient),
         "the peer needs no authorizer for a monitor": Need.SERVICE in needs and not _wants_authorizer(target),
         "the target refuses secure mode": Need.SECURE in needs and ConMode.SECURE not in facts.modes,
         "the target refuses crc mode": Need.CRC in needs and ConMode.CRC not in facts.modes,
         "the target's policy is lossy for this peer": Need.LOSSLESS in needs and not facts.lossless,
         "the target's policy is lossless for this peer": Need.LOSSY in needs and facts.lossless,
-        "the target does not show which messages have arrived": Need.REPLIES in needs and not facts.replies,
+        "the target neither acknowledges nor answers messages": Need.REPLIES in needs and not facts.replies,
         "messages are not signed": Need.SIGNATURES in needs and not facts.signed,
     }
     return next((reason for reason, hinders in hindrances.items() if reason and hinders), "")
@@ -212,10 +212,10 @@ def run_cases(
             try:
                 result = run_case(case, target)
                 if result.outcome == CRASHED:
-                    gone = f"the target is gone since {case.id}"
+                    gone = f"the target accepts no connections since {case.id}"
             except TargetGone as error:
-                gone = f"the target is gone: {error}"
-                result = Result(case, Verdict.DIFFERS, f"{gone}; the case before was {_last(results)}")
+                gone = f"the target accepts no connections: {error}"
+                result = Result(case, Verdict.DIFFERS, f"{gone}; the last case before was {_last(results)}")
         results.append(result)
         report(result)
     return results

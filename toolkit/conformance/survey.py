@@ -37,7 +37,7 @@ def survey(addr: EntityAddr, login: Login, patience_s: float, *, key: str = "--k
     found = _ask(addr, login, patience_s)
     if found.protocol != Protocol.of(addr):
         raise Unsupported(
-            f"{addr} speaks msgr {found.protocol}: name it as {found.protocol}:{addr.host}:{addr.port}"
+            f"{addr} speaks msgr {found.protocol}; give it as {found.protocol}:{addr.host}:{addr.port}"
         )
     facts = Facts(found.entity_type or EntityType.ANY, found.msgr2_supported, list(found.methods))
     if found.v1 is not None:
@@ -47,7 +47,7 @@ def survey(addr: EntityAddr, login: Login, patience_s: float, *, key: str = "--k
     if auth_client is None:
         auth_client = without_key(login.name, login.entity)
         if found.v1 is None and AuthMethod.NONE not in facts.methods:
-            facts.login_error = f"the target requires authentication: {key}"
+            facts.login_error = f"the target requires authentication; needs {key}"
     target = Target(addr, login.entity, auth_client, by_cephx, patience_s, facts)
     if Protocol.of(addr) is Protocol.V1:
         _survey_v1(target)
