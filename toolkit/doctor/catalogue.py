@@ -1,4 +1,4 @@
-"""Every capability the project knows to ask for, by the name that tests and scenarios use."""
+"""All capabilities that the project uses, by the names that tests and scenarios refer to."""
 
 from functools import partial
 
@@ -66,10 +66,10 @@ CAPABILITIES = (
 
 
 def find(name: str) -> Capability:
-    """The capability of that name.
+    """Return the capability ``name``.
 
     Raises:
-        LocalError: there is none.
+        LocalError: no capability has that name.
     """
     for capability in CAPABILITIES:
         if capability.name == name:

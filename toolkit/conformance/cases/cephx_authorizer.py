@@ -34,7 +34,7 @@ def _first(
     of_bytes: Callable[[bytes], bytes] = bytes,
     mode: ConMode | None = None,
 ) -> tuple[V2Peer, Ticket]:
-    """Send the first authorizer, bent in one place."""
+    """Send the first authorizer with one deviation."""
     peer = attempt.greeted()
     ticket, global_id = _ticket(attempt, peer)
     payload = build_authorizer(of_ticket(ticket), global_id + more_id, Authorize(_NONCE), RNG)
@@ -43,7 +43,7 @@ def _first(
 
 
 def _second(attempt: Attempt, make: Callable[[int], Authorize]) -> tuple[V2Peer, Ticket]:
-    """Answer the challenge by what ``make`` makes of it."""
+    """Answer the challenge with the authorizer that ``make`` builds from it."""
     peer, ticket = _first(attempt)
     challenge = open_challenge(ticket.session_key, peer.expect(AuthReplyMore).auth_payload)
     _, global_id = _ticket(attempt, peer)

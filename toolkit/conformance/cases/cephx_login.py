@@ -18,17 +18,17 @@ from toolkit.conformance.target import RNG
 LOGIN = Area("cephx/login", "5.5", Need.LOGIN, Need.CEPHX, Need.MONITOR)
 _REFUSED = ("AUTH_BAD_METHOD", CLOSED)
 _NAME_AT = 5
-"""Where the id of the name begins in the payload of AUTH_REQUEST: behind auth mode and type."""
+"""Offset of the entity id in the payload of AUTH_REQUEST: after auth mode and entity type."""
 
 
 def _client(attempt: Attempt) -> CephxClient:
-    """A client with the key of the run that has no global_id yet."""
+    """Return a client with the key of the run, but without a global_id."""
     known = cast("CephxClient", attempt.target.auth_client)
     return CephxClient(known.name, known.key)
 
 
 def _challenge(attempt: Attempt, client: CephxClient) -> tuple[V2Peer, int]:
-    """Send the name; returns the monitor's challenge."""
+    """Send the entity name; return the monitor's challenge."""
     peer = attempt.greeted(auth_client=client)
     peer.auth_request()
     payload = peer.expect(AuthReplyMore).auth_payload

@@ -26,7 +26,7 @@ _NONE_REQUIRED = "requires none"
 
 
 def _after(attempt: Attempt, raw: bytes, what: str) -> str:
-    """What answers CONNECT with a wrong protocol version behind a banner; BADPROTOVER if the banner was read."""
+    """Send CONNECT with a wrong protocol version after a banner; BADPROTOVER shows that the banner was valid."""
     peer = attempt.dial_v1()
     peer.put(raw, what)
     return _refusal(peer)
@@ -43,7 +43,7 @@ def _refusal(peer: V1Peer) -> str:
 
 
 def _connect(peer: V1Peer, **changes: Any) -> Connect:
-    """A CONNECT without an authorizer."""
+    """Return a CONNECT without an authorizer."""
     version = {EntityType.MON: 15, EntityType.OSD: 24, EntityType.MDS: 32}.get(peer.other.type, 0)
     fields: dict[str, Any] = {
         "features": CLIENT_FEATURES,

@@ -300,7 +300,7 @@ def _no_ack(attempt: Attempt) -> str:
 
 
 def _broken(attempt: Attempt, messages: int = 0, **changes: Any) -> None:
-    """A session whose link the peer has closed."""
+    """Open a session and close its link."""
     peer = attempt.identified_v1()
     peer.ask(**changes)
     peer.seq()
@@ -311,7 +311,7 @@ def _broken(attempt: Attempt, messages: int = 0, **changes: Any) -> None:
 
 
 def _resumed(attempt: Attempt, connect_seq: int, seq: int = 0) -> tuple[V1Peer, int]:
-    """The session on a new link, and the in_seq that the target has given."""
+    """Resume the session on a new link; return the link and the in_seq of the target's SEQ."""
     peer = attempt.identified_v1()
     reply = peer.ask(connect_seq=connect_seq)
     if reply == "RETRY_GLOBAL":

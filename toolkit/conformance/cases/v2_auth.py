@@ -23,7 +23,7 @@ AUTH = Area("v2/auth", "4.7")
 SIGNATURE = Area("v2/signature", "4.7", Need.LOGIN)
 _NO_METHOD = 77
 _MANY = 100_000
-"""Daemons of Ceph allocate what a list announces first: 2^32 - 1 would block them for minutes."""
+"""Number of modes announced: Ceph's daemons allocate the list first, and 2^32 - 1 would block them for minutes."""
 _IN = ("AUTH_REPLY_MORE", "AUTH_DONE")
 
 
@@ -34,14 +34,14 @@ def _refused(attempt: Attempt, method: int, *modes: int) -> tuple[V2Peer, AuthBa
 
 
 def _opening(attempt: Attempt, peer: V2Peer) -> bytes:
-    """The payload of a good AUTH_REQUEST; the exchange goes on with it."""
+    """Return the payload of a valid AUTH_REQUEST, with which the exchange can continue."""
     target = attempt.target
     peer.exchange = peer.me.auth_client.exchange(target.facts.entity_type, peer.me.wall_s(), peer.me.rng)
     return peer.exchange.start().payload
 
 
 def _requested(attempt: Attempt, modes: list[int], mode: ConMode = ConMode.CRC) -> V2Peer:
-    """A good AUTH_REQUEST with those modes is sent."""
+    """Send a valid AUTH_REQUEST with these modes; return the link."""
     peer = attempt.greeted(mode=mode)
     peer.send(AuthRequest(attempt.method, modes, _opening(attempt, peer)))
     return peer
@@ -122,7 +122,7 @@ def _unknown_first(attempt: Attempt) -> str:
 
 
 def _chosen(attempt: Attempt, modes: list[int]) -> str:
-    """The mode in AUTH_DONE."""
+    """Return the mode in AUTH_DONE."""
     peer = _requested(attempt, modes)
     while isinstance(reply := peer.await_next(), AuthReplyMore):
         peer.send(AuthRequestMore(peer.exchange.more(reply.auth_payload)))
@@ -297,7 +297,7 @@ def _banner_changed(attempt: Attempt) -> str:
 
 
 def _tampered(attempt: Attempt, change: Callable[[bytes], bytes]) -> str:
-    """Sign received bytes that a peer would have if they were changed on their way."""
+    """Send a signature over the received bytes after ``change``, as if they had been altered in transit."""
     peer = attempt.proven()
     received = peer.signed_bytes
     changed = change(received)

@@ -28,7 +28,7 @@ def _with_banner(attempt: Attempt, raw: bytes, what: str) -> str:
 
 
 def _after_banner(peer: V2Peer) -> str:
-    """What comes behind the target's banner."""
+    """Return the outcome after the target's banner."""
     peer.gets_banner()
     return peer.outcome()
 
@@ -142,7 +142,7 @@ def _together(attempt: Attempt) -> str:
 
 
 def _hello(attempt: Attempt, payload: bytes, what: str) -> str:
-    """What comes of a HELLO with that payload: the answer to an AUTH_REQUEST behind it."""
+    """Send a HELLO with this payload; return the answer to the AUTH_REQUEST that follows."""
     peer = attempt.dial()
     peer.banner()
     peer.expect(Hello)

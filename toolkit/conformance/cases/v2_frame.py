@@ -13,12 +13,12 @@ PREAMBLE = Area("v2/preamble", "4.4")
 FRAME = Area("v2/frame", "4.5", Need.SESSION, Need.CRC)
 _PING = 2
 _ACCEPTED = "AUTH_BAD_METHOD"
-"""What answers the AUTH_REQUEST behind a HELLO that was read."""
+"""Outcome of a HELLO that was accepted: the answer to the AUTH_REQUEST that follows."""
 _FOUR_GIB = 0xFFFFFFFF
 
 
 def _hello(attempt: Attempt, what: str, tag: int = Tag.HELLO, **changes: Any) -> str:
-    """What comes of a HELLO whose frame is bent: the answer to the AUTH_REQUEST behind it."""
+    """Send a HELLO in a frame with these deviations; return the answer to the AUTH_REQUEST that follows."""
     peer = attempt.dial()
     peer.banner()
     peer.expect(Hello)
@@ -193,7 +193,7 @@ def _end_in_segment(attempt: Attempt) -> str:
 
 
 def message(seq: int, *parts: bytes, **changes: Any) -> RawFrame:
-    """An MPing with these parts behind its header; the target ignores what they contain."""
+    """Return an MPing with these parts after its header; the target ignores their contents."""
     header = MESSAGE_HEADER.pack(seq, seq, _PING, 127, 1, 0, 0, 0, 3, 1, 0)
     return RawFrame(Tag.MESSAGE, (header, *parts), **changes)
 

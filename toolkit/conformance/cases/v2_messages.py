@@ -145,7 +145,7 @@ def _ack_seq_beyond(attempt: Attempt) -> str:
 
 
 def _told(peer: V2Peer, seq: int) -> str:
-    """True if the target acknowledges up to ``seq``, by ACK or by the ack_seq of a message."""
+    """True if the target acknowledges messages up to ``seq``, by ACK or by the ack_seq of a message."""
     numbers = []
     while (frame := peer.await_next()) is not None:
         if isinstance(frame, Ack):
@@ -243,7 +243,7 @@ def _zero(attempt: Attempt) -> str:
 
 
 def _answers(attempt: Attempt, *seqs: int) -> str:
-    """How many messages the target has taken, as its in_seq shows."""
+    """Return the number of messages that the target has accepted, by its in_seq."""
     peer = attempt.open()
     peer.send_messages(*seqs)
     peer.fate()
@@ -266,7 +266,7 @@ def _in_seq_stays(attempt: Attempt) -> str:
 
 
 def _replies(attempt: Attempt, *seqs: int) -> list[int]:
-    """The seqs of the target's messages after these."""
+    """Send messages; return the seqs of the target's messages after them."""
     peer = attempt.open()
     peer.send_messages(*seqs)
     peer.fate()

@@ -1,4 +1,4 @@
-"""SESSION_RECONNECT, and dials that meet an existing session (docs/protocol.md §4.9)."""
+"""SESSION_RECONNECT, and CLIENT_IDENT for an existing session (docs/protocol.md §4.9)."""
 
 from dataclasses import replace
 from typing import Any
@@ -99,14 +99,14 @@ def _lossy(attempt: Attempt) -> str:
 
 
 def _reconnect(attempt: Attempt, **changes: Any) -> V2Peer:
-    """A new link with SESSION_RECONNECT."""
+    """Open a new link and send SESSION_RECONNECT on it."""
     peer = attempt.admitted()
     peer.send(peer.session_reconnect(**changes))
     return peer
 
 
 def _session(attempt: Attempt, messages: int = 0) -> tuple[V2Peer, dict[str, Any]]:
-    """An open session and the fields of the SESSION_RECONNECT that resumes it; its link still stands."""
+    """Open a session; return its link, still open, and the fields of the SESSION_RECONNECT that resumes it."""
     peer = attempt.open()
     if messages:
         peer.send_messages(*range(1, messages + 1))
@@ -115,7 +115,7 @@ def _session(attempt: Attempt, messages: int = 0) -> tuple[V2Peer, dict[str, Any
 
 
 def _broken(attempt: Attempt, messages: int = 0) -> dict[str, Any]:
-    """The same, after its link was closed by the peer."""
+    """Open a session and close its link; return the fields of the SESSION_RECONNECT that resumes it."""
     peer, fields = _session(attempt, messages)
     peer.hang_up()
     return fields
@@ -200,7 +200,7 @@ def _other_address(attempt: Attempt) -> str:
 
 
 def _at_connect_seq(attempt: Attempt, connect_seq: int) -> dict[str, Any]:
-    """A session whose last dial had that connect_seq, and whose link broke."""
+    """Open a session whose last connection had this ``connect_seq``, and close its link."""
     fields = _broken(attempt) | {"connect_seq": connect_seq}
     peer = _reconnect(attempt, **fields)
     peer.expect(SessionReconnectOk)

@@ -21,7 +21,7 @@ def _open(attempt: Attempt, **options: Any) -> V2Peer:
 
 
 def _ping(peer: V2Peer, **changes: Any) -> bytes:
-    """KEEPALIVE2 encrypted."""
+    """Return an encrypted KEEPALIVE2."""
     return RawFrame(_PING.TAG, (_PING.encode(),), **changes).encode(peer.seal)
 
 
