@@ -152,7 +152,7 @@ class Ground:
 
     @contextmanager
     def struck(self, cell: Cell) -> Iterator[list[Strike]]:
-        """Apply the cell's rule to all proxies of its link during the block; yields the strikes, with their hits."""
+        """Apply the cell's rule to all proxies of its link during the block; yields the strikes."""
         placed: list[tuple[FaultProxy, list[Strike]]] = []
         for proxy in self.proxies(cell.link):
             made = strikes(cell.rule, *proxy.parties)
