@@ -20,14 +20,14 @@ PAGE = HERE / "matrix.md"
 _RAN = (Verdict.SUCCEEDED, Verdict.FAILED)
 _INTRODUCTION = """# Releases of Ceph
 
-`msgrlab matrix` tries every release of Ceph against our messenger. A cell is RELEASE/WIRE/AUTH/ROLE/CASE; each
-release's programs are unmodified, out of [its image](docker.md), and cells that differ in role and case only
-share a cluster, in network namespaces.
+`msgrlab matrix` tests our messenger with every release of Ceph. A cell is RELEASE/WIRE/AUTH/ROLE/CASE; the
+programs of each release are unmodified and run from [its image](docker.md), and cells that differ only in role
+and case share a cluster, in network namespaces.
 
     msgrlab matrix --list                                  the cells, with reasons for those that cannot be run
-    msgrlab matrix --only reef/v2-secure                   a part of an id stands for all below it
-    msgrlab matrix --only '*/v1/aes/server/re*' --out DIR  keep what each cell leaves
-    msgrlab matrix --release host --only '*/handshake'     what is installed on this machine instead of images
+    msgrlab matrix --only reef/v2-secure                   a part of an id selects all cells below it
+    msgrlab matrix --only '*/v1/aes/server/re*' --out DIR  keep the files of each cell
+    msgrlab matrix --release host --only '*/handshake'     use the Ceph installed here instead of images
 
 | role | their side | our side |
 |---|---|---|
@@ -35,37 +35,38 @@ share a cluster, in network namespaces.
 | client | `rados` and `ceph` | [an embedded monitor and OSD](embedded.md) |
 | peer | the cluster messenger of an OSD | a messenger that is osd.9, a lossless session |
 
-A cell has *succeeded* if its evidence is there, not because a program ended with 0: its links, decoded from a
-capture with the keys of the cluster, have the protocol, mode and compression that the cell names, and every
-frame of them can be read; our side has authenticated as the cell says; what the case is about is in the capture
-(SESSION_RECONNECT, a seq on two links, repeated segments); what was acknowledged is read back; and the
-[invariants](checks.md) hold for our side's history. *Unsupported* and *not applicable* have a reason and whose
-it is: Ceph's, the protocol's, msgrlab's or this machine's. *Not run* is what the run did not come to, or had no
-cluster for. Without authentication, monitors of Ceph refuse some v1 sessions of Ceph's own programs with EPERM,
-so that an OSD does not come up or `ceph` cannot ask; the command tries that a few times.
+A cell has *succeeded* if there is evidence for it; an exit code of 0 is not enough. Its links, decoded from a
+capture with the keys of the cluster, have the protocol, mode and compression of the cell, and every frame decodes;
+our side authenticated by the method of the cell; the capture shows the event of the case (SESSION_RECONNECT, a seq
+on two links, retransmitted segments); every acknowledged write is read back; and our side's history satisfies
+the [invariants](checks.md). *Unsupported* and *not applicable* have a reason, which names Ceph, the protocol,
+msgrlab or this machine. A cell is *not run* if the run ended before it, or if its cluster did not come up. Without
+authentication, monitors of Ceph refuse some v1 sessions of Ceph's own programs with EPERM, so that an OSD does not
+come up or `ceph` fails; the command repeats that a few times.
 
-With `--out DIR` each cell has a folder with `capture.pcapng`, `ceph.keyring`, `history.ndjson` of our side,
-logs of both sides for the time of the cell, and `outcome.txt` with what was seen and the command that repeats
-it. Exit codes: 0, 1 if a cell failed or had no cluster, 2 bad input, 130 interrupted; what was run by then is
+With `--out DIR` each cell has a folder with `capture.pcapng`, `ceph.keyring`, `history.ndjson` of our side, the
+logs of both sides for the time of the cell, and `outcome.txt` with the evidence and the command that repeats it.
+Exit codes: 0, 1 if a cell failed or had no cluster, 2 bad input, 130 interrupted; the cells that were run are
 reported. `--json`, `--junit` and `--html` write reports.
 
 `msgrlab matrix --dask ADDRESS` shares the setups among [several machines](simulation.md#on-several-machines), each
-of which needs what one machine needs: root, the images, the same source. `--dask local` has a worker for each core
-of this machine. Progress is shown cell by cell; when all cells of a setup have run, their files come into DIR. The
-setup of a lost worker begins again on another one; a setup that has lost several workers is *not run*, and the
-others go on. Reports name the machine of each cell. After Ctrl-C workers finish their setup and take
-its cluster down, but no longer send what it left.
+of which needs root, the images and the same source. `--dask local` starts a worker per core of this machine.
+Progress is shown cell by cell; when all cells of a setup have run, their files are copied into DIR. If a worker is
+lost, its setup starts again on another one; a setup that has lost several workers is *not run*, and the others
+continue. Reports name the machine of each cell. After Ctrl-C workers finish their setup and stop its cluster, but
+send no more files.
 
-From Python, `toolkit.matrix.results.kept()` is the table below as a DataFrame, `toolkit.matrix.runner.Run` runs
-cells that `toolkit.matrix.table.select` has chosen, and `toolkit.matrix.evidence.Wire` judges a capture:
+From Python, `toolkit.matrix.results.kept()` returns the table below as a DataFrame, `toolkit.matrix.runner.Run`
+runs cells chosen by `toolkit.matrix.table.select`, and `toolkit.matrix.evidence.Wire` checks a capture:
 [the lesson](../notebooks/41-matrix.ipynb).
 
-Network namespaces, images of releases and captures take root. What a machine lacks is a reason of its cells.
+Network namespaces, images of releases and captures need root. Cells are *unsupported* on a machine that lacks what
+they need.
 """
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Take over new results and write the page."""
+    """Store new results and write the page."""
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for argument in arguments:
         for row in json.loads(Path(argument).read_text())["results"]:
@@ -78,14 +79,14 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def page(results: dict[str, Any]) -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     parts = [_INTRODUCTION, _cases(), _counts(results)]
     parts += [_role(results, role) for role in Role]
     return "\n".join([*parts, _failures(results)])
 
 
 def _cases() -> str:
-    lines = ["## Cases", "", "| case | what is tried |", "|---|---|"]
+    lines = ["## Cases", "", "| case | situation |", "|---|---|"]
     return "\n".join([*lines, *(f"| {case} | {text} |" for case, text in ABOUT.items())]) + "\n"
 
 
@@ -103,7 +104,7 @@ def _counts(results: dict[str, Any]) -> str:
 
 
 def _role(results: dict[str, Any], role: Role) -> str:
-    """A row for each setup in which something can be run; the others with their reasons below."""
+    """Return a row for each setup with cells that can be run; list the other setups with their reasons below."""
     lines = [f"### {role.name.capitalize()}", "", f"| | {' | '.join(Case)} |", "|---|" + "---|" * len(Case)]
     idle: dict[str, list[str]] = {}
     for setup, group in groupby((cell for cell in cells() if cell.role is role), key=lambda cell: cell.setup):
@@ -121,7 +122,7 @@ def _role(results: dict[str, Any], role: Role) -> str:
 
 
 def _single_reasons(role: Role) -> list[str]:
-    """Reasons of single cases, each once."""
+    """Return the reasons of single cases, each once."""
     found: dict[tuple[str, str], list[str]] = {}
     for case in Case:
         reason = reason_of(Cell("reef", "v2-crc", "aes", role, case))

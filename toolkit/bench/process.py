@@ -66,7 +66,7 @@ class BenchProcess:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):
                 line = await self._process.stdout.readline()
         except TimeoutError:
-            raise LocalError(f"{self}: silent for {_ANSWER_TIMEOUT_S:g} s") from None
+            raise LocalError(f"{self}: no answer within {_ANSWER_TIMEOUT_S:g} s") from None
         if not line:
             assert self._process.stderr is not None
             last_words = (await self._process.stderr.read()).decode(errors="replace").strip()

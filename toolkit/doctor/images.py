@@ -21,7 +21,7 @@ def ceph_image(release: str) -> Finding:
     """Check for the directory with a release of Ceph, and for root, who alone can run programs in it."""
     directory = images_root() / f"ceph-{release}"
     if os.geteuid() != 0:
-        return Finding(available=False, detail="programs of an image are run by root")
+        return Finding(available=False, detail="only root can run programs of an image")
     try:
         found = version(directory)
     except OSError:

@@ -36,10 +36,10 @@ def packet_sockets() -> Finding:
     try:
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
     except PermissionError:
-        return Finding(available=False, detail="takes CAP_NET_RAW, which root has (sudo msgrlab ...)")
+        return Finding(available=False, detail="needs CAP_NET_RAW; run as root (sudo msgrlab ...)")
     except OSError as error:
         return Finding(available=False, detail=f"no packet sockets: {error.strerror}")
-    return Finding(available=True, detail="packet sockets open")
+    return Finding(available=True, detail="packet sockets can be opened")
 
 
 def tun_device(path: Path = ROOT / "dev/net/tun") -> Finding:
@@ -111,5 +111,5 @@ def _opened(path: Path) -> Finding:
     except FileNotFoundError:
         return Finding(available=False, detail=f"there is no {path}")
     except OSError as error:
-        return Finding(available=False, detail=f"{path} does not open: {error.strerror}")
-    return Finding(available=True, detail=f"{path} opens")
+        return Finding(available=False, detail=f"{path} cannot be opened: {error.strerror}")
+    return Finding(available=True, detail=f"{path} can be opened")

@@ -124,7 +124,9 @@ def cells(links: Sequence[Link] = tuple(Link), only: Sequence[str] = (), seed: i
     known = [cell for cell in _all(links) if cell.rule]
     unknown = [pattern for pattern in only if not any(_fits(cell, pattern) for cell in known)]
     if unknown:
-        raise LocalError(f"no cell is {unknown[0]!r}; one is {known[0].id}, and msgrlab hunt --list has all")
+        raise LocalError(
+            f"no cell matches {unknown[0]!r}; one is {known[0].id}, and msgrlab hunt --list shows all"
+        )
     chosen = [cell for cell in known if not only or any(_fits(cell, pattern) for pattern in only)]
     if seed is not None:
         Random(seed).shuffle(chosen)

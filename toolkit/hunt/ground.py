@@ -65,7 +65,7 @@ def links_of(release: str) -> tuple[Link, ...]:
     """
     known = (_HOST, EMBEDDED, *RELEASES)
     if release not in known:
-        raise LocalError(f"--release {release!r}: known are {', '.join(known)}")
+        raise LocalError(f"--release: unknown release {release!r}; known: {', '.join(known)}")
     return (Link.CLIENT,) if release == EMBEDDED else tuple(Link)
 
 

@@ -138,7 +138,7 @@ class Run:
             self._give_up(left, reason.verdict, str(reason))
         except MsgrError as error:
             line = str(error).partition("\n")[0]
-            self._give_up(left, Verdict.NOT_RUN, f"the cluster did not come up, or not down: {line}")
+            self._give_up(left, Verdict.NOT_RUN, f"the cluster could not be started or stopped: {line}")
 
     def _give_up(self, cells: Iterable[Cell], verdict: Verdict, reason: str) -> None:
         for cell in cells:
@@ -154,7 +154,7 @@ class Run:
         except EvidenceMissing as error:
             verdict, reason = Verdict.FAILED, str(error)
         except NotServed as error:
-            verdict, reason = Verdict.NOT_RUN, f"Ceph: its own programs do not get on: {error}"
+            verdict, reason = Verdict.NOT_RUN, f"Ceph: its own programs fail among themselves: {error}"
         except Unsupported as error:
             verdict, reason = Verdict.UNSUPPORTED, str(Reason(Verdict.UNSUPPORTED, "machine", str(error)))
         except MsgrError as error:

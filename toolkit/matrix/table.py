@@ -53,15 +53,15 @@ AUTHS = ("none", "aes", "aes256k")
 _BOTH_LOSSY = (Role.SERVER, Role.CLIENT)
 
 ABOUT: Mapping[Case, str] = {
-    Case.HANDSHAKE: "A session opens as the cell says, by the capture and by our history; a message gets through.",
-    Case.TRAFFIC: "Many messages of several sizes get through both ways; content is read back and compared.",
-    Case.RECONNECT: "The connection is reset under traffic. A lossless session goes on by SESSION_RECONNECT (v1: "
-    "connect_seq above 0), a lossy one is followed by a second; nothing acknowledged is lost, nothing done twice.",
-    Case.REPLAY: "Messages that were not acknowledged when the link broke are sent again on the next one.",
-    Case.STANDBY: "A link breaks with nothing to send: nobody dials until there is; then the session goes on.",
-    Case.RESET: "One side has forgotten the session and opens another under the same address: it begins at seq 1.",
-    Case.RESTART: "The server restarts with another nonce under load; the client finds the new one and goes on.",
-    Case.REKEY: "Tickets of a few seconds are renewed on an open session, and a link opened after that uses them.",
+    Case.HANDSHAKE: "A session opens with the cell's protocol, mode and authentication; a message is delivered.",
+    Case.TRAFFIC: "Many messages of several sizes are delivered both ways; content is read back and compared.",
+    Case.RECONNECT: "The connection is reset under traffic. A lossless session resumes by SESSION_RECONNECT (v1: "
+    "connect_seq above 0), a lossy one is replaced; no acknowledged write is lost, none is applied twice.",
+    Case.REPLAY: "Messages that were not acknowledged when the link broke are sent again on the next link.",
+    Case.STANDBY: "A link breaks with nothing to send: no side connects until there is; then the session resumes.",
+    Case.RESET: "One side loses the session and opens another from the same address: it begins at seq 1.",
+    Case.RESTART: "The server restarts with another nonce under load; the client finds it and continues.",
+    Case.REKEY: "Tickets of a few seconds are renewed on an open session, and a link opened afterwards uses them.",
     Case.LOSS_1: "Traffic while 1 % of the packets are lost each way.",
     Case.LOSS_10: "Traffic while 10 % of the packets are lost each way.",
 }
@@ -144,12 +144,12 @@ RULES = (
         auth=("none",),
     ),
     _Rule(
-        _unsupported("Ceph", "keys of type aes256k came after this release"),
+        _unsupported("Ceph", "this release has no keys of type aes256k"),
         release=("nautilus", "pacific", "reef"),
         auth=("aes256k",),
     ),
     _Rule(
-        _unsupported("Ceph", "compression came after this release"),
+        _unsupported("Ceph", "this release has no compression"),
         release=("nautilus", "pacific"),
         wire=("v2-compressed",),
     ),
@@ -180,12 +180,12 @@ RULES = (
     ),
     _Rule(_meaningless("without authentication there are no tickets"), auth=("none",), case=(Case.REKEY,)),
     _Rule(
-        _unsupported("msgrlab", "tickets of the embedded monitor last an hour, and no option says otherwise"),
+        _unsupported("msgrlab", "tickets of the embedded monitor last an hour, and no option changes that"),
         role=(Role.CLIENT,),
         case=(Case.REKEY,),
     ),
     _Rule(
-        _unsupported("msgrlab", "the peer of this command asks for its tickets once"),
+        _unsupported("msgrlab", "the peer of this command requests its tickets only once"),
         role=(Role.PEER,),
         case=(Case.REKEY,),
     ),
@@ -217,7 +217,7 @@ def select(only: Sequence[str] = (), releases: Sequence[str] = ()) -> list[Cell]
     """
     for release in releases:
         if release not in (*RELEASES, HOST):
-            raise LocalError(f"--release {release!r}: known are {', '.join((*RELEASES, HOST))}")
+            raise LocalError(f"--release: unknown release {release!r}; known: {', '.join((*RELEASES, HOST))}")
     wanted = list(cells(releases or RELEASES))
     for pattern in only:
         if not any(_matches(cell, pattern) for cell in wanted):

@@ -21,7 +21,7 @@ def shipped() -> list[Path]:
     for home in _HOMES:
         if found := sorted(home.glob("*.ipynb")):
             return found
-    raise LocalError(f"{_HOMES[0]}: no notebooks there; install msgrlab again")
+    raise LocalError(f"{_HOMES[0]}: the notebooks are missing; reinstall msgrlab")
 
 
 def provide(directory: Path | None) -> tuple[Path, int]:
@@ -47,5 +47,5 @@ def provide(directory: Path | None) -> tuple[Path, int]:
         for notebook in notebooks:
             shutil.copyfile(notebook, directory / notebook.name)
     except OSError as error:
-        raise LocalError(f"{directory}: {error.strerror}; name a folder, or one that can be made") from None
+        raise LocalError(f"{directory}: {error.strerror}; give a folder that exists or can be created") from None
     return directory, len(notebooks)

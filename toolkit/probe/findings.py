@@ -106,16 +106,18 @@ async def investigate(addr: EntityAddr, name_text: str, keyring: Path | None, ti
         if findings.cluster is None:
             findings.fault = Fault(FaultReason.READY_TIMEOUT, f"no answer within {timeout_s:g} s")
         else:  # a monitor ignores requests that the key's capabilities do not allow
-            findings.fault = Fault(FaultReason.IDLE_TIMEOUT, f"{error}: capabilities of {name}?")
+            findings.fault = Fault(
+                FaultReason.IDLE_TIMEOUT, f"{error}; the capabilities of {name} may not allow it"
+            )
     return findings
 
 
 async def _log_in(findings: Findings, name: AuthName, key: CryptoKey, timeout_s: float) -> None:
     if findings.wire.entity_type is not EntityType.MON:
-        findings.notes.append("only monitors are logged in to: others need a ticket from one first")
+        findings.notes.append("no login: only monitors accept a key; other daemons need a ticket from a monitor")
         return
     if AuthMethod.CEPHX not in findings.wire.methods:
-        findings.notes.append("the monitor does not use cephx, so the keyring is of no use")
+        findings.notes.append("the monitor does not use cephx; the keyring is ignored")
         return
     client = CephxClient(name, key)
     async with MonitorSession(findings.addr, client, timeout_s=timeout_s) as session:
@@ -158,7 +160,7 @@ def _wire_text(wire: WireFindings) -> list[tuple[str, str]]:
         ("peer", wire.entity_type.label if wire.entity_type else "unknown"),
         ("msgr2 features", ", ".join(_msgr2_names(wire.msgr2_supported)) or "none"),
         ("sees us as", str(wire.seen_as)),
-        ("auth methods", ", ".join(method.name.lower() for method in wire.methods) or "none named"),
+        ("auth methods", ", ".join(method.name.lower() for method in wire.methods) or "none listed"),
     ]
     for method, modes in wire.modes.items():
         names = ", ".join(mode.name.lower() for mode in modes) or "no mode for this entity"
@@ -177,7 +179,7 @@ def _v1_json(v1: V1Findings) -> dict[str, Any]:
 
 def _v1_text(v1: V1Findings) -> list[tuple[str, str]]:
     peer = v1.entity_type.label if v1.entity_type else "unknown"
-    version = "not told" if v1.protocol_version is None else str(v1.protocol_version)
+    version = "unknown" if v1.protocol_version is None else str(v1.protocol_version)
     return [
         ("protocol", "msgr v1"),
         ("peer", f"{peer}, protocol version {version}"),

@@ -109,7 +109,7 @@ class MonitorSession(Dispatcher):
         try:
             return json.loads(bytes(message.data) or b"null")
         except (ValueError, RecursionError) as error:
-            raise LocalError(f"{prefix}: the monitor's output is no JSON: {error}") from None
+            raise LocalError(f"{prefix}: the monitor's output is not JSON: {error}") from None
 
     async def _ask(self, question: Payload, key: object, tid: int = 0) -> Message:
         """Send a request and wait for the message that answers it."""

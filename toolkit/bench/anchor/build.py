@@ -52,7 +52,7 @@ def build(directory: Path, say: Tell = print, tell: Tell = silent, archive: Arch
     """
     directory = directory.absolute()
     if directory.exists() and not directory.is_dir():
-        raise LocalError(f"{directory} is no directory")
+        raise LocalError(f"{directory} is not a directory")
     debian.check_means()
     with alone(directory, say):
         work = Work(directory.with_name(f"{directory.name}.log"), tell)
@@ -70,13 +70,13 @@ def version(directory: Path) -> str:
 
 def _make_debian(work: Work, directory: Path, say: Tell, archive: Archive) -> None:
     if directory.exists() and any(directory.iterdir()):
-        raise LocalError(f"{directory} has files of others: name a new directory, or an earlier build")
+        raise LocalError(f"{directory} contains other files; give a new directory, or that of an earlier build")
     suite = debian.image(RELEASE).suite
     mirror = archive.mirror_of(suite)
     say(
-        f"building {PROGRAM} in {directory}: debootstrap and apt fetch {', '.join(PACKAGES)} and Ceph's source of"
-        f" Debian {suite.name} from {mirror}, verify them with {archive.keys()} and run the packages' scripts as"
-        " root in a chroot (three minutes and 1.2 GB)"
+        f"building {PROGRAM} in {directory}: debootstrap and apt download {', '.join(PACKAGES)} and the source"
+        f" of Ceph in Debian {suite.name} from {mirror}, verify them with {archive.keys()} and run the packages'"
+        " scripts as root in a chroot (three minutes and 1.2 GB)"
     )
     with whole(directory) as unfinished:
         root = unfinished / _ROOT

@@ -91,9 +91,9 @@ class Program:
                     await self._process.stdin.drain()
                 line = await self._process.stdout.readline()
         except TimeoutError:
-            raise LocalError(f"{self._path}: silent for {_ANSWER_TIMEOUT_S:g} s") from None
+            raise LocalError(f"{self._path}: no answer within {_ANSWER_TIMEOUT_S:g} s") from None
         except ValueError:
-            raise LocalError(f"{self._path}: answered with a line that does not end") from None
+            raise LocalError(f"{self._path}: the answer is longer than a line may be") from None
         if not line.endswith(b"\n"):
             raise await self._ended()
         return self._turn(line, count)
@@ -107,8 +107,8 @@ class Program:
         except (ValueError, KeyError, TypeError):
             quoted = shown_line(line.decode(errors="replace").strip()[:_MOST_QUOTED])
             raise LocalError(
-                f"{self._path}: answered {quoted!r} to {count} messages, which is no JSON object with this count,"
-                " elapsed_s and cpu_us_per_op"
+                f"{self._path}: answered {quoted!r} to {count} messages, which is not a JSON object with this"
+                " count, elapsed_s and cpu_us_per_op"
             ) from None
         return Turn(elapsed_s, cpu_us * count / 1e6)
 

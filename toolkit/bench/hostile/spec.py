@@ -16,8 +16,8 @@ ATTACKER_HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
 """Addresses from which attackers connect, in turn; loopback has all of 127.0.0.0/8."""
 
 REQUEST, BIG_REQUEST, ONE_WAY, RECORDED = range(MESSAGE_TYPE, MESSAGE_TYPE + 4)
-"""Types of messages: answered with the same data; answered with ``BIG_REPLY_BYTES``; not answered; not answered, and
-sent once on the link that is recorded and replayed."""
+"""Types of messages: answered with the same data; answered with ``BIG_REPLY_BYTES``; not answered; not answered,
+and sent once on the link that is recorded and replayed."""
 BIG_REPLY_BYTES = 64 * KIB
 
 CLIENTS: Mapping[Protocol, EntityName] = {
