@@ -1,4 +1,4 @@
-"""Writes docs/catalogue.md, every scenario with what it shows, from toolkit/scenarios.
+"""Writes docs/catalogue.md, every scenario with its title and description, from toolkit/scenarios.
 
 Run ``python docs/catalogue.py`` after a scenario has changed.
 """
@@ -10,17 +10,16 @@ from toolkit.scenarios.scenario import Scenario
 
 HEAD = """# The catalogue
 
-Written by `python docs/catalogue.py`. Every failure that a messenger is to survive, as a scenario: `msgrlab run
-ID` runs one, `msgrlab run FAMILY` a family, `msgrlab run all --every-way --jobs 2` everything, and `ID[CASE]` one
-case. A scenario runs in every protocol, mode and cipher that it applies to, and on shards; where it says *sim* it
-runs on virtual time, where it says *local* between real sockets, *netns* between namespaces, *docker* between
-containers. Whatever it asserts itself, the
-[invariants](checks.md) are judged on what happened.
+Written by `python docs/catalogue.py`. Every failure that a messenger must survive, as a scenario: `msgrlab run ID`
+runs one, `msgrlab run FAMILY` a family, `msgrlab run all --every-way --jobs 2` all of them, and `ID[CASE]` one
+case. A scenario runs in every protocol, mode and cipher that it applies to, and on shards. Its backends are *sim*
+(virtual time), *local* (real sockets), *netns* (network namespaces) and *docker* (containers). Besides the
+scenario's own assertions, the [invariants](checks.md) are checked on the history of each run.
 """
 
 
 def entry(scenario: Scenario) -> str:
-    """A scenario's paragraph."""
+    """Return the paragraph of a scenario."""
     cases = f", {len(scenario.cases)} cases" if len(scenario.cases) > 1 else ""
     protocols = " and ".join(sorted({way.protocol.value for way in scenario.ways}))
     where = " and ".join(scenario.backends)
@@ -31,7 +30,7 @@ def entry(scenario: Scenario) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     blocks = [HEAD]
     for family in families().values():
         if family.scenarios:

@@ -12,13 +12,13 @@ from toolkit.checks.result import Invariant
 
 HEAD = """# Checks
 
-Written by `python docs/checks.py`. A history (its format is at the top of `toolkit/checks/history.py`) is judged
-by these rules, whether it comes from a simulation, a live run or a capture: `check(history)` asks for all of them,
-`check(history, only=["INV-8", "no_plaintext"])` for some, by number or by name. What a history does not tell, a
-check does not judge, and says so in its note.
+Written by `python docs/checks.py`. These checks apply to every history (`toolkit/checks/history.py` describes the
+format), whether it comes from a simulation, a live run or a capture: `check(history)` runs all of them,
+`check(history, only=["INV-8", "no_plaintext"])` some, by number or by name. Where a history lacks records that a
+check needs, the check skips that part and says so in its note.
 
-That they can fail is tested: `tests/toolkit/checks/damage` lists more than a hundred kinds of damage to a recorded
-history, each with the check that must notice it every time, and with the reason where nothing can.
+Tests prove that each check can fail: `tests/toolkit/checks/damage` lists more than a hundred kinds of damage to a
+recorded history, each with the check that must detect it every time, or with the reason why none can.
 """
 TITLES = {
     "ordering": "Order and delivery",
@@ -29,7 +29,7 @@ TITLES = {
 
 
 def rules(invariant: Invariant) -> str:
-    """What an invariant says, from the docstrings of its rules."""
+    """Return the text of an invariant, from the docstrings of its rules."""
     texts = []
     for judge in invariant.judges:
         if judge.__name__ in INVARIANTS and len(invariant.judges) > 1 and judge.__name__ != invariant.name:
@@ -38,19 +38,19 @@ def rules(invariant: Invariant) -> str:
         text = " ".join((getdoc(judge) or "").split())
         head, colon, rest = text.partition(": ")
         own = head in {invariant.id, invariant.name}
-        named = "_" in rest.split(" ", 1)[0]  # a number's own name stays as it is
+        named = "_" in rest.split(" ", 1)[0]  # keep the name of a check in lower case
         texts.append((rest if named else rest[:1].upper() + rest[1:]) if own and colon else text)
     return " ".join(texts).replace("``", "`").replace("|", "\\|")
 
 
 def row(invariant: Invariant) -> str:
-    """An invariant's line of the table."""
+    """Return the line of an invariant in the table."""
     number = "" if invariant.id == invariant.name else invariant.id
     return f"| {number} | `{invariant.name}` | {rules(invariant)} |"
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     blocks = []
     for group in GROUPS:
         rows = [row(invariant) for invariant in INVARIANTS.values() if invariant.group == group]

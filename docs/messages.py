@@ -23,12 +23,12 @@ Written by `python docs/messages.py`. These types are decoded and encoded, in th
 OTHERS = """
 ## As bytes
 
-The payload of the other types is carried as it is: """
+The payload of the other types stays bytes: """
 ROLE = re.compile(r":\w+:`[~.]*([^`]+)`")
 
 
 def row(payload: type[Payload]) -> str:
-    """A type's line of the table."""
+    """Return the line of a type in the table."""
     oldest = getattr(payload, "OLDEST", 0) or ""
     link = f"[`{payload.__name__}`](../{payload.__module__.replace('.', '/')}.py)"
     cells = [payload.TYPE, message_name(payload.TYPE), link, payload.VERSION, oldest, meaning(payload)]
@@ -36,13 +36,13 @@ def row(payload: type[Payload]) -> str:
 
 
 def meaning(payload: type[Payload]) -> str:
-    """The first paragraph of a class's docstring, on one line."""
+    """Return the first paragraph of a class's docstring, on one line."""
     first = " ".join((getdoc(payload) or "").split("\n\n")[0].split())
     return ROLE.sub(r"`\1`", first).replace("``", "`").replace("|", "\\|")
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     rows = [row(PAYLOADS[number]) for number in sorted(PAYLOADS)]
     others = [f"{number} `{message_name(number)}`" for number in sorted({*map(int, MessageType)} - {*PAYLOADS})]
     return linked(HEAD + "\n".join(rows) + "\n" + OTHERS + ", ".join(others) + ".\n")
