@@ -59,7 +59,7 @@ def demo(
     files.write([done.report(files.folder) for done in runs], "Sessions under faults")
     _open(files.folder.resolve() / (files.html or Path()).name)
     if interrupted:
-        print(f"msgrlab: interrupted: {len(runs)} of {len(todo)} runs were done", file=sys.stderr)
+        print(f"msgrlab: interrupted: {len(runs)} of {len(todo)} runs were finished", file=sys.stderr)
         return INTERRUPTED
     return 0 if all(done.passed for done in runs) else CHECK_FAILED
 

@@ -156,7 +156,7 @@ def _explore_all(
     if files:
         files.write([*map(scope_report, results), *pages], "Every schedule of a small scope")
     if interrupted:
-        print(f"msgrlab: interrupted: {len(results)} of {len(scopes)} scopes were done", file=sys.stderr)
+        print(f"msgrlab: interrupted: {len(results)} of {len(scopes)} scopes were finished", file=sys.stderr)
     if found:
         return CHECK_FAILED
     return INTERRUPTED if interrupted else 0

@@ -99,7 +99,7 @@ def run(
         pages = [done.report(files.folder) for done in runs] + _unsupported(elsewhere, backend)
         files.write(pages, f"msgrlab run {' '.join(scenarios)}")
     if is_interrupted:
-        print(f"msgrlab: interrupted: {len(runs)} of {len(todo)} runs were done", file=sys.stderr)
+        print(f"msgrlab: interrupted: {len(runs)} of {len(todo)} runs were finished", file=sys.stderr)
         return INTERRUPTED
     return 0 if all(done.passed for done in runs) else CHECK_FAILED
 

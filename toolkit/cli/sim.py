@@ -255,7 +255,7 @@ def _print_summary(campaign: "Campaign", wanted: int, units: str) -> None:
 
     tally = campaign.tally
     print(
-        f"{tally.runs} {units} in {campaign.seconds:.1f} s ({campaign.runs_per_cpu_s:.0f} a second on one core), "
+        f"{tally.runs} {units} in {campaign.seconds:.1f} s ({campaign.runs_per_cpu_s:.0f} per second and core), "
         f"{tally.events} events, {len(tally.failed)} failed"
     )
     if campaign.interrupted:
@@ -265,7 +265,7 @@ def _print_summary(campaign: "Campaign", wanted: int, units: str) -> None:
         print(f"failed: {', '.join(more)}{' …' if len(tally.failed) > len(more) else ''}")
     print(f"{len(MARKS) - len(campaign.never)} of {len(MARKS)} rare states reached")
     for mark in campaign.never:
-        print(f"  never: {mark}: {MARKS[mark]}")
+        print(f"  not reached: {mark}: {MARKS[mark]}")
 
 
 def _verdict(campaign: "Campaign") -> int:

@@ -221,7 +221,9 @@ def select(only: Sequence[str] = (), releases: Sequence[str] = ()) -> list[Cell]
     wanted = list(cells(releases or RELEASES))
     for pattern in only:
         if not any(_matches(cell, pattern) for cell in wanted):
-            raise LocalError(f"--only {pattern!r} matches no cell; ids are RELEASE/WIRE/AUTH/ROLE/CASE: --list")
+            raise LocalError(
+                f"--only {pattern!r} matches no cell; ids are RELEASE/WIRE/AUTH/ROLE/CASE, and --list shows all"
+            )
     return [cell for cell in wanted if not only or any(_matches(cell, pattern) for pattern in only)]
 
 

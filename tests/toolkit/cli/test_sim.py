@@ -46,7 +46,7 @@ def test_table_says_what_was_never_reached(capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr().out
     assert shown.startswith("5 seeds in ")
     assert "rare states reached" in shown
-    assert "  never: " in shown
+    assert "  not reached: " in shown
 
 
 def test_replay_tells_all_of_a_life(capsys: pytest.CaptureFixture[str]) -> None:
