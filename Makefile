@@ -1,6 +1,6 @@
-# Everything happens in .venv, which is made when first needed. PYTHON is the interpreter that makes it. With LOCKED=1
-# it gets the versions of requirements/ci.txt, checked by their hashes, as in CI (docs/supply-chain.md); with LOWEST=1
-# the lowest versions that pyproject.toml allows (`make units LOWEST=1 VENV=build/lowest`).
+# All targets use the virtual environment .venv, which PYTHON creates when it is first needed. With LOCKED=1 it gets
+# the versions of requirements/ci.txt, checked by their hashes, as in CI (docs/supply-chain.md); with LOWEST=1 the
+# lowest versions that pyproject.toml allows (`make units LOWEST=1 VENV=build/lowest`).
 PYTHON ?= python3
 VENV ?= .venv
 LOCKED ?=
@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .PHONY: help demo test units lint bench compile fuzz mutants lab notebooks docs setup lock audit sbom clean
 
-help:  ## say what there is
+help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED)  ## reconnect, standby and session reset on an embedded cluster, with a report
@@ -25,10 +25,10 @@ demo: $(INSTALLED)  ## reconnect, standby and session reset on an embedded clust
 test: lint  ## every check and every test; MSGRLAB_STRICT=1 makes a skip a failure
 	@$(BIN)/pytest -n auto --dist loadgroup --durations=12
 
-units: $(INSTALLED)  ## the messenger, decoding and simulation; with PYTHON, LOWEST and VENV, as said in the Makefile
+units: $(INSTALLED)  ## tests of the messenger, decoding and simulation; PYTHON, LOWEST and VENV are explained in the Makefile
 	@$(BIN)/pytest -n auto --dist loadgroup $(UNITS)
 
-lint: $(INSTALLED)  ## style and types alone
+lint: $(INSTALLED)  ## check style and types only
 	@echo "Style and types: ruff, then mypy"
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet
@@ -37,45 +37,45 @@ lint: $(INSTALLED)  ## style and types alone
 bench: $(INSTALLED)  ## measure the messenger
 	@$(BIN)/msgrlab bench
 
-compile: $(INSTALLED)  ## build the hot modules of the messenger in C; MSGRLAB_PURE=1 runs the Python ones all the same
+compile: $(INSTALLED)  ## compile the hot modules of the messenger to C; MSGRLAB_PURE=1 runs the Python modules nevertheless
 	@$(BIN)/python -c 'import Cython, setuptools' 2>/dev/null || \
 		$(BIN)/python -m pip install -qq $(if $(LOCKED),--require-hashes --no-deps --requirement requirements/compile.txt,--group compile) || \
 		{ echo "make compile takes Cython, and pip could not install it" >&2; exit 1; }
 	@$(BIN)/python .ci/compile
 
-fuzz: $(INSTALLED)  ## look for inputs that break a parser; TARGET=name and SECONDS=each to choose
+fuzz: $(INSTALLED)  ## search for inputs that break a parser; TARGET names one parser, SECONDS is the time for each
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install -qq --group fuzz
 	@$(BIN)/python -m tests.fuzz $(TARGET) $(if $(SECONDS),--seconds $(SECONDS))
 
-mutants: $(INSTALLED)  ## which suite notices which mistake; AREA, SUITE and JOBS to choose
+mutants: $(INSTALLED)  ## find the mutants that each test suite detects; AREA, SUITE and JOBS select
 	@$(BIN)/python -m tests.mutations $(AREA) $(if $(SUITE),--suite $(SUITE)) $(if $(JOBS),--jobs $(JOBS)); status=$$?; \
 	 PYTHONPATH=. $(BIN)/python docs/mutants.py; exit $$status
 
-lab: $(INSTALLED)  ## JupyterLab on the notebooks
+lab: $(INSTALLED)  ## open the notebooks in JupyterLab
 	@$(BIN)/msgrlab lab
 
-notebooks: $(INSTALLED)  ## run the notebooks and keep their outputs in them; NAMES to choose
+notebooks: $(INSTALLED)  ## run the notebooks and store their outputs in them; NAMES selects some
 	@$(BIN)/python docs/notebooks.py $(NAMES)
 
-docs: $(INSTALLED)  ## the site in build/site; a link that leads nowhere fails
+docs: $(INSTALLED)  ## build the site in build/site; fails on a broken link
 	@$(BIN)/python -c 'import sphinx' 2>/dev/null || \
 		$(BIN)/python -m pip install -qq $(if $(LOCKED),--require-hashes --no-deps --requirement requirements/docs.txt,--group docs)
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto -c docs/site . build/site
 	@echo "build/site/index.html"
 
-setup: $(INSTALLED)  ## make .venv, with everything installed in it
+setup: $(INSTALLED)  ## create .venv and install everything in it
 	@:
 
-lock: $(SUPPLY)/.installed  ## renew requirements/: versions and hashes of all that CI and images install
+lock: $(SUPPLY)/.installed  ## update requirements/: versions and hashes of all packages that CI and images install
 	@UV=$(SUPPLY)/bin/uv .ci/lock
 
-audit: $(SUPPLY)/.installed  ## look for known flaws in what is locked; takes a vulnerability database on the network
+audit: $(SUPPLY)/.installed  ## check the locked packages for known vulnerabilities; needs a vulnerability database on the network
 	@$(SUPPLY)/bin/python .ci/audit
 
-sbom: $(SUPPLY)/.installed  ## build the wheel, and say what it runs with: a CycloneDX file in dist
+sbom: $(SUPPLY)/.installed  ## build the wheel and a CycloneDX file of its dependencies in dist
 	@$(SUPPLY)/bin/python .ci/sbom
 
-clean:  ## remove .venv, compiled modules and every cache; results in msgrlab-out stay
+clean:  ## remove .venv, compiled modules and all caches, but keep the results in msgrlab-out
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@rm -f messenger/compiled.*.json; find messenger -name '*.so' -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

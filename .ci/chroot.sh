@@ -1,4 +1,4 @@
-# A Debian of its own for .ci/bare and .ci/newest, made for the moment. Sourced; as root.
+# A temporary Debian system for .ci/bare and .ci/newest. To be sourced, as root.
 # MSGRLAB_MIRROR and MSGRLAB_KEYRING are those of `msgrlab images`.
 
 mirror=${MSGRLAB_MIRROR:-http://deb.debian.org/debian}
@@ -14,7 +14,7 @@ fail() {
     exit 1
 }
 
-# Run a command that takes a while: what it prints is shown if it fails.
+# Run a long command; show its output only if it fails.
 step() {
     local what=$1 start=$SECONDS
     shift
@@ -22,7 +22,7 @@ step() {
     echo "$name: $what: $((SECONDS - start)) s"
 }
 
-# bootstrap SUITE PACKAGES OPTION...: fill the root, and clone this checkout to /root/msgrlab there.
+# bootstrap SUITE PACKAGES OPTION...: install Debian in the root, and clone this checkout to /root/msgrlab there.
 bootstrap() {
     local suite=$1 packages=$2
     shift 2
@@ -33,9 +33,9 @@ bootstrap() {
     step "clone" git clone --no-hardlinks . "$root/root/msgrlab"
 }
 
-# wheels OPTION...: bring what is locked, for Debian's Python or as `pip download` is asked, to /root/wheels there.
+# wheels OPTION...: download the locked packages, for Debian's Python or by options of `pip download`, to /root/wheels.
 wheels() {
-    # Which versions are taken depends on the patch level of Python: Debian's own is the one in there.
+    # The versions depend on the patch level of Python, so use that of the Debian system.
     step "python" /usr/bin/python3 -m venv "$root/var/tmp/downloads"
     step "wheels" "$root/var/tmp/downloads/bin/python" -m pip download --require-hashes --no-deps \
         --no-build-isolation --requirement requirements/build.txt --requirement requirements/ci.txt \
@@ -43,7 +43,7 @@ wheels() {
     rm -r "$root/var/tmp/downloads"
 }
 
-# In the root file system, without a network but loopback: wheels are there, and tests need no more.
+# Run a command in the root file system with only a loopback network: the wheels are there, and tests need no more.
 within() {
     unshare --mount --pid --net --fork --kill-child sh -ec '
         ip link set lo up

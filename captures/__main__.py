@@ -1,6 +1,6 @@
-"""Makes captures anew: ``python -m captures [NAME...]``.
+"""Records the captures again: ``python -m captures [NAME...]``.
 
-Needs root, debootstrap and tcpdump, and two minutes per release for an image when there is none yet.
+Needs root, debootstrap and tcpdump, and two minutes per release for an image that does not exist yet.
 """
 
 import argparse
@@ -19,16 +19,16 @@ from toolkit.cluster.images import default_root, find_or_build, version
 
 
 def main() -> int:
-    """Make the captures named on the command line."""
-    parser = argparse.ArgumentParser(prog="python -m captures", description="Make captures of real clusters anew.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="which; all unless given")
-    parser.add_argument("--images", type=Path, default=default_root(), help="where images of Ceph are kept")
-    parser.add_argument("--list", action="store_true", help="say which there are")
-    parser.add_argument("--decode", action="store_true", help="keep captures, decode them anew")
+    """Record the captures named on the command line."""
+    parser = argparse.ArgumentParser(prog="python -m captures", description="Record captures of real clusters.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="captures to record; by default all")
+    parser.add_argument("--images", type=Path, default=default_root(), help="folder of the images of Ceph")
+    parser.add_argument("--list", action="store_true", help="list the captures")
+    parser.add_argument("--decode", action="store_true", help="keep the captures, but decode them again")
     options = parser.parse_args()
     unknown = set(options.names) - RECIPES.keys()
     if unknown:
-        parser.error(f"no capture {', '.join(sorted(unknown))}; --list says which there are")
+        parser.error(f"unknown capture {', '.join(sorted(unknown))}; --list shows all")
     for name in options.names or RECIPES:
         if options.list:
             print(f"{name:20} {RECIPES[name].shows}")
@@ -46,10 +46,10 @@ def main() -> int:
 
 
 def make(name: str, images: Path) -> None:
-    """Make one capture anew and put it in its directory.
+    """Record one capture and put it into its directory.
 
     Raises:
-        LocalError: there is no image and none can be made, or the recording failed, which has said why.
+        LocalError: there is no image and none can be built, or the recording failed and printed why.
     """
     recipe = RECIPES[name]
     image = find_or_build(recipe.release, images)
@@ -61,7 +61,7 @@ def make(name: str, images: Path) -> None:
 
 
 def _finish(name: str, recipe: Recipe, ceph: str, raw: Path) -> None:
-    """Put what was recorded into its directory."""
+    """Trim the recording, and write capture, logs and keyring into the capture's directory."""
     out = HERE / name
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
@@ -73,7 +73,7 @@ def _finish(name: str, recipe: Recipe, ceph: str, raw: Path) -> None:
     for path in sorted(raw.glob("*.log")):
         text, used = log_of(path, began_ns, end_ns)
         if used:
-            is_client = path.stem.startswith("client.")  # and then has the number of a process
+            is_client = path.stem.startswith("client.")  # a process id follows, which changes from run to run
             compress(text.encode(), out / (f"client.{clients}.log.gz" if is_client else f"{path.name}.gz"))
             clients += is_client
     shutil.copyfile(raw / "keyring", out / KEYRING)

@@ -1,7 +1,7 @@
-"""A place of its own for a recording: nothing but its own loopback interface, and the programs of one image.
+"""The isolated environment of a recording: a loopback interface of its own, and the programs of one image.
 
-A recording runs in private network and mount namespaces, so its clusters have the usual ports and nobody hears of
-them. Programs of Ceph come from the image: small scripts in front of everything in PATH run them there.
+A recording runs in private network and mount namespaces, so that its clusters use the default ports and cannot be
+reached from outside. Programs of Ceph come from the image: small scripts at the front of PATH run them there.
 """
 
 import os
@@ -19,23 +19,23 @@ PROGRAMS = (
     *("ceph-mon", "monmaptool", "ceph-osd", "ceph-mgr", "ceph-mds"),
     *("ceph-authtool", "ceph", "rados", "python3"),
 )
-"""Those of the image that take the place of this machine's."""
+"""Programs of the image that replace those of this machine."""
 
 _SILENCE = "silence"
-"""The table of nftables that loses packets."""
+"""Name of the nftables table that drops packets."""
 _UNSHARE = ("unshare", "--net", "--mount", "--fork", "--kill-child")
 
 
 def enter(module: str, *arguments: str) -> int:
-    """Run a module of ours in a new chamber; returns its exit code."""
+    """Run a Python module in a new isolated environment; return its exit code."""
     command = [*_UNSHARE, *PYTHON, "-m", module, *arguments]
     return subprocess.run(command, env=environment(), check=False).returncode
 
 
 def furnish(image: Path, scripts: Path) -> None:
-    """Bring the loopback interface up, and put the image's programs first in PATH. Called inside."""
+    """Bring the loopback interface up, and put the image's programs first in PATH; called in the namespaces."""
     run("ip", "link", "set", "lo", "up")
-    shared = tempfile.gettempdir()  # clusters live there, on both sides under the same name
+    shared = tempfile.gettempdir()  # directories of clusters: they need the same path inside and outside the image
     for directory in ("/proc", "/dev", shared):
         inside = image / directory.lstrip("/")
         inside.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def furnish(image: Path, scripts: Path) -> None:
 
 
 def run(*command: str) -> str:
-    """What a program prints; raises CalledProcessError when it fails, which has said why."""
+    """Run a program and return its output; if it fails, print its errors and raise CalledProcessError."""
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         sys.stderr.write(done.stderr)
@@ -58,14 +58,14 @@ def run(*command: str) -> str:
 
 
 def cut(port: int) -> int:
-    """Abort the established TCP connections that were accepted at a port; returns how many."""
+    """Abort the established TCP connections that were accepted at a port; return their number."""
     listed = run("ss", "--kill", "--no-header", "--tcp", "--numeric", "state", "established", f"sport = :{port}")
     return len(listed.splitlines())
 
 
 @contextmanager
 def silence(ports: Iterable[int]) -> Iterator[None]:
-    """Lose every packet to and from these TCP ports, behind where captures are taken: they have what is lost."""
+    """Drop every packet to and from these TCP ports, after the point of capture: captures still have them."""
     among = "{ " + ", ".join(map(str, ports)) + " }"
     run("nft", "add", "table", "inet", _SILENCE)
     run("nft", "add", "chain", "inet", _SILENCE, "input", "{ type filter hook input priority 0; }")
@@ -78,6 +78,6 @@ def silence(ports: Iterable[int]) -> Iterator[None]:
 
 
 def listening_ports(pid: int) -> list[int]:
-    """Where a process listens, ascending."""
+    """Return the TCP ports on which a process listens, in ascending order."""
     listed = run("ss", "--no-header", "--tcp", "--numeric", "--listening", "--processes").splitlines()
     return sorted({int(line.split()[3].rpartition(":")[2]) for line in listed if f"pid={pid}," in line})

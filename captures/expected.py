@@ -1,4 +1,4 @@
-"""What decoders are to make of each capture: the lines of ``msgrlab decode --format json``."""
+"""The expected decoding of each capture: the lines of ``msgrlab decode --format json``."""
 
 import json
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ KEYRING = "keyring"
 
 
 def expected_lines(frames: Iterable[DecodedFrame]) -> list[str]:
-    """The frames as JSON, a line each."""
+    """Return the frames as JSON, one line each."""
     return [json.dumps(frame.as_json()) for frame in frames]
 
 
 def write_expected(directory: Path) -> None:
-    """Decode a capture, with its keyring if it has one, and keep that."""
+    """Decode a capture, with its keyring if it has one, and store the result next to it."""
     keyring = directory / KEYRING
     frames = decode_capture(directory / CAPTURE, KeyBook.read([keyring] if keyring.exists() else []))
     text = "".join(f"{line}\n" for line in expected_lines(frames))

@@ -1,4 +1,4 @@
-"""Which captures there are, and how each is made."""
+"""The captures, and how each is recorded."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ from toolkit.cluster.real import RealCluster
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one capture is made."""
+    """The parameters of one capture."""
 
     release: str
     shows: str
-    """What it is there for."""
+    """One line that describes the contents of the capture."""
     work: Callable[[RealCluster, Taking], None] = client
     mode: Mode = "crc"
     auth: Auth = "cephx"
     v1_only: bool = False
     osds: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
-    """More of the cluster's configuration, clients' too."""
+    """Further options of the cluster's configuration, which also apply to clients."""
 
 
 def _of_release(release: str) -> dict[str, Recipe]:
@@ -42,7 +42,7 @@ def _of_release(release: str) -> dict[str, Recipe]:
 
 
 def _compressed(release: str, algorithm: str, mode: Mode = "crc") -> Recipe:
-    """Only OSDs compress, and only among themselves."""
+    """Return a recipe with compression; OSDs compress only links between each other."""
     return Recipe(
         release,
         f"OSDs compress with {algorithm} in {mode} mode; a cut and reconnect",
@@ -68,4 +68,4 @@ RECIPES: dict[str, Recipe] = {
     "reef-compressed-lz4": _compressed("reef", "lz4"),
     "tentacle-compressed": _compressed("tentacle", "zstd", "secure"),
 }
-"""By name, which is that of its directory."""
+"""Recipes by the name of the capture, which is also the name of its directory."""

@@ -1,4 +1,4 @@
-"""Makes one capture, inside its chamber: ``python -m captures.record NAME IMAGE OUT``."""
+"""Records one capture, inside its isolated environment: ``python -m captures.record NAME IMAGE OUT``."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ _DAEMON = {
     "admin_socket": "{directory}/$name.asok",
     "keyring": "{directory}/keyring",
 }
-# without modules: what they say of themselves is most of what a manager says, and too long for a small capture
+# without modules: their reports are most of a manager's traffic, too much for a small capture
 _SECTIONS = {
     "client": {"debug_ms": "1", "log_file": "{directory}/client.$pid.log", "log_to_stderr": "false"},
     "mgr": _DAEMON | {"mgr_data": "{directory}/$name", "mgr_module_path": "{directory}", "mgr_pool": "false"},
@@ -29,7 +29,7 @@ _SECTIONS = {
 
 
 def record(name: str, image: Path, out: Path) -> None:
-    """Write raw capture, logs and keyring to ``out``."""
+    """Run the recipe ``name``; write raw capture, logs and keyring to ``out``."""
     recipe = RECIPES[name]
     taking = Taking(out / "raw.pcap")
     out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Taking a capture on the loopback interface with tcpdump."""
+"""Captures packets on the loopback interface with tcpdump."""
 
 import re
 import socket
@@ -13,11 +13,11 @@ HOST = "127.0.0.1"
 MARKER_PORT = 9
 TIMEOUT_S = 20.0
 QUIET_S = 0.3
-"""How long a capture goes on after the workload, so that what is logged by then has its packets."""
+"""How long a capture continues after the workload, so that it has the packets of all messages logged by then."""
 _POLL_S = 0.01
 
 _SNAPSHOT_BYTES = 1 << 17
-"""More than a packet of the loopback interface has; each place in the buffer takes that much."""
+"""More than the largest packet of the loopback interface; each slot of the buffer has this size."""
 _BUFFER_KIB = 256 << 10
 _TCPDUMP = (
     *("tcpdump", "--interface", "lo", "--immediate-mode", "--packet-buffered"),
@@ -28,10 +28,10 @@ _FILTER = f"tcp or udp port {MARKER_PORT}"
 
 
 class Taking:
-    """Everything TCP on the loopback interface, from entering the ``with`` block to leaving it."""
+    """A capture of all TCP packets on the loopback interface, from entering the ``with`` block to leaving it."""
 
     def __init__(self, path: Path) -> None:
-        """Takes the path of the capture to write."""
+        """Create the capture; ``path`` is the file to write."""
         self._path = path
         self.began_ns = self.ended_ns = 0
         """Unix times between which the workload ran."""
@@ -51,7 +51,7 @@ class Taking:
             if error is None:
                 self.ended_ns = time.time_ns()
                 time.sleep(QUIET_S)
-                self._wait_for_marker()  # what came before it is then in the file, too
+                self._wait_for_marker()  # then all earlier packets are in the file as well
         finally:
             self._process.terminate()
             self._process.wait()
@@ -62,7 +62,7 @@ class Taking:
         return self._path.with_suffix(".err").read_text()
 
     def _wait_for_marker(self) -> None:
-        """Send datagrams until one is in the file."""
+        """Send datagrams until one of them is in the file."""
         marker = uuid.uuid4().bytes
         deadline_s = time.monotonic() + TIMEOUT_S
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:

@@ -1,4 +1,4 @@
-"""Cuts a recording down to what belongs to its capture: whole connections, and the log of their time."""
+"""Trims a recording to whole connections, and logs to the entries of the same time."""
 
 import gzip
 import re
@@ -11,22 +11,22 @@ from toolkit.capture.formats import LinkType, PcapngWriter, open_capture
 from toolkit.dissect.daemon_log import entries, entry_time_ns, parse_entry
 
 _SILENCE_NS = 40_000_000
-"""A capture ends where nothing is said for so long: ten times the grain of the clock that logs go by."""
+"""A capture ends at the first pause of this length: ten times the resolution of the clock that logs use."""
 
 _OPENING = "tcp[tcpflags] & (tcp-syn | tcp-ack) == tcp-syn"
 _SOURCE_PORT = re.compile(r"IP \S+\.(\d+) > ")
 _LINK_ENTRY = re.compile(r"\S+(?: \S+)? +[0-9a-f]+ +-?\d+ --[12]- ")
-"""What the protocols say of their links: connecting, faults, resets."""
+"""Log entries of the protocols about their links: connecting, faults, resets."""
 
 
 def whole_connections(raw: Path, capture: Path, notes: Iterable[str], ended_ns: int) -> int:
-    """Copy the connections that a capture has from their first packet; returns when the copy ends.
+    """Copy the connections whose first packet was captured; return the Unix time at which the copy ends.
 
     Args:
-        raw: what tcpdump wrote.
-        capture: the pcapng to write, inside gzip.
-        notes: comments to put in front.
-        ended_ns: Unix time after which it may end.
+        raw: file that tcpdump wrote.
+        capture: the pcapng file to write, compressed by gzip.
+        notes: comments at the beginning of the file.
+        ended_ns: Unix time after which the copy may end.
     """
     opened = _SOURCE_PORT.findall(run("tcpdump", "-nn", "-r", str(raw), _OPENING))
     wanted = " or ".join(f"port {port}" for port in sorted(set(opened)))
@@ -48,7 +48,7 @@ def whole_connections(raw: Path, capture: Path, notes: Iterable[str], ended_ns: 
 
 
 def end_of(packets: Iterable[tuple[int, bytes]], ended_ns: int) -> int:
-    """The middle of the first silence after the workload: nobody then has said what nobody has heard yet."""
+    """Return the middle of the first pause after the workload, when no message is in flight."""
     last_ns = ended_ns
     for time_ns, _ in packets:
         if time_ns - last_ns > _SILENCE_NS:
@@ -63,7 +63,7 @@ def compress(data: bytes, path: Path) -> None:
 
 
 def log_of(path: Path, began_ns: int, end_ns: int) -> tuple[str, bool]:
-    """A log's entries about messages and links within that time, and whether there is a message among them."""
+    """Return a log's entries about messages and links in that time, and True if one is about a message."""
     with path.open(errors="replace") as lines:
         kept = [entry for entry in entries(lines) if _belongs(entry, began_ns, end_ns)]
     return "".join(f"{entry}\n" for entry in kept), _any_message(kept)

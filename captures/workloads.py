@@ -1,4 +1,4 @@
-"""What clients do while a capture is taken."""
+"""The workloads that run while a capture is recorded."""
 
 import json
 import subprocess
@@ -67,7 +67,7 @@ _OTHERS = {
     "mgr.x": ("mon", "allow profile mgr", "osd", "allow *", "mds", "allow *"),
     "mds.a": ("mon", "allow profile mds", "osd", "allow *", "mds", "allow *", "mgr", "allow profile mds"),
 }
-"""Daemons beside monitor and OSDs, and what they may do."""
+"""Daemons other than monitors and OSDs, and their capabilities."""
 _COMMANDER = """\
 import json, rados, sys, time
 command = lambda prefix: json.dumps({"prefix": prefix, "format": "json"})
@@ -87,7 +87,7 @@ def client(cluster: RealCluster, taking: Taking) -> None:
 
 
 def osds(cluster: RealCluster, taking: Taking) -> None:
-    """Two OSDs start and store replicas; then their connection is cut while messages are on their way."""
+    """Two OSDs start and store replicas; then their connection is cut while messages are in flight."""
     _make_pool(cluster)
     where = json.loads(cluster.ceph("osd", "map", POOL, "object", "-f", "json"))
     primary = cluster.osds[where["acting_primary"]]
@@ -105,7 +105,7 @@ def osds(cluster: RealCluster, taking: Taking) -> None:
 
 
 def manager_and_mds(cluster: RealCluster, taking: Taking) -> None:
-    """A manager and an MDS start beside an OSD; a file system is made, and commands go to each of them."""
+    """A manager and an MDS start next to an OSD; a file system is created, and each daemon gets commands."""
     _make_pool(cluster)
     for pool in ("meta", "data"):
         cluster.ceph("osd", "pool", "create", pool, "1", "1")
@@ -128,11 +128,11 @@ def _serves_files(mds: Daemon) -> bool:
     try:
         return bool(mds.admin("status")["state"] == "up:active")
     except (OSError, LocalError):
-        return False  # it does not listen yet, or does not know yet
+        return False  # the daemon does not listen yet, or its state is not known yet
 
 
 class _Writer:
-    """A client that writes when told to."""
+    """A client process that writes objects on request."""
 
     def __init__(self, cluster: RealCluster) -> None:
         command = ["python3", "-c", _WRITER, str(cluster.conf), POOL]
@@ -149,32 +149,32 @@ class _Writer:
         self._process.communicate(timeout=TIMEOUT_S)
 
     def start(self, name: str, count: int) -> None:
-        """Begin to write an object some times."""
+        """Start writing an object ``count`` times."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{name} {count}\n")
         self._process.stdin.flush()
 
     def wait(self) -> None:
-        """Wait until all is stored."""
+        """Wait until all writes are acknowledged."""
         assert self._process.stdout is not None
         if not self._process.stdout.readline():
             raise RuntimeError("the writer ended")
 
     def write(self, name: str, count: int) -> None:
-        """Write an object some times."""
+        """Write an object ``count`` times, and wait until the writes are acknowledged."""
         self.start(name, count)
         self.wait()
 
 
 def _make_pool(cluster: RealCluster) -> None:
-    """Make the pool, of one placement group, and wait until it takes a write."""
+    """Create the pool, with one placement group, and wait until it accepts a write."""
     cluster.ceph("osd", "pool", "create", POOL, "1", "1")
     cluster.ceph("osd", "pool", "application", "enable", POOL, "rados")
     cluster.rados("-p", POOL, "put", "object", "-", stdin="first")
 
 
 def _cut_while_silent(cluster: RealCluster, primary: RealOsd, writer: _Writer) -> None:
-    """Cut the OSDs' connection when the primary has sent what never reached the replica."""
+    """Cut the OSDs' connection after the primary has sent messages that the replica never received."""
     ports = [port for osd in cluster.osds for port in _cluster_ports(osd)]
     with silence(ports):
         writer.start("object", 5)
@@ -185,7 +185,7 @@ def _cut_while_silent(cluster: RealCluster, primary: RealOsd, writer: _Writer) -
 
 
 def _cluster_ports(osd: RealOsd) -> list[int]:
-    """Where an OSD accepts others for replication: it binds for clients first, then this, then for heartbeats."""
+    """Return the ports of an OSD's cluster messenger: bound after those for clients, before heartbeats."""
     ports = listening_ports(osd.pid)
     each = len(ports) // 4
     return ports[each : 2 * each]

@@ -12,12 +12,12 @@ NUMBERED = re.compile(r"(\d+(?:\.\d+)*)\.? ")
 
 
 def headings(text: str) -> list[str]:
-    """The headings of a page in Markdown, in order; code blocks have none."""
+    """Return the headings of a Markdown page, in order, without lines of code blocks."""
     return HEADING.findall(FENCED.sub("", text))
 
 
 def slug(heading: str) -> str:
-    """The anchor of a heading, as GitHub and MyST make it.
+    """Return the anchor of a heading, as GitHub and MyST make it.
 
     >>> slug("4.9 Session state")
     '49-session-state'
@@ -27,7 +27,7 @@ def slug(heading: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """Every anchor of a page; a heading that repeats an earlier one gets a number."""
+    """Return all anchors of a page; the anchor of a repeated heading ends in a number."""
     seen: Counter[str] = Counter()
     found = set()
     for each in map(slug, headings(text)):
@@ -37,7 +37,7 @@ def anchors(text: str) -> set[str]:
 
 
 def sections() -> dict[str, str]:
-    """The anchors of docs/protocol.md by section number, such as ``{"4.9": "49-session-state"}``."""
+    """Return the anchors of docs/protocol.md by section number, such as ``{"4.9": "49-session-state"}``."""
     numbered = ((NUMBERED.match(heading), heading) for heading in headings(PROTOCOL.read_text(encoding="utf-8")))
     return {number[1]: slug(heading) for number, heading in numbered if number}
 

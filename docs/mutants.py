@@ -1,4 +1,4 @@
-"""Writes docs/mutants.md, which suite notices which mutant, from the verdicts in tests/mutations/results.json.
+"""Writes docs/mutants.md, the mutants that each suite detects, from the verdicts in tests/mutations/results.json.
 
 Run ``python docs/mutants.py`` after ``make mutants``.
 """

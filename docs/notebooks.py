@@ -1,8 +1,8 @@
-"""Runs the notebooks and keeps their outputs in them, so that they can be read where nothing runs.
+"""Runs the notebooks and stores the outputs in them, so that they can be read without running anything.
 
-``python docs/notebooks.py [NAME...]`` runs all of them, or some, in processes of their own. A cell whose output is
-another one each time (real processes, real time) has the tag ``live``: its output is kept as it is until the code
-of its notebook changes. Everything else is the same on every run, which tests/test_notebooks.py holds.
+``python docs/notebooks.py [NAME...]`` runs all of them, or some, in processes of their own. A cell whose output
+differs from run to run (real processes, real time) has the tag ``live``: its output is kept until the code of its
+notebook changes. All other outputs are the same on every run, which tests/test_notebooks.py checks.
 """
 
 import re
@@ -20,9 +20,9 @@ from traitlets.config import Config
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 LIVE = "live"
-"""Tag of cells whose output is not the same on every run."""
+"""Tag of cells whose output differs from run to run."""
 LIVE_NOTEBOOKS = frozenset({"30-clusters", "32-live-view"})
-"""All their cells are live."""
+"""Notebooks in which all cells are live."""
 _TIMEOUT_S = 180
 _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -31,17 +31,17 @@ _METADATA = {
 _JOBS = 2
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
-"""Of an object whose text is Python's own."""
+"""The address in the default repr of an object, which differs from run to run."""
 
 
 def digest(notebook: NotebookNode) -> str:
-    """A hash of the code of a notebook: outputs are current if they were made from it."""
+    """Return a hash of the code of a notebook; outputs are current if they were made from the same code."""
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     return sha256("\0".join(code).encode()).hexdigest()[:16]
 
 
 def kept(path: Path) -> NotebookNode:
-    """A notebook as it is in its file."""
+    """Read a notebook from its file."""
     return nbformat.read(path, as_version=4)
 
 
@@ -74,7 +74,7 @@ def executed(path: Path) -> tuple[NotebookNode, list[Path]]:
 
 
 def _sockets_in(directory: str) -> Config:
-    """Have a kernel listen on sockets in a directory: two kernels may draw the same free TCP port."""
+    """Make a kernel listen on sockets in a directory, because two kernels may choose the same free TCP port."""
     return Config(KernelManager={"transport": "ipc", "ip": f"{directory}/kernel"})
 
 
@@ -84,7 +84,7 @@ def is_live(path: Path, cell: NotebookNode) -> bool:
 
 
 def _normalised(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Outputs as they are kept: streams in one piece, charts as SVG alone, which previews of repositories show.
+    """Return outputs as they are stored: streams in one piece, charts only as SVG, which repositories preview.
 
     Of a widget its HTML is kept, which needs no kernel.
     """
@@ -104,7 +104,7 @@ def _normalised(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 
 def render(path: Path) -> bool:
-    """Run a notebook and write its outputs into its file; True if the file has changed."""
+    """Run a notebook and write its outputs into its file; return True if the file has changed."""
     before = kept(path)
     after, left = executed(path)
     if left:
@@ -121,7 +121,7 @@ def render(path: Path) -> bool:
 
 
 def main(names: list[str]) -> None:
-    """Render the notebooks of these names, or all."""
+    """Render the notebooks with these names, or all notebooks."""
     paths = sorted(FOLDER.glob("*.ipynb"))
     chosen = [path for path in paths if not names or path.stem in names]
     if unknown := set(names) - {path.stem for path in chosen}:

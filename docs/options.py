@@ -28,11 +28,11 @@ TITLES = {
 }
 TABLE_HEAD = ("| option | default | meaning |", "|---|---|---|")
 MASKS = frozenset({"features_supported"})
-"""Shown in hexadecimal."""
+"""Options whose defaults are shown in hexadecimal."""
 
 
 def documented(owner: type) -> Iterator[tuple[list[str], str]]:
-    """The options a class defines, those together that share the text below them."""
+    """Return the options that a class defines, grouped where they share the text below them."""
     tree = ast.parse(inspect.getsource(owner))
     assert isinstance(tree.body[0], ast.ClassDef)
     names: list[str] = []
@@ -46,7 +46,7 @@ def documented(owner: type) -> Iterator[tuple[list[str], str]]:
 
 
 def shown(name: str, value: object) -> str:
-    """A default as one would write it."""
+    """Return a default value as a user would write it."""
     if name in MASKS:
         return f"{value:#x}"
     if isinstance(value, bool):
@@ -58,7 +58,7 @@ def shown(name: str, value: object) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     defaults = {field.name: getattr(Config(), field.name) for field in fields(Config)}
     blocks = []
     for owner in Config.__mro__:

@@ -11,7 +11,7 @@ LEFT_OUT = ("AUTH_", "BANNER", "COMPRESSION_", "HELLO")
 
 
 def main() -> None:
-    """Cut a lossless session in the middle of a message, and draw what is about the session."""
+    """Cut a lossless session in the middle of a message, and draw the records of the session."""
     lab = SimLab("v2-secure", 3)
     lab.node("client", "client.1", "lossless_client", listens=False)
     lab.node("server", "osd.2", "stateful_server")

@@ -24,11 +24,11 @@ GROUPS = {
     "raw": "Scripted peers",
     "auth": "Authentication",
 }
-"""The groups by their files, in the order of the page."""
+"""The groups of verbs by their files, in the order of the page."""
 PREMISES = {"node", "two", "raw", "monitor"}
-"""Verbs with which an example describes its own nodes."""
+"""Verbs with which an example defines its own nodes."""
 PARTS = {"network", "streams", "nodes", "proxies", "proxies_on"}
-"""What faults are done with; no verbs."""
+"""Names for injecting faults, which are not verbs."""
 _FUNCTION = re.compile("<function .*? at 0x[0-9a-f]+>")
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
 
@@ -102,7 +102,7 @@ AUTH_NOTE = "An example without nodes continues after the example of `monitor`.\
 
 
 def examples(group: str) -> dict[str, FunctionType]:
-    """The examples of a group by the names of their verbs."""
+    """Return the examples of a group by the names of their verbs."""
     module = _imported(FOLDER / f"{group}.py")
     return {
         name: value
@@ -112,7 +112,7 @@ def examples(group: str) -> dict[str, FunctionType]:
 
 
 def verbs() -> set[str]:
-    """The names of all verbs, and of what else a lab can be asked."""
+    """Return the names of all verbs, and of the other methods of a lab."""
     names = {
         name
         for each in Lab.__mro__
@@ -123,7 +123,7 @@ def verbs() -> set[str]:
 
 
 def prepare(group: str, example: FunctionType, lab: Lab) -> None:
-    """Make what an example begins with."""
+    """Create the lab with which an example begins."""
     called = {
         node.func.attr
         for node in ast.walk(ast.parse(inspect.getsource(example)))
@@ -139,7 +139,7 @@ def prepare(group: str, example: FunctionType, lab: Lab) -> None:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return HEAD + "".join(block for group, title in GROUPS.items() for block in _group(group, title))
 
 
@@ -157,14 +157,14 @@ def _group(group: str, title: str) -> Iterator[str]:
 
 
 def _signature(function: FunctionType) -> str:
-    """The parameters, without types: names say units."""
+    """Return the parameters without types, since their names have the units."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     bare = [each.replace(annotation=inspect.Parameter.empty) for each in parameters]
     return _FUNCTION.sub("...", str(inspect.Signature(bare)))
 
 
 def _plain(text: str) -> str:
-    """A docstring as Markdown."""
+    """Return a docstring as Markdown."""
     return _ROLE.sub(r"`\1`", text).replace("``", "`")
 
 

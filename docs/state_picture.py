@@ -1,4 +1,4 @@
-"""Draws states and what leads from one to the next as SVG, for docs/states.py.
+"""Draws states and the transitions between them as SVG, for docs/states.py.
 
 A state is a box; each of its rows names what arrives and leads from its right edge to the next state. All lines
 into one state share a lane right of the boxes, so no line crosses a text.
@@ -14,7 +14,7 @@ from toolkit.report.theme import in_both_schemes
 _NAME_PX = 7.3
 """Width of a character of a state's name."""
 _WORD_PX = 6.7
-"""Width of a character of a row, and of what stands at a start."""
+"""Width of a character of an arrow's label, and of the label of the first state."""
 _HEAD, _ROW, _GAP = 26, 19, 16
 _PAD, _EDGE, _LANE, _BEND = 12, 14, 14, 6
 _TIP = 7
@@ -39,7 +39,7 @@ _CSS = """
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From a state, by what arrives, to the next state."""
+    """A transition: a state, the event, and the next state."""
 
     source: str
     words: str
@@ -48,25 +48,25 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The states of one table, as a picture."""
+    """The picture of the states of one table."""
 
     title: str
     starts: Sequence[tuple[str, str]]
-    """What happens first (may be empty), and the state that follows."""
+    """First events (may be empty), each with the state that follows."""
     arrows: Sequence[Arrow]
 
     @property
     def names(self) -> list[str]:
-        """The states in the order of the arrows."""
+        """Return the states in the order of the arrows."""
         ends = chain.from_iterable((arrow.source, arrow.target) for arrow in self.arrows)
         return list(dict.fromkeys(chain((state for _, state in self.starts), ends)))
 
     def rows(self, state: str) -> list[Arrow]:
-        """The arrows that begin at a state."""
+        """Return the arrows that begin at a state."""
         return [arrow for arrow in self.arrows if arrow.source == state]
 
     def svg(self) -> str:
-        """The picture."""
+        """Return the picture as SVG."""
         left = _EDGE + max(_WORD_PX * len(words) for words, _ in self.starts) + 36
         names = max(_NAME_PX * len(name) for name in self.names)
         right = left + max(names, *(_WORD_PX * len(arrow.words) for arrow in self.arrows)) + 2 * _PAD
@@ -87,7 +87,7 @@ class States:
         )
 
     def _heads(self) -> tuple[dict[str, float], int]:
-        """The upper edge of each box, and the height of all."""
+        """Return the upper edge of each box, and the total height."""
         heads, y = {}, float(_EDGE)
         for name in self.names:
             heads[name] = y
@@ -95,7 +95,7 @@ class States:
         return heads, round(y - _GAP + _EDGE)
 
     def _ports(self, target: str, heads: dict[str, float]) -> list[float]:
-        """Where lines to a state begin."""
+        """Return the points where lines to a state begin."""
         return [
             heads[name] + _HEAD + _ROW * (number + 0.4)
             for name in heads
@@ -104,7 +104,7 @@ class States:
         ]
 
     def _lanes(self, heads: dict[str, float]) -> dict[str, int]:
-        """The lane of each state that lines lead to; short ones are near the boxes."""
+        """Return the lane of each state that lines lead to; short lines are near the boxes."""
         spans = {}
         for target, y in heads.items():
             if ports := self._ports(target, heads):
@@ -141,7 +141,7 @@ class States:
 
 
 def _start(words: str, y: float, left: float) -> str:
-    """A dot, and an arrow to the box of the first state."""
+    """Return a dot, and an arrow to the box of the first state."""
     parts = [element("circle", cx=_EDGE, cy=y, r=5, class_="start"), line(_EDGE, y, left - _TIP, y, "start")]
     parts.append(path(f"M{left:.1f} {y:.1f}l-{_TIP} -4v8z", "start"))
     return "".join([*parts, text(_EDGE + 10, y - 5, words, "word")]) if words else "".join(parts)

@@ -20,7 +20,7 @@ from messenger.v2.states import LinkState as V2State
 
 Table = Mapping[tuple[StrEnum, StrEnum], Row]
 Step = tuple[StrEnum, str, StrEnum]
-"""State, what arrives, next state."""
+"""State, event, next state."""
 
 HEAD = """# States of handshakes and sessions
 
@@ -32,7 +32,7 @@ link, a frame without an arrow is a fault. A session refuses a change without an
 
 
 def _link(title: str, opening: tuple[Step, ...], table: Table) -> States:
-    """The states of a handshake; frames that lead the same way share an arrow."""
+    """Return the states of a handshake; frames with the same effect share an arrow."""
     rows = [(state, tag.name, target) for (state, tag), row in table.items() for target in row.leads_to]
     arrows: dict[tuple[str, str], list[str]] = {}
     for state, what, target in [*opening, *rows]:
@@ -65,7 +65,7 @@ _LINKS: dict[str, tuple[str, tuple[Step, ...], Table]] = {
 
 
 def _section(name: str, states: States, table: Table | None = None) -> str:
-    """A picture, and its arrows as a table."""
+    """Return a picture, and its arrows as a table."""
     lines = [f"\n## {states.title}\n", f"![{states.title}](states/{name}.svg)\n"]
     lines += ["| state | event | next state |", "|---|---|---|"]
     lines += [f"| `{arrow.source}` | {arrow.words} | `{arrow.target}` |" for arrow in states.arrows]
@@ -75,7 +75,7 @@ def _section(name: str, states: States, table: Table | None = None) -> str:
 
 
 def files() -> dict[str, str]:
-    """The page and its pictures, by their paths in docs/."""
+    """Return the page and its pictures, by their paths in docs/."""
     session = _session()
     pages, pictures = [HEAD, _section("session", session)], {"states/session.svg": session.svg()}
     for name, (title, opening, table) in _LINKS.items():

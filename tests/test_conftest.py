@@ -179,7 +179,7 @@ def test_nothing_is_to_be_added_for_what_the_machine_cannot_have(tmp_path: Path)
     suite = "import pytest\n\n@pytest.mark.needs('impossible')\ndef test_impossible(): pass\n"
     output = run_suite(tmp_path, "1", suite).output
     assert "     1  impossible: no such hardware\n" in output
-    assert "To add" not in output
+    assert "To install" not in output
 
 
 def test_an_unknown_capability_is_an_error_and_names_the_known_ones(lenient: Run) -> None:

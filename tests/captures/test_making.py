@@ -37,7 +37,7 @@ def test_the_list_has_every_capture_and_what_it_shows():
 def test_an_unknown_capture_is_a_usage_error():
     done = run("pacific-crcc")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "no capture pacific-crcc" in done.stderr
+    assert "unknown capture pacific-crcc" in done.stderr
 
 
 def test_the_readme_tells_of_every_capture():

@@ -76,7 +76,7 @@ def test_a_capture_without_ceph_is_no_mistake(tmp_path: Path) -> None:
     path = tmp_path / "web.pcap"
     path.write_bytes(captures.no_ceph())
     outcome = msgrlab(tmp_path, "analyze", path)
-    assert (outcome.code, outcome.out, outcome.err) == (0, "no link of a messenger in this capture\n", "")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "no messenger link in this capture\n", "")
     answer = json.loads(msgrlab(tmp_path, "analyze", path, "--json").out)
     tables = "sessions", "links", "latency", "batches", "traffic"
     assert [answer[name] for name in tables] == [[]] * len(tables)

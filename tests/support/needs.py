@@ -28,4 +28,4 @@ class NotRun:
             terminalreporter.write_line(f"{count:6}  {what}")
         if any(remedy for _, _, remedy in reasons):
             command = install_command([finding for _, finding in survey(catalogue.CAPABILITIES)])
-            terminalreporter.write_line(f"\nTo add what is missing and can be added:\n\n  {command}\n")
+            terminalreporter.write_line(f"\nTo install what is missing:\n\n  {command}\n")

@@ -59,6 +59,6 @@ def test_nothing_is_overwritten(project: Path, capsys: pytest.CaptureFixture[str
     assert "something is in it already, and nothing is overwritten" in capsys.readouterr().err
     assert (project / "README.md").read_text() == before
     assert msgrlab(["init", "test", str(project)]) == 2
-    assert "init makes tests, not 'test'" in capsys.readouterr().err
+    assert "init: unknown KIND 'test'; known: tests" in capsys.readouterr().err
     assert msgrlab(["init", "tests", f"{sys.executable}/x"]) == 2
     assert "name a directory that can be made" in capsys.readouterr().err

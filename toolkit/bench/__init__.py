@@ -1,1 +1,1 @@
-"""What the messenger costs, beside a plain socket in the same run."""
+"""Benchmarks of the messenger: rates, CPU time and memory, compared with a plain socket in the same run."""

@@ -1,4 +1,4 @@
-"""The captures that decoders are measured on: what two endpoints say to each other, as packets.
+"""The captures on which decoders are measured: the traffic of two endpoints in memory, written as packets.
 
 The same recipe always makes the same file.
 """
@@ -34,15 +34,15 @@ from toolkit.capture.formats import LinkType, PcapngWriter
 from toolkit.dissect.direction import Direction
 
 SERVICE_KEY = CryptoKey(KeyType.AES, bytes(range(16)))
-"""Of the receivers in secure captures."""
+"""Service key of the receivers in secure captures."""
 KEY_LOG = f"service {RECEIVER.type.label} {SECRET_ID} {SERVICE_KEY.to_base64()}\n"
-"""What opens them, as a key log."""
+"""Key log that decrypts the secure captures."""
 _START_S = 1_700_000_000
 _NANO = 1_000_000_000
 _PACKET_NS = 10_000
 _CONNECTIONS = 4
 _BURST = 32
-"""Messages that a sender writes at once."""
+"""Number of messages that a sender writes at once."""
 _FRONT_BYTES = 100
 _PORT = 6800
 _CLIENT_PORT = 40_000
@@ -51,21 +51,21 @@ _MEGA = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """One capture: four connections, messages one way, acknowledgements the other."""
+    """The parameters of a capture: four connections with messages one way and acknowledgements the other."""
 
     name: str
     protocol: Protocol
     mode: ConMode
     data_bytes: tuple[int, int]
-    """The least and the most that a message carries."""
+    """Smallest and largest data of a message."""
     even: bool
-    """Sizes are spread evenly; otherwise there are as many from 1 to 2 KiB as from 2 to 4 KiB, and so on."""
+    """True for uniformly distributed sizes, False for log-uniform: as many from 1 to 2 KiB as from 2 to 4 KiB."""
     messages: int
     segment_bytes: int
-    """The most that a packet carries."""
+    """Largest TCP payload of a packet."""
 
     def scaled(self, factor: float) -> int:
-        """How many messages a smaller or larger capture has, a whole number of bursts."""
+        """Return the number of messages of a capture ``factor`` times as long, rounded to whole bursts."""
         burst = _CONNECTIONS * _BURST
         return max(1, round(self.messages * factor / burst)) * burst
 
@@ -104,11 +104,11 @@ RECIPES = (
     ),
 )
 FULL_BYTES = 200 * _MEGA
-"""Length of most of the captures; that of small messages is shorter."""
+"""Size of most captures; the one of small messages is shorter."""
 
 
 def write_capture(recipe: Recipe, path: Path, messages: int) -> None:
-    """Make a new capture with that many messages.
+    """Write a new capture with this number of messages.
 
     Raises:
         OSError: the file cannot be written, or exists.
@@ -136,7 +136,7 @@ def _messages(recipe: Recipe, noise: memoryview, rng: Random, first: int, count:
 
 
 class _Talk:
-    """One connection: two endpoints, and their bytes as packets."""
+    """One connection: two endpoints in memory, whose bytes are written as packets."""
 
     def __init__(self, recipe: Recipe, writer: PcapngWriter, clock: Clock, number: int, rng: Random) -> None:
         client_port = _CLIENT_PORT + number
@@ -152,7 +152,7 @@ class _Talk:
         self.say(())
 
     def say(self, messages: Iterable[Message]) -> None:
-        """Send messages, and let everything pass that follows from them."""
+        """Send messages, and relay bytes until neither side has anything to write."""
         for message in messages:
             self._sender.endpoint.send(self._session, message, 0.0)
         for side in self._sender, self._receiver:
@@ -162,7 +162,7 @@ class _Talk:
             self._relay(Direction.TO_CLIENT, self._receiver, self._sender)
 
     def close(self) -> None:
-        """Both sides hang up."""
+        """Close the connection from both sides."""
         self._packets.close()
 
     def _relay(self, direction: Direction, source: Side, destination: Side) -> None:

@@ -1,4 +1,4 @@
-"""What one measurement is of, and what comes out of it."""
+"""The cells of the grid of measurements, and their results."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,12 +19,12 @@ _UNITS = ((MIB, "M"), (KIB, "K"), (1, ""))
 
 
 class Pattern(StrEnum):
-    """Which messages are answered, and how."""
+    """The pattern of messages and answers."""
 
     REQUEST = "request"
-    """Every message is answered by a message of 64 bytes, as in Ceph's own perf_msgr."""
+    """Every message gets an answer of 64 bytes, as in Ceph's own perf_msgr."""
     STREAM = "stream"
-    """One way. The receiver says only now and then, in a message of 64 bytes, that it has half a window."""
+    """Messages flow one way; the receiver sends 64 bytes after each half window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,26 +35,26 @@ class Cell:
     size: int
     """Bytes of each message's data."""
     in_flight: int
-    """Most messages that the sender has unanswered at a time."""
+    """Maximum number of messages without an answer."""
     mode: str
-    """crc or secure; msgr v1 has crcs only."""
+    """crc or secure; msgr v1 has crc only."""
     cores: int
-    """Whether both processes share one CPU or have one each."""
+    """1 if both processes share a CPU, 2 if each has its own."""
     protocol: Protocol = Protocol.V2
 
     @property
     def per_reply(self) -> int:
-        """How many messages one reply answers."""
+        """Number of messages that one reply answers."""
         return 1 if self.pattern is Pattern.REQUEST else max(1, self.in_flight // 2)
 
     @property
     def name(self) -> str:
-        """Its words, as in ``request v2 crc 4K x32 1core``."""
+        """Name of the cell, as in ``request v2 crc 4K x32 1core``."""
         size = next(f"{self.size // unit}{word}" for unit, word in _UNITS if self.size % unit == 0)
         return f"{self.pattern} {self.protocol} {self.mode} {size} x{self.in_flight} {self.cores}core"
 
     def rounded(self, count: float) -> int:
-        """A number of messages near ``count`` that replies answer completely and that fills the window."""
+        """Round ``count`` to a multiple of :attr:`per_reply` that is at least the window."""
         return max(round(count / self.per_reply), -(-self.in_flight // self.per_reply)) * self.per_reply
 
 
@@ -65,26 +65,26 @@ class Result:
     cell: Cell
     ops_per_s: float
     floor_ops_per_s: float
-    """The same messages over a plain socket."""
+    """Rate of the same messages over a plain socket."""
     cpu_us_per_op: float
     """User and system time of both processes together."""
     floor_cpu_us_per_op: float
     peak_rss_mib: float
-    """The larger one of the two processes' peaks."""
+    """Peak memory of the larger process."""
 
     @property
     def ratio(self) -> float:
-        """Rate of the messenger as a part of the plain socket's."""
+        """Rate of the messenger divided by that of the plain socket."""
         return self.ops_per_s / self.floor_ops_per_s
 
     @property
     def latency_us(self) -> float | None:
-        """From a message to its answer; None where several are on their way at a time."""
+        """Time from a message to its answer; None if several messages are in flight."""
         return self._latency_us(self.ops_per_s)
 
     @property
     def floor_latency_us(self) -> float | None:
-        """The same over the plain socket."""
+        """Time from a message to its answer over the plain socket; None if several messages are in flight."""
         return self._latency_us(self.floor_ops_per_s)
 
     def _latency_us(self, ops_per_s: float) -> float | None:
@@ -107,7 +107,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Which cells to measure; an axis that is None has the values of the quick or of the full grid."""
+    """The cells to measure; an axis that is None has its default values."""
 
     patterns: Sequence[Pattern] | None = None
     sizes: Sequence[int] | None = None
@@ -118,9 +118,11 @@ class Grid:
     protocol: Protocol = Protocol.V2
 
     def cells(self, cores: Sequence[int], *, full: bool) -> list[Cell]:
-        """The cells, where ``cores`` are possible on this machine.
+        """Return the cells of the grid.
 
-        The quick grid leaves out streams with one message in flight: with an answer to each they are requests.
+        Args:
+            cores: numbers of cores that are possible on this machine.
+            full: True to include streams with one message in flight: with an answer to each, they equal requests.
         """
         axes = product(
             self.patterns or tuple(Pattern),

@@ -1,4 +1,4 @@
-"""How long clusters take to come up and to go down, as typed, beside the start of a bare process or container."""
+"""Measures ``msgrlab up`` and ``msgrlab down``, compared with the start of a bare process or container."""
 
 import secrets
 import statistics
@@ -31,7 +31,7 @@ class Kind:
     """``two-peers``, or ``mon-osd``: a real monitor and one OSD, up when its health is HEALTH_OK."""
     backend: str
     release: str = "host"
-    """Of the daemons, where there are any."""
+    """Release of the Ceph daemons, if the cluster has any."""
 
 
 KINDS = (
@@ -46,37 +46,37 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Medians of a kind of cluster, in seconds of wall clock; None where it does not come up."""
+    """Medians of a kind of cluster, in seconds of wall-clock time; None if it does not come up."""
 
     kind: Kind
     up_s: float | None
     """From the start of ``msgrlab up`` to its end."""
     down_s: float | None
     floor_s: float | None
-    """One process of this Python that does nothing; of Docker, one container."""
+    """Time of one Python process that does nothing; with Docker, of one container."""
     problem: str = ""
-    """Why it does not come up."""
+    """Why the cluster does not come up; empty if it does."""
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         values = asdict(self)
         kind: dict[str, Any] = values.pop("kind")
         return kind | values
 
 
 class _DoesNotWork(Exception):
-    """A program ended with an error, which is the text."""
+    """A program failed; the text is its error."""
 
 
 def measure_clusters(
     kinds: Sequence[Kind], rounds: int, finished: Callable[[Measured], None] = lambda _: None
 ) -> list[Measured]:
-    """Bring each up and take it down some times.
+    """Start and stop each kind of cluster several times.
 
     Args:
-        kinds: which.
-        rounds: how often each.
-        finished: called with each result at once.
+        kinds: the clusters to measure.
+        rounds: how often each is started.
+        finished: called with each result as soon as it is complete.
     """
     results = []
     with tempfile.TemporaryDirectory(prefix="msgrlab-bench.") as directory:
@@ -95,7 +95,7 @@ def _measure(kind: Kind, rounds: int, directory: Path) -> Measured:
     turns: list[tuple[float, float, float]] = []
     try:
         if kind.backend == "docker":
-            _timed(*_msgrlab("images", "build", "node"))  # of this source: images are warm
+            _timed(*_msgrlab("images", "build", "node"))  # an outdated image must not be built while timed
         for _ in range(rounds):
             name = f"bench-{secrets.token_hex(4)}"
             up_s = _timed(*_msgrlab("up", spec, "--name", name, "--backend", kind.backend))
@@ -127,7 +127,7 @@ def _msgrlab(*words: str) -> tuple[str, ...]:
 
 
 def _timed(*command: str) -> float:
-    """Seconds until a program has ended."""
+    """Run a program and return the seconds that it took."""
     began_s = time.monotonic()
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The other end of :mod:`toolkit.bench.process`: what a benchmark's process reads and writes."""
+"""The benchmark process's end of the JSON lines that it exchanges with :mod:`toolkit.bench.process`."""
 
 import asyncio
 import json

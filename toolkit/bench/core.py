@@ -1,4 +1,4 @@
-"""The core alone, without sockets: what one message costs to build and to parse.
+"""Measures the core alone, without sockets: the time to build and to parse one message.
 
 ``frame`` is the frame codec by itself. ``endpoint`` is the whole core between two endpoints in memory: queueing
 and building on one side, parsing and delivering on the other, with all the bookkeeping of a lossless session.
@@ -39,7 +39,7 @@ from toolkit.bench.identity import (
 
 CORE_SIZES = (64, 4 * KIB, 64 * KIB)
 BATCH = 32
-"""Messages that are built, and parsed, together."""
+"""Number of messages that are built, and then parsed, together."""
 
 Times = tuple[float, float]
 """Seconds of building and of parsing one batch."""
@@ -57,14 +57,14 @@ class CoreResult:
     parse_us: float
 
     def as_json(self) -> dict[str, Any]:
-        """The row of the JSON contract."""
+        """Return the row of the JSON object."""
         return {**asdict(self), "build_us": round(self.build_us, 2), "parse_us": round(self.parse_us, 2)}
 
 
 def measure_core(
     sizes: Sequence[int], modes: Sequence[str], seconds: float, finished: Callable[[CoreResult], None]
 ) -> list[CoreResult]:
-    """Measure both layers in this process, ``seconds`` for each row; ``finished`` is called with each."""
+    """Measure both layers in this process, ``seconds`` for each row; ``finished`` is called with each row."""
     results = []
     for (layer, batches), mode, size in product(LAYERS.items(), modes, sizes):
         build_s, parse_s = _medians(batches(mode, bytes(size)), seconds)
@@ -88,7 +88,7 @@ def _medians(batches: Iterator[Times], seconds: float) -> Times:
 def _frame_batches(mode: str, payload: bytes) -> Iterator[Times]:
     writer, reader = _codec(mode)
     header = MESSAGE_HEADER.pack(1, 0, MESSAGE_TYPE, 127, 1, 0, 0, 0, 3, 1, 0)
-    # As on a link: small frames are taken out of a reused buffer, large ones stay in their own.
+    # as on a link: small frames are copied out of a reused buffer, large ones keep a buffer of their own
     owned = len(payload) >= OWN_BUFFER_BYTES
     while True:
         pieces: list[Buffer] = []
@@ -115,17 +115,17 @@ def _codec(mode: str) -> tuple[FrameWriter, FrameReader]:
 
 
 class Side:
-    """An endpoint whose only link is a wire in memory."""
+    """An endpoint whose only link is in memory."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.link_id = 0
         self.spent_s = 0.0
-        """Time in the core since this was set to 0."""
+        """Time spent in the core since this was last set to 0."""
         self._written: list[Buffer] = []
 
     def connect(self, addrs: AddrVec) -> Session:
-        """Dial; the wire is there at once."""
+        """Connect to ``addrs``; the link in memory opens at once."""
         session = self.endpoint.connect(addrs, RECEIVER.type, 0.0)
         (dial,) = (output for output in self.endpoint.drain(0.0) if isinstance(output, OpenLink))
         self.link_id = dial.link_id
@@ -133,7 +133,7 @@ class Side:
         return session
 
     def pump(self, started_s: float) -> None:
-        """Carry out what the core asks for; its work began at ``started_s``."""
+        """Carry out the outputs of the core; add the time since ``started_s`` to :attr:`spent_s`."""
         while outputs := self.endpoint.drain(0.0):
             for output in outputs:
                 if isinstance(output, WriteLink):
@@ -145,16 +145,16 @@ class Side:
 
     @property
     def has_written(self) -> bool:
-        """True if messages wait to be carried to the other side."""
+        """True if bytes are waiting to be passed to the other side."""
         return bool(self._written)
 
     def written(self) -> memoryview:
-        """What was written since the last call."""
+        """Return and clear the bytes written since the last call."""
         written, self._written = self._written, []
         return memoryview(b"".join(written))
 
     def receive(self, stream: memoryview) -> None:
-        """Take bytes as a transport would bring them."""
+        """Pass bytes to the endpoint, as a transport would."""
         endpoint, link_id = self.endpoint, self.link_id
         while stream:
             buffer = endpoint.receive_buffer(link_id)
@@ -177,7 +177,7 @@ def _endpoint_batches(mode: str, payload: bytes) -> Iterator[Times]:
         for _ in range(BATCH):
             sender.endpoint.send(session, Message(MESSAGE_TYPE, data=payload), 0.0)
         sender.pump(started_s)
-        # the handshake takes several turns, a batch and its ack one
+        # the handshake needs several turns, a batch and its ACK only one
         receiver.pump(perf_counter())
         while (forth := sender.written()) or receiver.has_written:
             receiver.receive(forth)
@@ -200,7 +200,7 @@ def _sides(mode: str) -> tuple[Side, Side]:
 
 
 def sender_side(mode: str, key: CryptoKey, nonce: int = 1) -> Side:
-    """The end that dials, with the time 0.0 for now."""
+    """Return the connecting side; its clock stands at 0.0."""
     sender = Endpoint(
         SENDER,
         AddrVec((EntityAddr.blank(AddressType.ANY, nonce),)),

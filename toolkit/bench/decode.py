@@ -1,4 +1,4 @@
-"""Measures decoders of captures, each in a process of its own, on captures made for it or on a user's."""
+"""Measures decoders of captures, each in a process of its own, on generated captures or on the user's."""
 
 import json
 import subprocess
@@ -18,24 +18,24 @@ from toolkit.capture.formats import PcapngWriter
 from toolkit.machine.interpreters import PYTHON, environment
 
 _LONG_S = 5.0
-"""What takes longer is run once."""
+"""A decoder that takes longer than this is run only once."""
 _LEAST_S = 1e-3
 _MEGA = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """A file to decode, and what opens it."""
+    """A file to decode, and its keys."""
 
     name: str
     path: Path
     has_v1: bool
-    """tshark can read it."""
+    """True if the capture has msgr v1, which tshark can decode."""
     keyrings: Sequence[Path] = ()
     key_logs: Sequence[Path] = ()
 
     def task(self, decoder: Decoder) -> Task:
-        """The input of a child process."""
+        """Return the task for the child process that runs ``decoder``."""
         return Task(
             decoder=decoder,
             capture=str(self.path),
@@ -44,16 +44,16 @@ class Capture:
         )
 
     def decoders(self) -> list[Decoder]:
-        """Those that are here and can read it."""
+        """Return the installed decoders that can decode this capture."""
         peers = [Decoder.FIELDS, Decoder.JSON] if self.has_v1 and installed() else []
         return [Decoder.COLUMNS, Decoder.RECORDS, Decoder.SCAPY, *peers]
 
 
 @dataclass(slots=True, kw_only=True)
 class DecodeResult:
-    """The best of several runs of one decoder on one capture, or on the first messages of it.
+    """The best of several runs of one decoder on one capture, or on its first messages.
 
-    What a decoder takes to start is not in it.
+    The time that the decoder takes to start is not included.
     """
 
     capture: str
@@ -62,31 +62,31 @@ class DecodeResult:
     messages: int
     seconds: float
     cpu_s: float
-    """User and system time, of all processes."""
+    """User and system time of all processes."""
     peak_rss_mib: float
     columns: "DecodeResult | None" = None
-    """The columns of the same capture; None: these are they."""
+    """Result of the decoder ``columns`` on the same capture; None if this is that result."""
 
     @property
     def _part(self) -> float:
-        """Decoded part of the capture, by its number of messages."""
+        """Fraction of the capture's messages that were decoded."""
         if self.decoder is not Decoder.SCAPY or self.columns is None or not self.columns.messages:
             return 1.0
         return self.messages / self.columns.messages
 
     @property
     def mb_per_s(self) -> float:
-        """Of the capture, per second of CPU time."""
+        """Megabytes of the capture per second of CPU time."""
         return self.size_bytes * self._part / _MEGA / self.cpu_s
 
     @property
     def messages_per_s(self) -> float:
-        """Per second of CPU time."""
+        """Messages per second of CPU time."""
         return self.messages / self.cpu_s
 
     @property
     def ratio(self) -> float:
-        """How many times as long as the columns it takes for the same, in CPU time."""
+        """CPU time divided by that of the decoder ``columns`` for the same messages."""
         return self.cpu_s / self._part / (self.columns or self).cpu_s
 
     def as_json(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class DecodeResult:
 
 @contextmanager
 def made_captures(size_bytes: int) -> Iterator[list[Capture]]:
-    """The benchmark's own captures, most of them about that long; they are removed at the end."""
+    """Generate captures, most of them of about ``size_bytes``, and remove them when the block ends."""
     with TemporaryDirectory(prefix="msgrlab-bench-") as folder:
         key_log = Path(folder, "keys")
         key_log.write_text(KEY_LOG, encoding="ascii")
@@ -123,15 +123,15 @@ def made_captures(size_bytes: int) -> Iterator[list[Capture]]:
 def measure_decoders(
     captures: Sequence[Capture], runs: int, finished: Callable[[DecodeResult], None]
 ) -> list[DecodeResult]:
-    """Let every decoder read every capture that it can.
+    """Run every decoder on every capture that it can decode.
 
     Args:
-        captures: what to read.
-        runs: how often each is read; what takes long is run once.
-        finished: called with each result at once.
+        captures: the captures to decode.
+        runs: runs of each decoder; a decoder that takes longer than 5 s is run once.
+        finished: called with each result as soon as it is complete.
 
     Raises:
-        LocalError: a decoder failed; says which, on what.
+        LocalError: a decoder failed; the text names it and the capture.
     """
     start = _tshark_start(runs) if any(Decoder.FIELDS in capture.decoders() for capture in captures) else None
     results = []
@@ -163,7 +163,7 @@ def _measure(capture: Capture, decoder: Decoder, runs: int, tshark_start: Cost |
 
 
 def _tshark_start(runs: int) -> Cost:
-    """What tshark takes for a capture without packets."""
+    """Return the cost of tshark on a capture without packets, which is that of its start."""
     with TemporaryDirectory(prefix="msgrlab-bench-") as folder:
         path = Path(folder, "empty.pcapng")
         PcapngWriter(path).close()

@@ -1,7 +1,7 @@
-"""Child process of a benchmark of decoders: decodes one capture once and prints what that cost as a line of JSON.
+"""Child process of the decoder benchmark: decodes one capture once and prints the cost as a line of JSON.
 
-A process of its own, so that its peak of memory is that of this decoder alone. Time that it takes to start, and to
-import libraries, is not counted; :mod:`toolkit.bench.decode` takes off what tshark needs to start.
+It is a process of its own, so that its peak memory is that of this decoder alone. The time to start and to import
+libraries is not counted; :mod:`toolkit.bench.decode` subtracts the start-up time of tshark.
 """
 
 import json
@@ -21,18 +21,18 @@ from toolkit.bench.memory import peak_rss_mib
 from toolkit.bench.tshark import MESSAGE_TAG, count_in_fields, fields_command, json_rows
 
 SCAPY_MESSAGES = 2000
-"""More would take minutes, with the same result."""
+"""Number of messages decoded into Scapy layers: more would take minutes, with the same rate."""
 
 
 class Decoder(StrEnum):
-    """What a capture is decoded by."""
+    """The decoders that are compared."""
 
     COLUMNS = "columns"
-    """Ours, into an Arrow table."""
+    """msgrlab, into an Arrow table."""
     RECORDS = "records"
-    """Ours, an object for each frame."""
+    """msgrlab, into one object per frame."""
     SCAPY = "scapy"
-    """Ours, layers for people: of the first messages only."""
+    """msgrlab, into Scapy layers; only the first messages."""
     FIELDS = "tshark fields"
     """``tshark -T fields``, into a file."""
     JSON = "tshark json"
@@ -41,7 +41,7 @@ class Decoder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a child does."""
+    """The decoder and the capture of a child process."""
 
     decoder: Decoder
     capture: str
@@ -49,37 +49,37 @@ class Task:
     key_logs: Sequence[str] = ()
 
     def as_json(self) -> str:
-        """The argument that :meth:`from_json` reads."""
+        """Return the command-line argument that :meth:`from_json` reads."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Task":
-        """The task in an argument."""
+        """Return the task in a command-line argument."""
         values = json.loads(text)
         return cls(**{**values, "decoder": Decoder(values["decoder"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one run cost."""
+    """The cost of one run."""
 
     messages: int
-    """How many it found."""
+    """Number of messages found."""
     seconds: float
     cpu_s: float
-    """User and system time, of tshark too."""
+    """User and system time, including tshark's."""
     peak_rss_mib: float
-    """Of the larger process, if there are two."""
+    """Peak memory; of the larger process, if tshark ran as well."""
 
 
 class _Runner(Protocol):
-    """One decoder at work on one capture."""
+    """Runs one decoder on one capture."""
 
     def run(self) -> None:
         """Decode the capture once (the timed part of the benchmark)."""
 
     def messages(self) -> int:
-        """How many there were."""
+        """Return the number of messages found."""
 
 
 def _keys(task: Task) -> Any:  # noqa: ANN401 - a KeyBook
@@ -172,7 +172,7 @@ _RUNNERS: Mapping[Decoder, Callable[[Task], _Runner]] = {
 
 
 def main() -> None:
-    """Do what the only argument says."""
+    """Run the task in the only command-line argument."""
     task = Task.from_json(sys.argv[1])
     runner = _RUNNERS[task.decoder](task)
     started_s, cpu_s = perf_counter(), _cpu_s()

@@ -1,7 +1,7 @@
-"""The floor: messages over a plain socket, as cheaply as an asyncio program without any protocol can.
+"""The floor: messages over a plain socket, as cheaply as an asyncio program without a protocol can send them.
 
-Length and payload, nothing else. As in the messenger's own transport, sockets are non-blocking on the same event
-loop, reads go into one reused buffer, small writes are joined and large ones are handed over as they are.
+A message is a length and a payload. As in the messenger's own transport, sockets are non-blocking on the same
+event loop, reads go into one reused buffer, small writes are joined and large ones are written without a copy.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _MAX_IOVECS = 512
 
 
 class FloorPort:
-    """The traffic's way to and from a plain socket."""
+    """Connects the traffic to a plain socket."""
 
     def __init__(self, spec: PeerSpec) -> None:
         self._spec = spec
@@ -33,10 +33,10 @@ class FloorPort:
         self._socket: FloorSocket | None = None
 
     async def open(self, stack: AsyncExitStack) -> str:
-        """Dial, or listen; returns the receiver's address.
+        """Connect, or listen; return the receiver's address.
 
         Raises:
-            OSError: the receiver is not there.
+            OSError: the receiver does not accept the connection.
         """
         loop = asyncio.get_running_loop()
         if self._spec.sends:
@@ -65,10 +65,10 @@ class FloorSocket:
     """One end of a connection that carries messages of one size each way.
 
     Args:
-        sock: connected and non-blocking.
-        payload: what every message sent holds.
-        expected_bytes: length of the payloads that come.
-        seen: called at each read with the number of messages that it completed.
+        sock: a connected, non-blocking socket.
+        payload: payload of every message sent.
+        expected_bytes: length of the payloads received.
+        seen: called after each read with the number of messages that it completed.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class FloorSocket:
         self._frame = (_LENGTH.pack(len(payload)), payload)
         self._join = len(payload) < _JOIN_BELOW_BYTES
         self._pending: deque[memoryview] = deque()
-        # A full buffer ends with a whole message, so that nothing ever has to be moved.
+        # a full buffer ends with a whole message, so that no bytes have to be moved
         frame_bytes = _LENGTH.size + expected_bytes
         self._buffer = memoryview(bytearray(max(1, _BUFFER_BYTES // frame_bytes) * frame_bytes))
         self._filled = 0
@@ -89,7 +89,7 @@ class FloorSocket:
         self._loop.add_reader(sock, self._on_readable)
 
     def send(self, count: int) -> None:
-        """Send that many messages."""
+        """Send ``count`` messages."""
         pieces = self._frame * count
         waiting = bool(self._pending)
         self._pending.extend(map(memoryview, [b"".join(pieces)] if self._join else pieces))
@@ -99,7 +99,7 @@ class FloorSocket:
                 self._loop.add_writer(self._sock, self._on_writable)
 
     def close(self) -> None:
-        """Close the socket; what was not written is lost."""
+        """Close the socket; drop messages that are not written yet."""
         if self._sock.fileno() >= 0:
             self._loop.remove_reader(self._sock)
             self._loop.remove_writer(self._sock)
@@ -145,7 +145,7 @@ class FloorSocket:
             pass
 
     def _take(self) -> int:
-        """Pass over the complete messages in the buffer; returns how many there are."""
+        """Consume the complete messages in the buffer; return their number."""
         buffer, start, filled, complete = self._buffer, self._taken, self._filled, 0
         while start + _LENGTH.size <= filled:
             stop = start + _LENGTH.size + _LENGTH.unpack_from(buffer, start)[0]

@@ -13,15 +13,15 @@ SENDER_POLICIES = PolicySet(LOSSLESS_CLIENT)
 RECEIVER_POLICIES = PolicySet(STATEFUL_SERVER)
 SECRET_ID = 1
 MESSAGE_TYPE = 0xBE9C
-"""None of Ceph's, so that a payload stays bytes whatever types the messenger knows how to decode."""
+"""A type that Ceph does not use, so that payloads stay bytes whatever types the messenger can decode."""
 
 
 def auth_client(key: CryptoKey) -> MintingClient:
-    """How the sender authenticates."""
+    """Return the sender's credentials: tickets made from the shared key."""
     service_keys = {RECEIVER.type: ServiceKey(SECRET_ID, key)}
     return MintingClient(AuthName(SENDER.type, str(SENDER.num)), SENDER.num, service_keys)
 
 
 def auth_server(key: CryptoKey) -> CephxService:
-    """How the receiver checks it."""
+    """Return the receiver's side of the authentication."""
     return CephxService(RECEIVER.type, {SECRET_ID: key})

@@ -1,7 +1,7 @@
-"""What an open connection costs in memory while nothing happens on it.
+"""Measures the memory of an idle connection.
 
-A messenger accepts connections over loopback. The other ends are cores driven by hand that are thrown away once
-their connection is open and has carried messages, so that what stays is the accepting side's.
+A messenger accepts connections over loopback. The other ends are cores without a messenger, which are discarded
+once their connection is open and has carried messages, so that only the accepting side's memory remains.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _READ_BYTES = 64 * KIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleResult:
-    """One connection's part of the memory that Python knows of; what the kernel and OpenSSL hold is not in it."""
+    """Memory per connection as Python's tracemalloc counts it, without that of the kernel and OpenSSL."""
 
     mode: str
     connections: int
@@ -49,7 +49,7 @@ class IdleResult:
 def measure_idle(
     modes: Sequence[str], connections: int, finished: Callable[[IdleResult], None]
 ) -> list[IdleResult]:
-    """Measure in this process with that many connections; ``finished`` is called with each result."""
+    """Measure in this process with ``connections`` connections; ``finished`` is called with each result."""
     results = []
     for mode in modes:
         size = asyncio.run(_bytes_per_connection(mode, connections))
@@ -84,7 +84,7 @@ async def _bytes_per_connection(mode: str, connections: int) -> int:
 
 
 async def _connection(mode: str, key: CryptoKey, address: EntityAddr, nonce: int) -> socket.socket:
-    """The dialling end of a connection that is open, has carried messages and rests."""
+    """Open a connection and send messages over it; return its socket, now idle."""
     loop = asyncio.get_running_loop()
     side = sender_side(mode, key, nonce)
     session = side.connect(AddrVec((address,)))

@@ -1,4 +1,4 @@
-"""How the Python that runs was built: without profile-guided optimisation it needs about 1.5 times the CPU."""
+"""The build of the running Python: without profile-guided optimisation it needs about 1.5 times the CPU time."""
 
 import sys
 import sysconfig
@@ -12,18 +12,18 @@ _LINK_TIME = "--with-lto"
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """One Python."""
+    """The implementation, version and build of a Python."""
 
     name: str
     """Implementation and version, as in ``CPython 3.11.2``."""
     build: str
-    """How it was built, in a few words."""
+    """Optimisation of the build, in a few words; empty if unknown."""
     is_optimised: bool
-    """False if measurements with it say little about Python."""
+    """False for a build without optimisation, whose figures do not represent Python."""
 
     @classmethod
     def this(cls) -> Self:
-        """The one that runs this."""
+        """Return the interpreter that runs this process."""
         name = f"{python_implementation()} {python_version()}"
         options = sysconfig.get_config_var("CONFIG_ARGS") or ""
         if sysconfig.get_config_var("Py_DEBUG"):
@@ -39,7 +39,7 @@ class Interpreter:
 
     @property
     def caption(self) -> str:
-        """Name and build, below a table."""
+        """Name and build, to be printed below a table."""
         return f"{self.name}, {self.build}" if self.build else self.name
 
     @property
@@ -52,10 +52,10 @@ class Interpreter:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return asdict(self)
 
 
 def _is_debian() -> bool:
-    """Debian runs the build's profiling targets itself, so that the options do not name them."""
+    """True for Debian's build, which is profile-guided although its configure options do not name it."""
     return sys.base_prefix == "/usr" and "deb_system" in sysconfig.get_scheme_names()

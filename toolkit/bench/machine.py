@@ -1,4 +1,4 @@
-"""The machine that a measurement is of, in a few words."""
+"""A short description of this machine, for the results of measurements."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ _CPUS = Path("/proc/cpuinfo")
 
 
 def processor() -> str:
-    """Its processor and how many CPUs this process may use, as in ``AMD EPYC, 2 CPUs``."""
+    """Return the processor and the number of CPUs that this process may use, as in ``AMD EPYC, 2 CPUs``."""
     lines = _CPUS.read_text(encoding="utf-8", errors="replace").splitlines() if _CPUS.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     count = len(os.sched_getaffinity(0))

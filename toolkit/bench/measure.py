@@ -1,4 +1,4 @@
-"""Measures cells: starts the processes, lets messenger and floor take turns, takes medians."""
+"""Measures cells: starts the processes, runs messenger and floor in turns, and takes medians."""
 
 import asyncio
 import json
@@ -27,13 +27,13 @@ def measure(
     """Measure every cell in turn, in processes of its own.
 
     Args:
-        cells: what to measure.
-        seconds: how long the messenger is measured in each, all rounds together.
-        rounds: turns of messenger and floor.
-        finished: called with each result at once.
+        cells: the cells to measure.
+        seconds: duration of the messenger's runs in each cell, all rounds together.
+        rounds: number of turns of messenger and floor.
+        finished: called with each result as soon as it is complete.
 
     Raises:
-        LocalError: a process ended or did not answer.
+        LocalError: a process exited or did not answer.
     """
     return asyncio.run(_measure(cells, seconds, rounds, finished))
 
@@ -68,7 +68,7 @@ async def measure_cell(cell: Cell, seconds: float, rounds: int) -> Result:
 
 
 async def warm_up(run: "Callable[[int], Awaitable[Turn]]", cell: Cell, seconds: float) -> int:
-    """How many messages of a cell take that long, by runs of more and more of them."""
+    """Return the number of messages that take ``seconds``; raise the number until a run takes _WARM_UP_S."""
     count = cell.rounded(0)
     while True:
         elapsed_s = (await run(count)).elapsed_s
@@ -83,7 +83,7 @@ class Turn:
 
     elapsed_s: float
     cpu_s: float
-    """Of both together."""
+    """CPU time of both processes together."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class Run(Turn):
     """One run of both of our processes."""
 
     peak_rss_mib: float
-    """Of the larger one, since it started."""
+    """Peak memory of the larger process since it started."""
 
 
 class Pair:
@@ -104,7 +104,7 @@ class Pair:
 
     @classmethod
     async def start(cls, cell: Cell, sender: "Peer", receiver: "Peer", *, floor: bool) -> Self:
-        """Tell both what they are, and connect them."""
+        """Send both processes their specs, and connect them."""
         sender_cpu, receiver_cpu = cpus(cell.cores)
         key = CryptoKey.generate(SystemRandom(), time()).to_base64()
         spec = PeerSpec(cell=cell, floor=floor, cpu=receiver_cpu, key=key)
@@ -113,7 +113,7 @@ class Pair:
         return cls(cell, sender, receiver)
 
     async def run(self, count: int) -> Run:
-        """Let ``count`` messages through."""
+        """Send ``count`` messages and measure the run."""
         await self._receiver.begin(count)
         await self._sender.begin(count)
         received, sent = await self._receiver.ended(), await self._sender.ended()
@@ -126,16 +126,16 @@ class Pair:
 
 
 class Peer(BenchProcess):
-    """A ``toolkit.bench.peer`` process; it starts and loads its modules before it gets its role."""
+    """A ``toolkit.bench.peer`` process; it loads its modules before it receives its spec."""
 
     def __init__(self) -> None:
         super().__init__("toolkit.bench.peer", "new")
 
     async def become(self, spec: PeerSpec) -> str:
-        """Make it one side of a connection; returns the receiver's address.
+        """Make the process one side of a connection; return the receiver's address.
 
         Raises:
-            LocalError: it could not listen or connect.
+            LocalError: the process could not listen or connect.
         """
         self.role = f"{'sending' if spec.sends else 'receiving'} {'plain socket' if spec.floor else 'messenger'}"
         self.write(spec.as_json())
@@ -148,17 +148,17 @@ class Peer(BenchProcess):
         await self.answer("began")
 
     async def ended(self) -> PeerRun:
-        """What the run came to."""
+        """Wait for the end of the run, and return its figures."""
         return PeerRun(**await self.answer("ended"))
 
 
 def possible_cores() -> tuple[int, ...]:
-    """The numbers of cores that can be measured here."""
+    """Return the numbers of cores that can be measured on this machine: 1, or 1 and 2."""
     return (1,) if len(os.sched_getaffinity(0)) == 1 else (1, 2)
 
 
 def cpus(cores: int) -> tuple[int, int]:
-    """Which CPUs the two processes get: the same one, or two, not of the same core where that can be had."""
+    """Return the CPUs of the two processes: the same CPU, or two, of different physical cores if possible."""
     *others, last = sorted(os.sched_getaffinity(0))
     if cores == 1:
         return last, last
@@ -167,6 +167,6 @@ def cpus(cores: int) -> tuple[int, int]:
 
 
 def _core(cpu: int) -> str:
-    """What CPUs of the same core have in common."""
+    """Return a text that identifies the physical core of a CPU."""
     siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
     return siblings.read_text("ascii") if siblings.exists() else str(cpu)

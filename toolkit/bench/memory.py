@@ -1,19 +1,19 @@
-"""How much memory a process has needed."""
+"""Memory of this process, now and at its peak."""
 
 import re
 from pathlib import Path
 
 
 def peak_rss_mib() -> float:
-    """The most memory this process had at a time.
+    """Return the peak resident memory of this process.
 
-    Not getrusage's ru_maxrss: Linux starts that with the size of whatever process did the exec.
+    Not ru_maxrss of getrusage: on Linux it starts with the size of the process that called exec.
     """
     return _status_mib("VmHWM")
 
 
 def rss_mib() -> float:
-    """The memory that this process has now."""
+    """Return the current resident memory of this process."""
     return _status_mib("VmRSS")
 
 

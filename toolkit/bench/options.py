@@ -1,4 +1,4 @@
-"""The grid of measurements as lists on the command line."""
+"""Parses the command-line lists that define the grid of measurements."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ def parse_grid(
     cores: str | None,
     proto: str = "v2",
 ) -> Grid:
-    """The grid that the options ask for, each a list with commas, or None for the default.
+    """Return the grid that the options define; each is a comma-separated list, or None for the default.
 
     Raises:
-        LocalError: a word that is none of those that are accepted; says which option, and what is.
+        LocalError: a word is not accepted; the text names the option and the accepted words.
     """
     protocol = Protocol(_name("--proto", tuple(Protocol), proto))
     if protocol is Protocol.V1 and modes not in {None, "crc"}:
@@ -44,10 +44,10 @@ def parse_grid(
 
 
 def choose_cells(cells: Sequence[Cell], text: str) -> list[Cell]:
-    """The cells that a list with commas names, each by some of its words: ``crc 4K x32 1core``.
+    """Return the cells that a comma-separated list names, each by some of its words: ``crc 4K x32 1core``.
 
     Raises:
-        LocalError: a word that no cell has, or a name without a cell; says what there is.
+        LocalError: no cell has a word, or all the words of a name; the text lists those known.
     """
     chosen = set()
     for name in text.split(","):
@@ -63,10 +63,10 @@ def choose_cells(cells: Sequence[Cell], text: str) -> list[Cell]:
 
 
 def parse_names(option: str, known: Sequence[str], text: str) -> list[str]:
-    """The names in a list with commas, each once.
+    """Return the names in a comma-separated list, without duplicates.
 
     Raises:
-        LocalError: one that is not among ``known``; names the option.
+        LocalError: a name is not among ``known``; the text names the option.
     """
     return [_name(option, known, word) for word in dict.fromkeys(word.strip() for word in text.split(","))]
 
@@ -82,10 +82,10 @@ def _name(option: str, known: Sequence[str], word: str) -> str:
 
 
 def parse_size(option: str, word: str) -> int:
-    """A number of bytes, such as 4K.
+    """Parse a number of bytes such as ``4K``, which gives 4096.
 
     Raises:
-        LocalError: it is none; names the option.
+        LocalError: it is not a size from 1 byte to MAX_SIZE; the text names the option.
     """
     digits = word.rstrip("KMkm")
     unit = _UNITS.get(word[len(digits) :].upper(), 0)
@@ -103,5 +103,5 @@ def _in_flight(word: str) -> int:
 
 
 def _number(digits: str) -> int:
-    """What the digits say; 0 if they are none, or too many for any option."""
+    """Return the number; 0 if the text is not 1 to 9 digits, which no option accepts."""
     return int(digits) if _DIGITS.fullmatch(digits) else 0

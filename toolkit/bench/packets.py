@@ -1,4 +1,4 @@
-"""TCP connections as packets of a capture: what a benchmark's byte streams would look like on a wire."""
+"""Writes byte streams as the packets of TCP connections in a capture."""
 
 from ipaddress import IPv4Address
 from struct import Struct
@@ -8,7 +8,7 @@ from toolkit.capture.formats import PcapngWriter
 from toolkit.dissect.direction import Direction
 
 _HEADERS = Struct(">12sH BBHHHBBHII HHIIBBHHH")
-"""Ethernet, IPv4 and TCP without options."""
+"""Headers of Ethernet, IPv4 and TCP without options."""
 _IP_SUMMED = Struct(">14x10H")
 _IP_CHECKSUM_AT = 24
 _ETHERTYPE_IPV4 = 0x0800
@@ -23,24 +23,24 @@ _FIN, _SYN, _PUSH, _ACK = 0x01, 0x02, 0x08, 0x10
 _MACS = bytes.fromhex("020000000001020000000002")
 _U16, _U32 = (1 << 16) - 1, (1 << 32) - 1
 _SEGMENTS_PER_ACK = 2
-"""Of the receiver's kernel, as long as it has nothing to say itself."""
+"""Number of segments after which the receiver's kernel sends a TCP acknowledgement of its own."""
 
 
 class Clock:
-    """The time of a capture: every packet comes a little after the one before."""
+    """The clock of a capture: every packet has a timestamp a fixed step after the previous one."""
 
     def __init__(self, start_ns: int, step_ns: int) -> None:
         self._now_ns = start_ns
         self._step_ns = step_ns
 
     def next_ns(self) -> int:
-        """When the next packet passes."""
+        """Return the timestamp of the next packet."""
         self._now_ns += self._step_ns
         return self._now_ns
 
 
 class _End:
-    """One end of a connection: what it has sent."""
+    """One end of a connection: its address, and the numbers of the packets it sends."""
 
     def __init__(self, address: str, port: int, first_seq: int) -> None:
         self.ip = int(IPv4Address(address))
@@ -50,14 +50,14 @@ class _End:
 
 
 class Conversation:
-    """One connection, written as it goes; nothing is lost or out of order.
+    """One TCP connection, written packet by packet; no packet is lost or out of order.
 
     Args:
-        writer: where to.
-        clock: shared by the connections of a capture.
-        client: address and port of the side that dials.
-        server: those of the other one.
-        segment_bytes: the most that a packet carries.
+        writer: writer of the capture.
+        clock: clock that the connections of a capture share.
+        client: address and port of the connecting side.
+        server: address and port of the accepting side.
+        segment_bytes: largest TCP payload of a packet.
     """
 
     def __init__(
@@ -71,18 +71,18 @@ class Conversation:
         self._writer = writer
         self._clock = clock
         self._segment_bytes = segment_bytes
-        # Near the end of the range, so that numbers wrap.
+        # the client's sequence numbers begin near the end of the range, so that they wrap
         self._ends = {Direction.TO_SERVER: _End(*client, _U32 - 1000), Direction.TO_CLIENT: _End(*server, 1000)}
 
     def open(self) -> None:
-        """The handshake of TCP."""
+        """Write the TCP handshake."""
         for direction, flags in ((Direction.TO_SERVER, _SYN), (Direction.TO_CLIENT, _SYN | _ACK)):
             self._packet(direction, flags)
             self._ends[direction].seq += 1
         self._packet(Direction.TO_SERVER, _ACK)
 
     def send(self, direction: Direction, stream: memoryview) -> None:
-        """Bytes that one side writes at once."""
+        """Write the packets of bytes that one side sends at once."""
         for count, at in enumerate(range(0, len(stream), self._segment_bytes), 1):
             part = stream[at : at + self._segment_bytes]
             last = at + len(part) == len(stream)
@@ -92,7 +92,7 @@ class Conversation:
                 self._packet(direction.other, _ACK)
 
     def close(self) -> None:
-        """Both sides are done."""
+        """Write the packets that close the connection from both sides."""
         for direction in Direction:
             self._packet(direction, _FIN | _ACK)
             self._ends[direction].seq += 1
@@ -121,7 +121,7 @@ class Conversation:
                 _DATA_OFFSET,
                 flags,
                 _WINDOW,
-                0,  # left to the network card, as on any machine that takes a capture of its own traffic
+                0,  # TCP checksum: the network card computes it, so that captures of local traffic lack it
                 0,
             )
         )

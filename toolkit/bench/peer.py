@@ -1,10 +1,10 @@
 """One of the two processes of a benchmark, controlled over its standard input.
 
-Control is JSON lines. The first line is the :class:`PeerSpec`; the process answers ``{"ready": ADDR}`` once it
-listens or is connected. Each ``{"run": COUNT}`` is answered by ``{"began": COUNT}`` and, when the last message is
-through, by ``{"ended": {...}}``, a :class:`PeerRun`. The end of the input ends the process.
+Control is by JSON lines. The first line is the :class:`PeerSpec`; the process answers ``{"ready": ADDR}`` once it
+listens or is connected. Each ``{"run": COUNT}`` is answered by ``{"began": COUNT}`` and, after the last message,
+by ``{"ended": {...}}``, a :class:`PeerRun`. The end of the input ends the process.
 
-Nothing is tuned: the garbage collector runs with Python's own thresholds.
+Nothing is tuned: the garbage collector runs with Python's default thresholds.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from toolkit.bench.traffic import Traffic
 
 
 class Control(asyncio.Protocol):
-    """Starts a run for each line of the input, and says when it is over."""
+    """Starts a run for each line of the input, and reports its end."""
 
     def __init__(self, traffic: Traffic, ended: asyncio.Future[None]) -> None:
         self._traffic = traffic
@@ -32,13 +32,13 @@ class Control(asyncio.Protocol):
         self._unread = b""
 
     def data_received(self, data: bytes) -> None:
-        """Commands."""
+        """Run each complete command line."""
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             self._run(json.loads(line)["run"])
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the end is the end
-        """The controller is gone."""
+        """End the process, because the controller closed the input."""
         if not self._ended.done():
             self._ended.set_result(None)
 
@@ -59,7 +59,7 @@ class Control(asyncio.Protocol):
 
 
 async def run_peer(spec: PeerSpec) -> None:
-    """Be one side until the input ends."""
+    """Run one side until the input ends."""
     os.sched_setaffinity(0, {spec.cpu})
     port = FloorPort(spec) if spec.floor else MessengerPort(spec)
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The traffic's way over the messenger: its public interface with cephx and full session logic, untraced."""
+"""Connects the traffic to the messenger: its public interface, with cephx and full session logic, untraced."""
 
 from contextlib import AsyncExitStack
 
@@ -33,7 +33,7 @@ class MessengerPort(Dispatcher):
         self._connection: Connection | None = None
 
     async def open(self, stack: AsyncExitStack) -> str:
-        """Connect, or listen; returns the receiver's address.
+        """Connect, or listen; return the receiver's address.
 
         Raises:
             FaultError: the receiver refused.
@@ -46,15 +46,15 @@ class MessengerPort(Dispatcher):
         return str(await messenger.bind(HOST, protocol=self._spec.cell.protocol))
 
     def ms_handle_connect(self, connection: Connection) -> None:
-        """The receiver is there."""
+        """Keep the connection to the receiver."""
         self._connection = connection
 
     def ms_handle_accept(self, connection: Connection) -> None:
-        """The sender has come."""
+        """Keep the connection from the sender."""
         self._connection = connection
 
     def ms_dispatch(self, connection: Connection, message: Message) -> None:  # noqa: ARG002 - only counted
-        """A message has arrived."""
+        """Count a message."""
         self.traffic.seen(1)
 
     def _send(self, count: int) -> None:

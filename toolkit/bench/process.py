@@ -1,4 +1,4 @@
-"""A process of a benchmark, as its controller sees it: JSON lines on its standard input and output."""
+"""The controller's side of a benchmark process: JSON lines on its standard input and output."""
 
 import asyncio
 import json
@@ -13,11 +13,11 @@ _STOP_TIMEOUT_S = 5.0
 
 
 class BenchProcess:
-    """A module that runs in a process of its own; it loads what it needs before its first line comes.
+    """A module that runs in a process of its own; it imports all it needs before it reads its first line.
 
     Args:
-        module: run by ``python -m``; it speaks by ``toolkit.bench.control``.
-        role: what error lines call the process.
+        module: name of the module for ``python -m``; it uses ``toolkit.bench.control``.
+        role: name of the process in error messages.
     """
 
     def __init__(self, module: str, role: str) -> None:
@@ -47,26 +47,26 @@ class BenchProcess:
         self._process.stdin.write(line.encode() + b"\n")
 
     async def ask(self, question: str) -> Any:  # noqa: ANN401 - as JSON
-        """Send ``{QUESTION: true}`` and return the answer's value.
+        """Send ``{QUESTION: true}`` and return the value of the answer.
 
         Raises:
-            LocalError: as :meth:`answer`.
+            LocalError: the process exited, or sent no answer in time.
         """
         self.write(json.dumps({question: True}))
         return await self.answer(question)
 
     async def answer(self, key: str) -> Any:  # noqa: ANN401 - as JSON
-        """Return the value of the next line, which must have that key.
+        """Return the value of the next line, which must have the key ``key``.
 
         Raises:
-            LocalError: the process ended, or sent nothing for too long.
+            LocalError: the process exited, or sent no line in time.
         """
         assert self._process.stdout is not None
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):
                 line = await self._process.stdout.readline()
         except TimeoutError:
-            raise LocalError(f"{self}: silent for {_ANSWER_TIMEOUT_S:g} s") from None
+            raise LocalError(f"{self}: no answer within {_ANSWER_TIMEOUT_S:g} s") from None
         if not line:
             assert self._process.stderr is not None
             last_words = (await self._process.stderr.read()).decode(errors="replace").strip()

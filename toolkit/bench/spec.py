@@ -1,4 +1,4 @@
-"""Commands of a benchmark's controller to its processes, and their answers."""
+"""The commands from a benchmark's controller to its processes, and their answers."""
 
 import json
 from collections.abc import Callable
@@ -13,25 +13,25 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerSpec:
-    """One of the two processes."""
+    """The role of one of the two processes."""
 
     cell: Cell
     floor: bool
-    """A plain socket instead of the messenger."""
+    """True for a plain socket instead of the messenger."""
     cpu: int
-    """The CPU to stay on."""
+    """The CPU to which the process is pinned."""
     key: str
     """Shared key of the two messengers, in its text form."""
     addr: str = ""
-    """Where the receiver listens; empty for the receiver itself."""
+    """Address of the receiver; empty for the receiver itself."""
 
     def as_json(self) -> str:
-        """The line that :meth:`from_json` reads."""
+        """Return the line that :meth:`from_json` reads."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, line: str | bytes) -> "PeerSpec":
-        """The spec in a line of :meth:`as_json`."""
+        """Return the spec in a line of :meth:`as_json`."""
         values = json.loads(line)
         cell = values.pop("cell")
         return cls(
@@ -41,7 +41,7 @@ class PeerSpec:
 
     @property
     def sends(self) -> bool:
-        """True if this is the side that dials and sends."""
+        """True for the side that connects and sends."""
         return bool(self.addr)
 
     @property
@@ -51,19 +51,19 @@ class PeerSpec:
 
     @property
     def payload(self) -> bytes:
-        """What this side's messages carry: the measured size one way, small replies the other."""
+        """Payload of this side's messages: the measured size for the sender, a small reply for the receiver."""
         size = self.cell.size if self.sends else REPLY_BYTES
         return (bytes(range(256)) * (size // 256 + 1))[:size]
 
     def traffic(self, send: Callable[[int], None]) -> Traffic:
-        """This side's part of the application."""
+        """Create this side of the application."""
         cell = self.cell
         return Sender(cell.in_flight, cell.per_reply, send) if self.sends else Receiver(cell.per_reply, send)
 
 
 @dataclass(slots=True, kw_only=True)
 class PeerRun:
-    """One run as one of the processes saw it; times are of the machine's monotonic clock."""
+    """One run as measured by one of the processes; times are those of the machine's monotonic clock."""
 
     started_s: float
     ended_s: float

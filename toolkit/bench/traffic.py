@@ -1,14 +1,14 @@
 """The application of a benchmark, the same over the messenger and over a plain socket.
 
-A sender keeps a number of messages unanswered; a receiver answers. Both count, so that a run has exactly as many
-messages as its spec names.
+The sender keeps a fixed number of messages without an answer; the receiver answers. Both count messages, so that a
+run has exactly the number that it was started with.
 """
 
 from collections.abc import Callable
 from typing import Protocol
 
 Send = Callable[[int], None]
-"""Sends that many messages."""
+"""Sends the given number of messages."""
 Done = Callable[[], None]
 
 
@@ -16,14 +16,14 @@ class Traffic(Protocol):
     """One side of the application."""
 
     def start(self, count: int, done: Done) -> None:
-        """Begin a run of ``count`` messages; ``done`` is called when the last one is through."""
+        """Begin a run of ``count`` messages; ``done`` is called after the last one."""
 
     def seen(self, count: int) -> None:
         """Record that ``count`` messages of the other side have arrived."""
 
 
 class Sender:
-    """Sends, at most ``in_flight`` messages ahead of the answers."""
+    """Sends messages, with at most ``in_flight`` of them unanswered."""
 
     def __init__(self, in_flight: int, per_reply: int, send: Send) -> None:
         self._in_flight = in_flight
@@ -34,7 +34,7 @@ class Sender:
         self._done: Done | None = None
 
     def start(self, count: int, done: Done) -> None:
-        """Begin a run of ``count`` messages; ``done`` is called when the last one is through."""
+        """Begin a run of ``count`` messages; ``done`` is called after the last one."""
         self._unsent = self._unanswered = count
         self._done = done
         self._send_more(self._in_flight)
@@ -65,7 +65,7 @@ class Receiver:
         self._done: Done | None = None
 
     def start(self, count: int, done: Done) -> None:
-        """Begin a run of ``count`` messages; ``done`` is called when the last one is through."""
+        """Begin a run of ``count`` messages; ``done`` is called after the last one."""
         self._missing = count
         self._done = done
 

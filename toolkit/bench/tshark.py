@@ -1,6 +1,6 @@
-"""tshark as a decoder of msgr v1: the fields that our columns have too, and its JSON loaded into a table.
+"""tshark as a decoder of msgr v1: the fields that our columns also have, and its JSON loaded into a table.
 
-It reassembles and dissects, but checks no crc; of msgr v2 it knows nothing.
+tshark reassembles and dissects, but checks no crc; it does not dissect msgr v2.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 TSHARK = "tshark"
 MESSAGE_TAG = "0x07"
-"""What ``ceph.tag`` is in messages."""
+"""Value of ``ceph.tag`` in messages."""
 _TAG, _SEPARATOR = "ceph.tag", "\t"
 FIELDS = (
     _TAG,
@@ -40,25 +40,25 @@ FIELDS = (
 
 
 def installed() -> bool:
-    """True if there is a tshark to compare with."""
+    """True if tshark is installed."""
     return shutil.which(TSHARK) is not None
 
 
 def fields_command(capture: Path) -> list[str]:
-    """Prints a line for each packet that completes a message."""
+    """Return the tshark command that prints a line for each packet that completes a message."""
     options = [option for name in FIELDS for option in ("-e", name)]
     return [TSHARK, "-n", "-r", str(capture), "-Y", "ceph", "-T", "fields", *options]
 
 
 def count_in_fields(lines: Iterable[str]) -> int:
-    """Number of messages in the lines of :func:`fields_command`."""
+    """Count the messages in the output of :func:`fields_command`."""
     return sum(line.partition(_SEPARATOR)[0].split(",").count(MESSAGE_TAG) for line in lines)
 
 
 def json_rows(capture: Path) -> Iterator[dict[str, Any]]:
-    """Rows for a table: one for each thing of the messenger's that tshark prints as JSON.
+    """Yield a row for each messenger item that tshark prints as JSON.
 
-    Packet by packet, for all of a capture's JSON is ten times as long as the capture.
+    The output is parsed packet by packet: the JSON of a whole capture is ten times as long as the capture.
     """
     command = [TSHARK, "-n", "-r", str(capture), "-Y", "ceph", "-T", "json", "--no-duplicate-keys"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:

@@ -1,4 +1,4 @@
-"""``msgrlab analyze``: what a capture amounts to, sessions and messages instead of frames."""
+"""``msgrlab analyze``: the sessions, handshakes, latencies and violations of a capture."""
 
 import json
 import math
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 CHECK_FAILED = 1
 _SESSION_DETAILS = ("client_address", "server_address", "global_id", "cipher", "compression", "began", "ended")
-"""Columns that a terminal has no room for; the JSON object has them."""
+"""Columns that only the JSON object has, because a terminal is too narrow for them."""
 _MOST_ROWS = 500
-"""Of a table on the terminal."""
+"""Rows of a table that are printed as text."""
 
 
 def analyze(
@@ -29,29 +29,29 @@ def analyze(
     key_log: KeyLogs = None,
     seq: Annotated[
         int | None,
-        typer.Option("--where", metavar="SEQ", min=1, help="Tell only where the messages with this seq went."),
+        typer.Option("--where", metavar="SEQ", min=1, help="Only trace the messages with this sequence number."),
     ] = None,
     session: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="With --where: look in this session only.")
+        int | None, typer.Option(metavar="N", min=0, help="With --where: only in this session.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Analyse so many frames.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Analyse at most N frames.")] = None,
     ports: Ports = None,
     audit: Annotated[
-        bool, typer.Option("--audit", help="Judge each frame by the rules of the wire, and print the rules.")
+        bool, typer.Option("--audit", help="Check each frame against the rules of the protocol, and list them.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> int:
-    """Sessions over their links, messages sent again or lost, handshake times, latencies, and the invariants.
+    """Show sessions and their links, replayed and lost messages, handshake times, latencies and violations.
 
     Exit 1, with a line on standard error, if anything could not be decoded, if an invariant is violated, or if the
-    capture is longer than the limit: --limit, or as many frames as half of the machine's memory is enough for.
+    capture is longer than the limit: --limit, or the number of frames that fit into half of the machine's memory.
     """
     from messenger.errors import LocalError
     from toolkit.dissect.analysis import Limits
     from toolkit.dissect.reading import Capture
 
     if session is not None and seq is None:
-        raise LocalError("--session is for --where SEQ")
+        raise LocalError("--session needs --where SEQ")
     if audit and seq is not None:
         raise LocalError("--audit and --where SEQ exclude each other")
     capture = Capture(
@@ -108,7 +108,7 @@ def _as_json(capture: "Capture") -> dict[str, object]:
 
 
 def _records(table: "DataFrame") -> list[dict[str, object]]:
-    """The rows as JSON values; pandas itself writes no whole number beyond 64 bits."""
+    """Convert rows to JSON values; pandas' own JSON writer fails on integers beyond 64 bits."""
     rows = table.astype(object).to_dict(orient="records")
     return [{str(name): None if _is_missing(value) else value for name, value in row.items()} for row in rows]
 
@@ -127,7 +127,7 @@ def _print(capture: "Capture") -> None:
     console = Console(highlight=False)
     analysis = capture.analysis
     if not analysis.links:
-        console.print("no link of a messenger in this capture")
+        console.print("no messenger link in this capture")
     elif analysis.began_ns is not None:
         from toolkit.dissect.frames import utc
 
@@ -170,14 +170,14 @@ def _lines(console: "Console", title: str, lines: list[str]) -> None:
 
 
 def _joined(rows: "DataFrame", first: str, second: str, arrow: str) -> "DataFrame":
-    """Two columns of names as one, which leaves more room."""
+    """Join two columns of names into one column, ``between``, which is narrower."""
     if not rows.empty:
         rows[first] = rows[first] + arrow + rows[second]
     return rows.drop(columns=second).rename(columns={first: "between"})
 
 
 def _table(console: "Console", title: str, rows: "DataFrame", *left_out: str) -> None:
-    """A data frame as a table, some columns left out and the last rows of many; nothing if it is empty."""
+    """Print the first ``_MOST_ROWS`` rows of a data frame without some columns; nothing if it is empty."""
     from rich.table import Table
     from rich.text import Text
 
@@ -207,7 +207,7 @@ def _cell(value: object) -> str:
 
 
 def _verdict(capture: "Capture") -> int:
-    """What is wrong, in a line on standard error; the exit code."""
+    """Print all problems as one line on standard error; return the exit code."""
     violated = [f"{result.id}: {result.violations[0].text}" for result in capture.check() if not result.ok]
     problems = [problem for problem in (capture.problem, *violated) if problem]
     if capture.note or problems:

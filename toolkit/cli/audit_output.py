@@ -1,4 +1,4 @@
-"""What ``msgrlab analyze --audit`` prints: the rules of the wire, with what came of each."""
+"""The output of ``msgrlab analyze --audit``: each rule of the wire, with the numbers of frames checked and bad."""
 
 from typing import TYPE_CHECKING
 
@@ -8,32 +8,32 @@ if TYPE_CHECKING:
     from toolkit.dissect.reading import Capture
 
 _MOST_LINES = 500
-"""Of violations in text."""
+"""Violations that are listed as text; JSON has all of them."""
 
 
 def audit_lines(capture: "Capture") -> list[str]:
-    """The audit of a capture, a line for each frame that breaks a rule and for each rule."""
+    """Return the audit of a capture as text: a line for each frame that breaks a rule, then one for each rule."""
     found = capture.audit()
     lines = [_line(broken) for broken in found.broken[:_MOST_LINES]]
     if len(found.broken) > _MOST_LINES:
         lines.append(f"… and {len(found.broken) - _MOST_LINES:,} more; --json has all")
     if lines:
-        lines.insert(0, "Rules broken")
+        lines.insert(0, "Violations")
         lines.append("")
     bad = _violations(found)
     judged = found.judged
     if judged:
-        lines += ["Rules judged", f"{'frames':>9}  {'broken':>6}  rule"]
+        lines += ["Rules checked", f"{'frames':>9}  {'broken':>6}  rule"]
     for rule in judged:
         lines.append(f"{found.counts[rule]:>9,}  {bad.get(rule.id, 0):>6,}  {rule.id}: {rule.text}")
     if found.not_judged:
-        lines += ["", "Rules not judged"] if judged else ["Rules not judged"]
+        lines += ["", "Rules not checked"] if judged else ["Rules not checked"]
     lines += [f"  {rule.id}: {rule.needs}" for rule in found.not_judged]
     return lines
 
 
 def audit_json(capture: "Capture") -> dict[str, object]:
-    """The same as one JSON value."""
+    """Return the audit of a capture as one JSON value."""
     found = capture.audit()
     bad = _violations(found)
     return {
@@ -59,7 +59,7 @@ def audit_json(capture: "Capture") -> dict[str, object]:
 
 
 def _violations(found: "Audit") -> dict[str, int]:
-    """How many frames break each rule."""
+    """Count the frames that break each rule, by the id of the rule."""
     counts: dict[str, int] = {}
     for broken in found.broken:
         counts[broken.rule.id] = counts.get(broken.rule.id, 0) + 1

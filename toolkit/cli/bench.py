@@ -1,4 +1,4 @@
-"""``msgrlab bench``: what the messenger costs, beside a plain socket in the same run."""
+"""``msgrlab bench``: speed, CPU time and memory of the messenger, compared with a plain socket."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -28,23 +28,24 @@ _QUICK_SECONDS = 0.3
 _FULL_SECONDS = 2.0
 _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 600.0
-Patterns = Annotated[str | None, typer.Option(metavar="LIST", help="request, stream or both, with a comma.")]
-Sizes = Annotated[str | None, typer.Option(metavar="LIST", help="Bytes of a message's data, as in 64,4K,1M.")]
+Patterns = Annotated[str | None, typer.Option(metavar="LIST", help="request or stream, or both: request,stream.")]
+Sizes = Annotated[str | None, typer.Option(metavar="LIST", help="Bytes of data per message, as in 64,4K,1M.")]
 InFlight = Annotated[
-    str | None, typer.Option(metavar="LIST", help="Messages sent ahead of their answers, as in 1,32.")
+    str | None, typer.Option(metavar="LIST", help="Messages in flight without an answer, as in 1,32.")
 ]
-Modes = Annotated[str | None, typer.Option(metavar="LIST", help="crc, secure or both.")]
+Modes = Annotated[str | None, typer.Option(metavar="LIST", help="crc or secure, or both: crc,secure.")]
 Proto = Annotated[str, typer.Option(help="Protocol: v1 or v2.")]
 Cores = Annotated[
-    str | None, typer.Option(metavar="LIST", help="1: both processes on one CPU; 2: a CPU for each.")
+    str | None, typer.Option(metavar="LIST", help="1: both processes share a CPU; 2: a CPU for each process.")
 ]
 Cells = Annotated[
-    str | None, typer.Option(metavar="LIST", help="Rows by words of their names, as in 'crc 4K x32,v2 1M'.")
+    str | None,
+    typer.Option(metavar="LIST", help="Only rows whose names contain these words, as in 'crc 4K x32,v2 1M'."),
 ]
-Full = Annotated[bool, typer.Option("--full", help="Longer, and streams with one message in flight as well.")]
+Full = Annotated[bool, typer.Option("--full", help="Measure longer, and also streams with one message in flight.")]
 Seconds = Annotated[
     float | None,
-    typer.Option(help="How long each row is measured; 0.3 unless given, 2 with --full, 1.4 with --against."),
+    typer.Option(help="Seconds per row; by default 0.3, with --full 2, with --against 1.4."),
 ]
 
 
@@ -69,34 +70,35 @@ def bench(
     seconds: Seconds = None,
     full: Full = False,
     core: Annotated[
-        bool, typer.Option("--core", help="No sockets: what building and parsing one message costs.")
+        bool, typer.Option("--core", help="Measure building and parsing one message, without sockets.")
     ] = False,
-    idle: Annotated[
-        bool, typer.Option("--idle", help="No traffic: what an open connection costs in memory.")
-    ] = False,
+    idle: Annotated[bool, typer.Option("--idle", help="Measure the memory of an idle connection.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the JSON object to a new file.")
     ] = None,
     html: Html = None,
 ) -> None:
-    """Measure the messenger over loopback, beside the same messages over a plain socket.
+    """Measure the messenger over loopback, compared with the same messages over a plain socket.
 
     Two processes, pinned to their CPUs, with one lossless session and cephx.
 
-    request: each message is answered by one of 64 bytes, as in Ceph's perf_msgr.
+    request: each message gets an answer of 64 bytes, as in Ceph's perf_msgr.
 
-    stream: one way; the receiver sends 64 bytes for each half window received.
+    stream: messages flow one way; the receiver sends 64 bytes after each half
+    window.
 
     floor: the same messages as length and payload over a plain socket, on the
     same kind of event loop, in turns with the messenger.
 
-    Figures are medians of 3 turns. CPU is user and system time of both processes,
-    beside the floor's, memory the peak of the larger one. Python's garbage
-    collector is left as it is. After Ctrl-C the rows so far are shown.
+    Figures are medians of 3 turns. CPU is the user and system time of both
+    processes, followed by that of the floor; memory is the peak of the larger
+    process. Python's garbage collector keeps its defaults. After Ctrl-C the rows
+    measured so far are shown.
 
-    --against: PROGRAM, such as `msgrlab bench anchor` builds of Ceph's messenger,
-    instead of the floor; medians of 7 pairs of turns, and the range of the ratios.
+    --against: compare with PROGRAM instead of the floor, for example with Ceph's
+    messenger as `msgrlab bench anchor` builds it; medians of 7 pairs of turns,
+    and the range of the ratios.
     """
     from messenger.errors import LocalError
     from toolkit.bench.options import parse_grid
@@ -105,11 +107,11 @@ def bench(
         return
     connection = bool(patterns or in_flight or cores or full or cells or against or proto != "v2")
     if core and (connection or idle):
-        raise LocalError("--core has no connection: it takes --sizes, --modes and --seconds only")
+        raise LocalError("--core can only be combined with --sizes, --modes and --seconds")
     if idle and (connection or sizes):
-        raise LocalError("--idle has no traffic: it takes --modes only")
+        raise LocalError("--idle can only be combined with --modes")
     if html is not None and against is None:
-        raise LocalError("--html is for --against PROGRAM")
+        raise LocalError("--html needs --against PROGRAM")
     duration_s = _duration_s(seconds, SECONDS if against else _FULL_SECONDS if full else _QUICK_SECONDS)
     check_out(out)
     grid = parse_grid(patterns, sizes, in_flight, modes, cores, proto)
@@ -138,7 +140,7 @@ def _cells(grid: "Grid", names: str | None, *, full: bool) -> "list[Cell]":
 
     possible = possible_cores()
     if grid.cores and max(grid.cores) > max(possible):
-        raise LocalError(f"--cores {max(grid.cores)}: this process may use only {max(possible)} CPU")
+        raise LocalError(f"--cores {max(grid.cores)}: this process may only use {max(possible)} CPU")
     cells = grid.cells(possible, full=full)
     return cells if names is None else choose_cells(cells, names)
 

@@ -1,4 +1,4 @@
-"""``msgrlab bench --against``: our messenger beside another one, in turns."""
+"""``msgrlab bench --against``: our messenger compared with another program, in turns."""
 
 from functools import partial
 from pathlib import Path
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 Program = Annotated[
     Path | None,
     typer.Option(
-        "--against", metavar="PROGRAM", help="Another messenger instead of the plain socket; see `bench anchor`."
+        "--against", metavar="PROGRAM", help="Messenger to compare with instead of the floor; see `bench anchor`."
     ),
 ]
 SECONDS = 1.4
-"""Of each side in each cell, unless given."""
-_TITLE = "msgrlab beside {}"
+"""Default duration of each side's turns in each cell."""
+_TITLE = "msgrlab compared with {}"
 
 
 def against(
     program: Path, cells: "Sequence[Cell]", seconds: float, out: Path | None, html: Path | None, *, as_json: bool
 ) -> None:
-    """Measure the cells and show what came out, also as far as it went when something stopped it.
+    """Measure the cells and show the results; after an error or Ctrl-C, those of the cells measured so far.
 
     Raises:
-        LocalError: the program is not there, ended, or answered what it must not; or a file cannot be written.
+        LocalError: the program does not exist, exited, or sent an invalid answer; or a file cannot be written.
     """
     from messenger.errors import LocalError
     from toolkit.bench.anchor.compare import TURNS, compare
@@ -112,8 +112,8 @@ def _page(program: Path, rows: "Sequence[Comparison]") -> "ScenarioReport":
         "Program": str(program),
         "Python": Interpreter.this().caption,
         "Processor": processor(),
-        "Load": f"{min(loads):.1f} to {max(loads):.1f}; the measurement alone makes up to 2",
-        "Turns": f"{TURNS} of each side; dots are medians of the ratios, bars reach from least to greatest",
+        "Load": f"{min(loads):.1f} to {max(loads):.1f}; the measurement itself accounts for up to 2",
+        "Turns": f"{TURNS} of each side; dots are the medians of the ratios, bars reach from least to greatest",
     }
     title = _TITLE.format(program.name)
     nothing = History()

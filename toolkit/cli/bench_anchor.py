@@ -1,4 +1,4 @@
-"""``msgrlab bench anchor``: Ceph's own messenger as a program that ``msgrlab bench --against`` can run."""
+"""``msgrlab bench anchor``: build Ceph's own messenger as a program for ``msgrlab bench --against``."""
 
 import sys
 from pathlib import Path
@@ -9,14 +9,14 @@ import typer
 
 def anchor(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A new directory, or that of an earlier build; about 1.2 GB.")
+        Path, typer.Argument(metavar="DIR", help="New directory, or that of an earlier build; needs about 1.2 GB.")
     ],
     mirror: Annotated[
         str,
         typer.Option(
             "--mirror",
             metavar="URL",
-            help="Of Debian's archive (MSGRLAB_MIRROR); a snapshot of it, or deb.debian.org, unless given.",
+            help="Mirror of Debian's archive (MSGRLAB_MIRROR); by default a snapshot of it, or deb.debian.org.",
         ),
     ] = "",
     keyring: Annotated[
@@ -24,15 +24,15 @@ def anchor(
         typer.Option(
             "--keyring",
             metavar="FILE",
-            help="Keys that verify Debian's packages (MSGRLAB_KEYRING); this machine's unless given.",
+            help="Keys that verify Debian's packages (MSGRLAB_KEYRING); by default those of this machine.",
         ),
     ] = None,
 ) -> None:
     """Build msgr-anchor, which runs Ceph's own messenger, and print its path.
 
-    DIR gets a Debian of its own with a compiler, librados2 and Ceph's headers:
-    debootstrap and apt fetch and verify them, which takes root and some minutes.
-    The program itself needs no root.
+    DIR becomes a Debian system with a compiler, librados2 and Ceph's headers.
+    debootstrap and apt download and verify them, which needs root and takes some
+    minutes. The program itself needs no root.
     """
     from toolkit.bench.anchor.build import build
     from toolkit.cli.progress import progress

@@ -1,4 +1,4 @@
-"""``msgrlab bench decode``: what decoding a capture costs, beside tshark where it is installed."""
+"""``msgrlab bench decode``: speed and memory of decoding a capture, compared with tshark if it is installed."""
 
 from functools import partial
 from pathlib import Path
@@ -19,37 +19,39 @@ if TYPE_CHECKING:
 
 def decode(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A capture; unless given, captures are made.")
+        Path | None, typer.Argument(metavar="FILE", help="Capture; by default captures are generated.")
     ] = None,
     size: Annotated[
-        str | None, typer.Option(help="Length of most of the captures that are made; 200M unless given.")
+        str | None, typer.Option(help="Size of most generated captures, as in 50M; by default 200M.")
     ] = None,
     keyring: Keyrings = None,
     key_log: KeyLogs = None,
-    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each decoder; the best counts.")] = 3,
+    runs: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Runs of each decoder, of which the best counts.")
+    ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the JSON object to a new file.")
     ] = None,
 ) -> None:
-    """Measure decoders on one capture, each in a process of its own.
+    """Measure decoders on the same capture, each in a process of its own.
 
-    columns: into an Arrow table, every crc checked, secure frames decrypted.
+    columns: decode into an Arrow table, check every crc, decrypt secure frames.
 
-    records: the same frames, an object for each.
+    records: decode the same frames into one object each.
 
-    scapy: layers for people, of the first 2,000 messages.
+    scapy: build Scapy layers for the first 2,000 messages.
 
-    tshark fields, tshark json: msgr v1 only, nothing checked; the JSON is loaded
+    tshark fields, tshark json: msgr v1 only, without checks; the JSON is loaded
     into a table.
 
-    The captures that are made are msgr v1 in packets of 1,500 bytes, with large
-    and with small messages, and v2 in packets of loopback, crc and secure; they
-    are removed afterwards.
+    Without FILE, captures are generated: msgr v1 in packets of 1,500 bytes, with
+    large and with small messages, and v2 in loopback packets, crc and secure.
+    They are removed afterwards.
 
-    Figures are the best of several runs; what takes long is run once. What a
-    decoder takes to start is not in them. Rates and ratios are of CPU time: all
-    of it is one core's work.
+    Figures are the best of several runs; a slow decoder is run once. The time
+    that a decoder takes to start is not included. Rates and ratios are of CPU
+    time: every decoder runs on one core.
     """
     from messenger.errors import LocalError
     from toolkit.bench.captures import FULL_BYTES
@@ -58,9 +60,9 @@ def decode(
 
     check_out(out)
     if file is not None and size is not None:
-        raise LocalError("--size is for captures that are made, not for FILE")
+        raise LocalError("--size is the size of generated captures; it cannot be combined with FILE")
     if file is None and (keyring or key_log):
-        raise LocalError("--keyring and --key-log are for FILE; captures that are made bring their keys")
+        raise LocalError("--keyring and --key-log need FILE; generated captures have their keys")
     if file is not None:
         done = _measure([_given(file, keyring or [], key_log or [])], runs)
     else:
@@ -74,7 +76,7 @@ def _given(file: Path, keyrings: "Sequence[Path]", key_logs: "Sequence[Path]") -
     from toolkit.capture.formats import open_capture
     from toolkit.dissect.keys import KeyBook
 
-    open_capture(file).close()  # says what is wrong with it, before anything is measured
+    open_capture(file).close()  # a damaged file fails here, before anything is measured
     KeyBook.read(keyrings, key_logs)
     return Capture(name=file.name, path=file, has_v1=True, keyrings=keyrings, key_logs=key_logs)
 

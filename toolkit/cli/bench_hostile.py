@@ -1,4 +1,4 @@
-"""``msgrlab bench hostile``: what a legitimate client notices while others attack its server."""
+"""``msgrlab bench hostile``: latency and losses of a legitimate client while its server is attacked."""
 
 from functools import partial
 from pathlib import Path
@@ -22,33 +22,31 @@ _MOST_SECONDS = 600.0
 def hostile(
     attacks: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Attacks, and none, with commas; all of them unless given."),
+        typer.Option(metavar="LIST", help="Attacks, separated by commas, or `none`; by default all of them."),
     ] = None,
     proto: Annotated[
         str, typer.Option(metavar="LIST", help="Protocols of client and attackers: v2, v1 or both.")
     ] = "v2,v1",
-    seconds: Annotated[
-        float, typer.Option(help="How long each attack lasts, and the quiet time before it.")
-    ] = 3.0,
+    seconds: Annotated[float, typer.Option(help="Seconds of each attack, and of the quiet time before it.")] = 3.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the JSON object to a new file.")
     ] = None,
 ) -> None:
-    """Attack a server, and measure the client beside the attackers.
+    """Attack a server and measure a legitimate client meanwhile.
 
     Three processes on loopback: a server on a CPU of its own; a client with one
-    lossless session by each protocol, which sends a request every 5 ms; the
+    lossless session per protocol, which sends a request every 5 ms; the
     attackers, on the client's CPU with a lower priority. Each row has a new server.
 
-    p50, p99: milliseconds from the moment at which a request was due to its
-    answer, during the attack; x: as a multiple of the quiet time just before.
+    p50, p99: milliseconds from the time at which a request was due to its answer,
+    during the attack; x: the same as a multiple of the quiet time just before.
 
-    RSS: the server's peak above what it had before, in MiB. CPU: the part of a
-    CPU that it used. lost: requests without the right answer, and sessions that
-    were reset. back s: seconds from the attackers' leaving until the server
-    holds no descriptor, session, queued byte or throttle of theirs, and its
-    memory is back.
+    RSS: the growth of the server's peak during the attack, in MiB. CPU: the share
+    of one CPU that the server used. lost: requests without the right answer, and
+    sessions that were reset. back s: seconds from the end of the attack until the
+    server has released all descriptors, sessions, queued bytes and throttle
+    budget of the attackers, and its memory is back.
 
     missed: the goals that were missed. p99 20 ms, in floods 50 ms; RSS 64 MiB
     above the dispatch throttle of 32 MiB; nothing lost; all back within 15 s.

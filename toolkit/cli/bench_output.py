@@ -1,4 +1,4 @@
-"""What the forms of ``msgrlab bench`` have in common: progress, Ctrl-C, tables, JSON."""
+"""The output of all ``msgrlab bench`` commands: progress, Ctrl-C, tables, JSON."""
 
 import json
 import sys
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Row(Protocol):
-    """What was measured of one kind."""
+    """A row of results."""
 
     def as_json(self) -> dict[str, Any]:
-        """Its values, by their names."""
+        """Return its values by name."""
 
 
 _Row = TypeVar("_Row", bound=Row)
@@ -29,26 +29,26 @@ class Measured(Generic[_Row]):
     """The rows that were measured, in their order."""
 
     what: str
-    """Of these rows, in the JSON object."""
+    """Key of the rows in the JSON object."""
     rows: list[_Row] = field(default_factory=list)
     is_interrupted: bool = False
     """True if Ctrl-C ended the measurement before its last row."""
     error: LocalError | None = None
-    """What ended it before its last row, other than Ctrl-C."""
+    """The error that ended the measurement before its last row; None if there was none."""
     about: dict[str, Any] = field(default_factory=dict)
-    """What all rows have in common, for the JSON object."""
+    """Values that hold for all rows, added to the JSON object."""
 
 
 def measured(what: str, total: int, measure: Callable[[Callable[[_Row], None]], object]) -> Measured[_Row]:
-    """Measure with progress on standard error; after Ctrl-C or an error the rows so far are kept.
+    """Measure with progress on standard error; after Ctrl-C or an error, keep the rows measured so far.
 
     Args:
-        what: is measured: the name of the rows in the JSON object.
+        what: key of the rows in the JSON object.
         total: number of rows.
-        measure: does it, and calls its argument with each row at once.
+        measure: does the measurement, and calls its argument with each row as soon as it is complete.
 
     Raises:
-        LocalError: before there was a row.
+        LocalError: the measurement failed before its first row.
     """
     done: Measured[_Row] = Measured(what)
     try:
@@ -71,17 +71,19 @@ def measured(what: str, total: int, measure: Callable[[Callable[[_Row], None]], 
 
 
 def check_out(out: Path | None) -> None:
-    """Refuse to write where something is, or where nothing can be."""
+    """Raise LocalError if the file for ``--out`` exists or its folder does not."""
     if out is not None and (out.exists() or not out.parent.is_dir()):
-        raise LocalError(f"--out {out}: {'exists already' if out.exists() else 'there is no such folder'}")
+        raise LocalError(
+            f"--out {out}: {'exists already' if out.exists() else f'there is no folder {out.parent}'}"
+        )
 
 
 def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool) -> None:
-    """Print the table, or the same as JSON, which goes to a new file as well.
+    """Print the table or the JSON object, and write the JSON object to ``out`` as well.
 
     Raises:
-        KeyboardInterrupt: the measurement was interrupted; what there is of it has been printed.
-        LocalError: an error ended it; the same.
+        KeyboardInterrupt: Ctrl-C ended the measurement; the rows measured before it have been printed.
+        LocalError: an error ended the measurement; the rows measured before it have been printed.
     """
     from messenger.form import form
     from toolkit.bench.interpreter import Interpreter
@@ -114,7 +116,7 @@ def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool
 
 
 def new_table(names: Sequence[str], numbers: Sequence[str]) -> "Table":
-    """A table without lines: columns of text, then of numbers."""
+    """Create a table without lines: text columns ``names``, then number columns ``numbers``."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

@@ -1,4 +1,4 @@
-"""``msgrlab capture``: what is on the wire, into a file and onto the screen."""
+"""``msgrlab capture``: capture packets into a file, and show their frames on the terminal."""
 
 import contextlib
 import signal
@@ -25,41 +25,43 @@ def capture(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="An interface (lo, eth0, any), or netns:NAME, docker:CONTAINER, pid:N or ssh:HOST, each with "
-            "/IFACE or all of its interfaces.",
+            help="Interface (lo, eth0, any), or netns:NAME, docker:CONTAINER, pid:N or ssh:HOST, with /IFACE for "
+            "one of its interfaces.",
         ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="The pcapng file to write; - is standard output."),
+        typer.Option("-o", "--out", metavar="FILE", help="pcapng file to write; - for standard output."),
     ] = None,
-    duration: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="End after so long.")] = None,
-    count: Annotated[int | None, typer.Option(metavar="N", min=1, help="End after so many packets.")] = None,
+    duration: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Stop after this time.")] = None,
+    count: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after N packets.")] = None,
     ports: Annotated[
-        str, typer.Option(metavar="PORTS", help="TCP ports of either end, or all of them: all.")
+        str, typer.Option(metavar="PORTS", help="TCP ports to capture, of either end; `all` for every port.")
     ] = CEPH_PORTS,
     key_log: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Key log of a messenger or proxy; goes into the file as it grows, so that it opens.",
+            help="Key log of a messenger or proxy; its lines are copied into the capture as they are written, so "
+            "that it can be decrypted.",
         ),
     ] = None,
     keyring: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="For --decode; never goes into the file. Repeatable."),
+        typer.Option(metavar="FILE", help="Keys for --decode; never copied into the capture. Repeatable."),
     ] = None,
     note: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Goes into the file as a comment. Repeatable.")
+        list[str] | None, typer.Option(metavar="TEXT", help="Comment to add to the capture. Repeatable.")
     ] = None,
     decode: Annotated[bool, typer.Option("--decode", help="Print frames as they pass.")] = False,
     expression: Annotated[
-        str | None, typer.Option("--filter", metavar="EXPR", help="With --decode: print these frames only.")
+        str | None,
+        typer.Option("--filter", metavar="EXPR", help="With --decode: print only frames for which this is true."),
     ] = None,
 ) -> int:
-    """Take a capture of TARGET until Ctrl-C, --duration or --count. Takes root.
+    """Capture packets of TARGET until Ctrl-C, --duration or --count. Needs root.
 
-    Existing files are not overwritten. `msgrlab decode FILE` reads what was taken.
+    Existing files are not overwritten. `msgrlab decode FILE` reads the capture.
     """
     from toolkit.capture.key_log import GrowingKeyLog
     from toolkit.capture.ports import parse_ports
@@ -68,9 +70,9 @@ def capture(
     from toolkit.capture.target import Target
 
     if out is None and not decode:
-        raise LocalError("give -o FILE, or --decode to look on only")
+        raise LocalError("give -o FILE, or --decode to print frames without writing a file")
     if (keyring or expression is not None) and not decode:
-        raise LocalError(f"{'--keyring' if keyring else '--filter'} is for --decode; the file gets all packets")
+        raise LocalError(f"{'--keyring' if keyring else '--filter'} needs --decode; the file gets all packets")
     wanted, there = parse_ports(ports), Target.parse(target)
     log = None if key_log is None else GrowingKeyLog(key_log)
     taken = Taken(out, target)
@@ -90,14 +92,14 @@ def capture(
 
 
 def _clean(text: str) -> str:
-    """Arguments may have bytes that are no text."""
+    """Replace bytes of a command-line argument that are not valid UTF-8."""
     return text.encode(errors="replace").decode()
 
 
 def _printer(
     keyrings: Sequence[Path], expression: str | None, out: Path | None
 ) -> "Callable[[Sequence[Packet], str], None]":
-    """Prints the wanted frames of each turn."""
+    """Return a function that prints the frames of a batch of packets that match ``expression``."""
     from rich.console import Console
 
     from toolkit.cli.frame_lines import FrameLines
@@ -122,7 +124,7 @@ def _printer(
 
 @contextlib.contextmanager
 def _counting(taken: "Taken") -> "Iterator[Callable[[Sequence[Packet], str], None]]":
-    """A line with the size so far, on a terminal."""
+    """On a terminal, keep a line with the size of the capture up to date."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -135,7 +137,7 @@ def _counting(taken: "Taken") -> "Iterator[Callable[[Sequence[Packet], str], Non
 
 @contextlib.contextmanager
 def _ended_by_signals(recording: "Recording") -> Iterator[None]:
-    """The usual signals end the capture, not the program."""
+    """Within the block, SIGINT, SIGTERM and SIGHUP end the capture instead of the program."""
     before = {number: signal.signal(number, lambda *_: recording.stop()) for number in _SIGNALS}
     try:
         yield
@@ -151,16 +153,16 @@ def _amount(taken: "Taken") -> str:
 
 
 def _tell(taken: "Taken", ports: str, log: "GrowingKeyLog | None") -> None:
-    """What there is now, and what to think of."""
+    """Print the size of the capture, and hints if it is empty, has gaps or lacks keys."""
     where = f"{taken.path}: " if taken.path else ""
     print(f"{where}{_amount(taken)}", file=sys.stderr)
     if taken.ended:
-        print(f"it ended early: {taken.ended}", file=sys.stderr)
+        print(f"the capture ended early: {taken.ended}", file=sys.stderr)
     if not taken.packets and not taken.ended:
         among = "no packet" if ports == ALL else f"no packet of TCP ports {ports}"
-        more = "" if ports == ALL else "; --ports all takes every port"
-        print(f"{among} passed {taken.target} meanwhile{more}", file=sys.stderr)
+        more = "" if ports == ALL else "; --ports all captures every port"
+        print(f"{among} passed {taken.target} during the capture{more}", file=sys.stderr)
     if taken.dropped:
-        print("dropped packets leave gaps; fewer --ports help", file=sys.stderr)
+        print("the dropped packets are gaps in the capture; capture fewer --ports to avoid them", file=sys.stderr)
     if log is not None and (log.problem or not log.lines):
-        print(f"key log: {log.problem or f'nothing came in {log.path}'}", file=sys.stderr)
+        print(f"key log: {log.problem or f'no key was written to {log.path} during the capture'}", file=sys.stderr)

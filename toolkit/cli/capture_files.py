@@ -1,4 +1,4 @@
-"""The captures that a sub-command reads, and the ports on which it looks for links."""
+"""The arguments that name the captures a sub-command reads, and the TCP ports of the links it decodes."""
 
 import sys
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE...",
-        help="Capture in pcap or pcapng, also compressed by gzip, zstd or lz4; - is standard input. Several "
-        "files, like those of a ring, are read in order of time; a quoted pattern stands for those that match.",
+        help="Capture in pcap or pcapng, also compressed by gzip, zstd or lz4; - for standard input. Several "
+        "files, such as those of a ring buffer, are merged by time; a quoted pattern names all files that match.",
     ),
 ]
 Ports = Annotated[
@@ -28,20 +28,20 @@ Ports = Annotated[
     typer.Option(
         "--ports",
         metavar="PORTS",
-        help="Only TCP connections with one of these ports, like 3300,6800-7568; UDP to one of them may be VXLAN.",
+        help="Only TCP connections with one of these ports, as in 3300,6800-7568; UDP to them may be VXLAN.",
     ),
 ]
 
 
 def capture_files(files: Sequence[Path]) -> "CaptureFiles":
-    """The captures that arguments name.
+    """Return the captures that the arguments name; patterns are expanded, duplicates removed.
 
     Raises:
         LocalError: standard input is a terminal, or one of several files; or a pattern matches no file.
     """
     if STDIN in files:
         if len(files) > 1:
-            raise LocalError("- is standard input, which is a capture of its own: give it alone")
+            raise LocalError("- (standard input) cannot be combined with other files")
         return standard_input()
     found: list[Path] = []
     for file in files:
@@ -54,18 +54,18 @@ def capture_files(files: Sequence[Path]) -> "CaptureFiles":
 
 
 def standard_input() -> BinaryIO:
-    """Standard input, as a capture.
+    """Return standard input, to be read as a capture.
 
     Raises:
-        LocalError: it is a terminal.
+        LocalError: standard input is a terminal.
     """
     if sys.stdin.isatty():
-        raise LocalError("a capture is expected on standard input, not a terminal; give its name instead of -")
+        raise LocalError("standard input is a terminal; pipe a capture into it, or name a file instead of -")
     return sys.stdin.buffer
 
 
 def tcp_ports(text: str | None) -> frozenset[int] | None:
-    """The ports that ``3300,6800-7568`` names; None if any will do.
+    """Return the set of ports that text like ``3300,6800-7568`` names; None stands for every port.
 
     Raises:
         LocalError: the text names no ports.

@@ -1,4 +1,4 @@
-"""``msgrlab chart``: a capture or a history as a picture."""
+"""``msgrlab chart``: draw a capture or a history as a sequence chart or timeline."""
 
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _HISTORIES = frozenset({".ndjson", ".jsonl"})
 _LAST_ROWS = 200
 _LANES_TITLE = (
-    "Links over time: bytes of the connector upwards, of the acceptor downwards, after a bar for the handshake"
+    "Links over time: bytes sent by the connector above the line, by the acceptor below, after the handshake bar"
 )
 
 
@@ -28,33 +28,33 @@ def chart(
     keyring: Keyrings = None,
     key_log: KeyLogs = None,
     session: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="This session only, as `msgrlab analyze` numbers them.")
+        int | None, typer.Option(metavar="N", min=0, help="Only this session, numbered as in `msgrlab analyze`.")
     ] = None,
     timeline: Annotated[
-        bool, typer.Option("--timeline", help="Links over time instead of frame by frame.")
+        bool, typer.Option("--timeline", help="Draw links over time instead of single frames.")
     ] = False,
     ports: Ports = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="FILE", help="Write there: .svg, or .html: a page with filters and zoom."
+            "-o", "--out", metavar="FILE", help="File to write: .svg, or .html for a page with filters and zoom."
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="With -o: replace the file if it exists.")] = False,
 ) -> None:
-    """Draw who sent what to whom, in a capture or in a history (.ndjson, .jsonl).
+    """Draw the frames of a capture or history (.ndjson, .jsonl) as arrows between sender and receiver.
 
     Without -o the last frames are printed as text.
     """
     if force and out is None:
-        raise LocalError("--force is for -o FILE")
+        raise LocalError("--force needs -o FILE")
     if timeline and out is None:
-        raise LocalError("--timeline is a picture: give -o FILE.svg")
+        raise LocalError("--timeline needs -o FILE.svg or -o FILE.html")
     if out is not None and out.suffix not in {".svg", ".html"}:
-        raise LocalError(f"{out}: give a name that ends in .svg or .html")
+        raise LocalError(f"-o {out}: the name must end in .svg or .html")
     capture, history = _read(files, keyring or [], key_log or [], session, ports)
     if timeline and capture is None:
-        raise LocalError("--timeline is for captures")
+        raise LocalError("--timeline needs a capture, not a history")
     if out is None:
         from toolkit.report.plain import plain_chart
 
@@ -82,9 +82,9 @@ def _read(
 
     if any(file.suffix in _HISTORIES for file in files):
         if len(files) > 1:
-            raise LocalError("a history is drawn by itself: give one file")
+            raise LocalError("a history cannot be combined with other files")
         if keyrings or key_logs or session is not None or ports is not None:
-            raise LocalError("--keyring, --key-log, --session and --ports are for captures, not for histories")
+            raise LocalError("--keyring, --key-log, --session and --ports need a capture, not a history")
         return None, History.load(files[0])
     capture = Capture(capture_files(files), keyrings, key_logs, ports=tcp_ports(ports))
     return capture, capture.history(session)

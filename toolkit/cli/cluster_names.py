@@ -1,6 +1,6 @@
-"""How commands name a cluster: ``--name NAME``, and where that stands alone, NAME. Both complete in a shell.
+"""How commands name a cluster: by ``--name NAME``, in some also by the argument NAME. Shells complete both.
 
-A node of a cluster that is up is ``CLUSTER/NODE`` where a command takes an address or a keyring.
+Commands that take an address or a keyring also take ``CLUSTER/NODE``, a node of a running cluster.
 """
 
 import re
@@ -22,20 +22,20 @@ _NODE_PLACE = re.compile("([a-z][a-z0-9-]{0,29})/([a-z][a-z0-9]{0,7})")
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """Where a node of a cluster listens, and the keyring to enter the cluster there."""
+    """The address of a node of a running cluster, and a keyring to log in there."""
 
     addr: str
-    """Its address as HOST:PORT with a protocol, for example ``v2:127.0.0.1:3300``."""
+    """Protocol, host and port, for example ``v2:127.0.0.1:3300``."""
     keyring: Path | None
-    """With the key of ``client.admin``; None unless the node is a monitor."""
+    """File with the key of ``client.admin``; None unless the node is a monitor."""
 
 
 def node_place(text: str) -> NodePlace | None:
-    """The place of a node that is up, by ``CLUSTER/NODE``; None for any other text.
+    """Return the place of the running node ``CLUSTER/NODE``; None for any other text.
 
     Raises:
         LocalError: no such cluster or node is up.
-        Unsupported: its network is not this machine's.
+        Unsupported: the node is in a network of its own, which this process cannot reach.
     """
     if (match := _NODE_PLACE.fullmatch(text)) is None:
         return None
@@ -50,8 +50,8 @@ def node_place(text: str) -> NodePlace | None:
         raise LocalError(f"{text}: cluster {cluster!r} has no node {node!r}; it has {', '.join(about['nodes'])}")
     if about["backend"] != "process":
         raise Unsupported(
-            f"{text}: on {about['backend']} nodes have a network of their own; "
-            f"give HOST:PORT to a command on a host of it: msgrlab exec --name {cluster} {node} -- CMD"
+            f"{text}: nodes of the backend {about['backend']} are in a network of their own; run the command on "
+            f"the host of a node, with HOST:PORT: msgrlab exec --name {cluster} {node} -- CMD"
         )
     addr = AddrVec.parse(about["nodes"][node]["address"]).front
     keyring = lease.directory / node / "keyring"
@@ -60,15 +60,16 @@ def node_place(text: str) -> NodePlace | None:
 
 
 def party(text: str, keyrings: Iterable[Path]) -> tuple[str, list[Path]]:
-    """Address and keyrings of a party that a command dials; ``CLUSTER/NODE`` stands for either.
+    """Return the address and the keyrings of a peer that a command connects to.
 
     Args:
-        text: an address, or a node that is up: its address is taken, and its keyring unless others are given.
-        keyrings: files, or monitors that are up.
+        text: an address, or ``CLUSTER/NODE`` for the address of a running node, which also brings its keyring
+            if ``keyrings`` is empty.
+        keyrings: files, or ``CLUSTER/NODE`` for the keyring of a running monitor.
 
     Raises:
         LocalError: no such cluster or node is up, or a node named as a keyring has none for clients.
-        Unsupported: as :func:`node_place`.
+        Unsupported: the node is in a network of its own, as in :func:`node_place`.
     """
     files = [_keyring_file(path) for path in keyrings]
     if (place := node_place(text)) is None:
@@ -80,12 +81,12 @@ def _keyring_file(path: Path) -> Path:
     if path.exists() or (place := node_place(str(path))) is None:
         return path
     if place.keyring is None:
-        raise LocalError(f"--keyring {path}: only a monitor of a cluster with cephx has one")
+        raise LocalError(f"--keyring {path}: the node has none; only monitors of a cluster with cephx have one")
     return place.keyring
 
 
 def complete_clusters(incomplete: str) -> list[str]:
-    """Clusters that are up, or were left behind."""
+    """Complete the names of clusters that are up, or that a crash left behind."""
     from toolkit.machine.leases import leases
 
     try:
@@ -95,12 +96,12 @@ def complete_clusters(incomplete: str) -> list[str]:
 
 
 def complete_nodes(context: typer.Context, incomplete: str) -> list[str]:
-    """Nodes of the cluster that the command line names, or of the only one."""
+    """Complete the nodes of the cluster that the command line names, or of the only cluster."""
     return [node for node in _nodes(context.params.get("name") or "") if node.startswith(incomplete)]
 
 
 def complete_fault(context: typer.Context, incomplete: str) -> list[str]:
-    """The words of faults; behind the first of them, nodes."""
+    """Complete the name of a fault; after it, nodes."""
     if context.params.get("words"):
         return complete_nodes(context, incomplete)
     from toolkit.faults.language import words
@@ -109,7 +110,7 @@ def complete_fault(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_specs(incomplete: str) -> list[str]:
-    """Ready-made specs, and YAML files."""
+    """Complete ready-made specs and YAML files."""
     from toolkit.cluster.choosing import ready_names
 
     files = Path().glob(f"{incomplete}*") if not Path(incomplete).is_absolute() else ()
@@ -120,7 +121,7 @@ def complete_specs(incomplete: str) -> list[str]:
 
 
 def complete_scenarios(incomplete: str) -> list[str]:
-    """Ids and names of scenarios, and of families."""
+    """Complete ids and names of scenarios and families."""
     from toolkit.scenarios.index import FOLDERS, INDEX
 
     known = dict.fromkeys([*FOLDERS, *INDEX, *(entry.name for entry in INDEX.values())])
@@ -133,17 +134,19 @@ ClusterName = Annotated[
         "--name",
         metavar="NAME",
         autocompletion=complete_clusters,
-        help="Of the cluster; may be left out if one is up.",
+        help="Name of the cluster; not needed if only one is up.",
     ),
 ]
 ClusterPlace = Annotated[
     str,
-    typer.Argument(metavar="[NAME]", autocompletion=complete_clusters, help="The cluster, as with --name."),
+    typer.Argument(
+        metavar="[NAME]", autocompletion=complete_clusters, help="Name of the cluster, as with --name."
+    ),
 ]
 
 
 def one_name(place: str, option: str) -> str:
-    """The name that was given, as an argument or with ``--name``.
+    """Return the name of a cluster that was given as an argument or with ``--name``; empty if neither was.
 
     Raises:
         LocalError: both were given, and they differ.
@@ -154,18 +157,22 @@ def one_name(place: str, option: str) -> str:
 
 
 def take_name(words: Sequence[str], option: str, most: int | None = None) -> tuple[list[str], str]:
-    """Take ``--name NAME`` or ``--name=NAME`` from behind a command's first word, where a user types it, too.
+    """Take ``--name NAME`` or ``--name=NAME`` out of the arguments that a command passes on.
+
+    ::
+
+        take_name(["kill", "b", "--name", "lab"], "") == (["kill", "b"], "lab")
 
     Args:
-        words: what stands there; from ``--`` on it is not this command's.
-        option: the name given ahead of them; may be empty.
-        most: how many words may stand ahead of it; None for any number.
+        words: arguments after the options of the command; those from ``--`` on are passed on unread.
+        option: the name given among the options; empty if none was.
+        most: how many words may precede ``--name``; None for any number.
 
     Returns:
-        The other words, and the cluster's name.
+        The other words, and the name of the cluster; empty if none was given.
 
     Raises:
-        LocalError: an option without a name, or two names that differ.
+        LocalError: ``--name`` has no value, or two names were given that differ.
     """
     end = words.index("--") if "--" in words else len(words)
     place = next((at for at in range(end) if words[at].partition("=")[0] == "--name"), None)
@@ -176,12 +183,12 @@ def take_name(words: Sequence[str], option: str, most: int | None = None) -> tup
     if not equals and behind < end:
         name, behind = words[behind], behind + 1
     if not name:
-        raise LocalError("--name takes the name of a cluster")
+        raise LocalError("--name needs the name of a cluster")
     return take_name([*words[:place], *words[behind:]], one_name(option, name), most)
 
 
 def _nodes(name: str) -> list[str]:
-    """The nodes of a cluster, by their folders; none if no cluster is meant."""
+    """Return the nodes of a cluster, found by their folders; empty if the name fits no cluster, or several."""
     from toolkit.machine.leases import leases
 
     try:

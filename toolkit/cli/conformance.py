@@ -1,4 +1,4 @@
-"""``msgrlab conformance``: does an implementation keep to the protocol, case by case."""
+"""``msgrlab conformance``: test an implementation of the protocol, case by case."""
 
 import json
 import shlex
@@ -27,47 +27,49 @@ def conformance(
         str,
         typer.Argument(
             metavar="ADDR",
-            help="The target: HOST or HOST:PORT, ahead of it v1: or v2:, or a list of them in brackets. "
-            "Or CLUSTER/NODE of a cluster that is up, with its keyring.",
+            help="HOST or HOST:PORT, also with v1: or v2: before it, or a list of them in brackets; or "
+            "CLUSTER/NODE, a node of a running cluster, with its keyring.",
         ),
     ] = "",
     v1: Annotated[bool, typer.Option("--v1", help="Run the cases of msgr v1; ADDR is a v1 port.")] = False,
     v2: Annotated[bool, typer.Option("--v2", help="Run the cases of msgr v2.")] = False,
     keyring: Annotated[Path | None, typer.Option(metavar="FILE", help="Keyring with the key of --name.")] = None,
     key_log: Annotated[
-        Path | None, typer.Option("--key-log", metavar="FILE", help="Service keys: tickets are made with them.")
+        Path | None, typer.Option("--key-log", metavar="FILE", help="Service keys, with which tickets are made.")
     ] = None,
     name: Annotated[
-        str, typer.Option(metavar="TYPE.ID", help="Who the peer is: osd.9, client.admin, or mon. for a monitor.")
+        str,
+        typer.Option(metavar="TYPE.ID", help="Entity of the peer: osd.9, client.admin, or mon. for a monitor."),
     ] = "client.admin",
     monitor: Annotated[
-        str | None, typer.Option("--mon", metavar="ADDR", help="Monitor that gives tickets for another daemon.")
+        str | None,
+        typer.Option("--mon", metavar="ADDR", help="Monitor that issues tickets if ADDR is another daemon."),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="GLOB", help="Cases by id or area: v2/banner/1, v2/*, cephx/login. Repeatable."),
+        typer.Option(metavar="GLOB", help="Only these cases: v2/banner/1, v2/*, cephx/login. Repeatable."),
     ] = None,
     level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="strict: what the protocol requires; tolerant: the rest.")
+        str | None, typer.Option(metavar="LEVEL", help="strict: protocol requirements; tolerant: all other cases.")
     ] = None,
     destructive: Annotated[
-        bool, typer.Option("--destructive", help="Run also cases that may disturb the target.")
+        bool, typer.Option("--destructive", help="Also run cases that may disturb the target.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(min=0.05, max=60, metavar="SECONDS", help="How long any answer may take.")
+        float, typer.Option(min=0.05, max=60, metavar="SECONDS", help="Time limit of each answer.")
     ] = 2.0,
-    list_cases: Annotated[bool, typer.Option("--list", help="List the cases instead; no ADDR is needed.")] = False,
+    list_cases: Annotated[bool, typer.Option("--list", help="List the cases; needs no ADDR.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     junit: Junit = None,
     html: Html = None,
 ) -> int:
     """Run the conformance cases against the messenger at ADDR; exit 1 if it differs from the protocol.
 
-    A scripted peer sends what each case says, right or wrong, and compares
-    what comes back with docs/protocol.md. What classic, crimson or the
-    kernel are known to do otherwise is "as classic" and so on. Cases that
-    the target or the credentials do not allow are skipped, with the reason.
-    docs/conformance.md has the cases and the results of real daemons.
+    In each case a scripted peer sends valid or invalid bytes and compares
+    the reaction with docs/protocol.md. A known deviation of Ceph's classic
+    messenger, of crimson or of the kernel client gets the verdict "as
+    classic" and so on. A case that the target or the credentials rule out is
+    skipped. See docs/conformance.md for the cases and results of real daemons.
     """
     from messenger.errors import LocalError
     from messenger.protocols import Protocol
@@ -80,7 +82,7 @@ def conformance(
         _list(cases, as_json=as_json)
         return 0
     if not addr:
-        raise LocalError("which ADDR is to be tested? --list shows the cases without one")
+        raise LocalError("no ADDR was given; only --list works without one")
     place, keyrings = party(addr, [keyring] if keyring else [])
     targets = _targets(place, v1=v1, v2=v2)
     login = _login(name, next(iter(keyrings), None), key_log, monitor, timeout)
@@ -98,11 +100,11 @@ def _level(text: str | None) -> "Level | None":
 
     if text is None or text in list(Level):
         return None if text is None else Level(text)
-    raise LocalError(f"--level {text!r}: known are {', '.join(Level)}")
+    raise LocalError(f"--level: unknown level {text!r}; known: {', '.join(Level)}")
 
 
 def _targets(text: str, *, v1: bool, v2: bool) -> "list[EntityAddr]":
-    """The addresses to test, those of unwanted protocols left out."""
+    """Return the addresses to test, without those of a protocol that --v1 or --v2 excludes."""
     from dataclasses import replace
 
     from messenger.denc.address import AddressType, AddrVec
@@ -120,9 +122,7 @@ def _targets(text: str, *, v1: bool, v2: bool) -> "list[EntityAddr]":
     found = [replace(one, type=AddressType.MSGR2) if one.type is AddressType.ANY else one for one in found]
     wanted = [one for one in found if not (v1 or v2) or (v1 if Protocol.of(one) is Protocol.V1 else v2)]
     if not wanted:
-        raise LocalError(
-            f"{text} is no address of {'v1' if v1 else 'v2'}, which {'--v1' if v1 else '--v2'} asks for"
-        )
+        raise LocalError(f"{text} is not a {'v1' if v1 else 'v2'} address, as {'--v1' if v1 else '--v2'} requires")
     return wanted
 
 
@@ -135,7 +135,7 @@ def _login(
     from toolkit.probe.findings import parse_target
 
     if keyring is not None and key_log is not None:
-        raise LocalError("--keyring and --key-log are two ways to authenticate: give one of them")
+        raise LocalError("--keyring and --key-log exclude each other: both authenticate")
     where = parse_target(monitor) if monitor else None
     return Login(AuthName.parse(name), keyring, key_log, where, max(timeout_s, 5.0))
 
@@ -149,7 +149,7 @@ def _run(
     destructive: bool,
     quiet: bool,
 ) -> "list[tuple[str, Result]]":
-    """Every result with the address that it is of."""
+    """Run the cases at all targets; return each result with the address of its target."""
     from messenger.protocols import Protocol
     from toolkit.cli.progress import progress
     from toolkit.conformance.runner import run_cases
@@ -164,7 +164,7 @@ def _run(
             steps.show(result.case.id)
             steps.advance()
 
-        for last in (False, True):  # a crash ends the run at all addresses of a daemon
+        for last in (False, True):  # a crash would end the run at all addresses of the daemon: those cases go last
             for target, ours in zip(surveyed, chosen, strict=True):
                 part = [case for case in ours if case.may_crash is last]
                 done = run_cases(part, target, destructive=destructive, report=report)
@@ -175,7 +175,7 @@ def _run(
 def _again(
     addr: str, keyring: Path | None, key_log: Path | None, name: str, monitor: str | None, *, v1: bool
 ) -> "Callable[[Result], str]":
-    """The command that repeats a case alone, as a function of its result."""
+    """Return a function that maps a result to the command line that runs its case alone."""
     words = ["msgrlab", "conformance", addr]
     for option, value in (("--keyring", keyring), ("--key-log", key_log), ("--mon", monitor)):
         words += [option, str(value)] if value is not None else []
@@ -202,7 +202,7 @@ def _list(cases: "Sequence[Case]", *, as_json: bool) -> None:
         print(json.dumps({"cases": [case_json(case) for case in cases]}, indent=2))
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("id", "level", "needs", "what is done, and what must happen"):
+    for heading in ("id", "level", "needs", "action: required reaction"):
         table.add_column(heading, no_wrap=heading in ("id", "level"))
     for case in cases:
         needs = " ".join([*sorted(case.needs), *(["--destructive"] if case.destructive else [])])
@@ -254,14 +254,14 @@ def _print_skipped(results: "Sequence[Result]", line: "Callable[[str], None]") -
 
 
 def failure_lines(result: "Result", command: str) -> list[str]:
-    """What a reader needs of a case that differs."""
+    """Return the lines that describe a case with the verdict "differs": rule, sequence, expected, observed."""
     case = result.case
     return [
         f"  {case.id} differs ({case.level}): {case.title}",
         f"    rule      {case.link}",
         f"    sequence  {'; '.join(result.log) or 'nothing was sent'}",
         f"    expected  {' or '.join(case.expect)}",
-        f"    came      {result.outcome}",
+        f"    observed  {result.outcome}",
         f"    again     {command}",
     ]
 
@@ -273,12 +273,12 @@ def _report(result: "Result", target: str, command: str) -> "ScenarioReport":
     case = result.case
     verdicts = {"differs": Verdict.FAILED, "skipped": Verdict.UNSUPPORTED}
     differs = result.verdict.value == "differs"
-    reason = f"expected {' or '.join(case.expect)}; {result.outcome} came" if differs else ""
+    reason = f"expected {' or '.join(case.expect)}; observed {result.outcome}" if differs else ""
     facts = {
         "Rule": case.link,
         "Level": case.level.value,
         "Expected": " or ".join(case.expect),
-        "Came": result.outcome,
+        "Observed": result.outcome,
         "Verdict": result.verdict.value,
         "Sequence": "; ".join(result.log),
     }

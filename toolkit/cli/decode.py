@@ -1,4 +1,4 @@
-"""``msgrlab decode``: the frames between the messengers of a capture."""
+"""``msgrlab decode``: decode the messenger frames of a capture."""
 
 import contextlib
 import sys
@@ -25,7 +25,7 @@ _PATIENCE_S = 1.0
 
 
 class Format(StrEnum):
-    """What comes out."""
+    """The format of the output."""
 
     TABLE = "table"
     JSON = "json"
@@ -45,7 +45,7 @@ Payloads = Annotated[
     bool,
     typer.Option(
         "--payloads",
-        help="With csv and parquet: columns object, pool, pg, snap, op and result of messages to OSDs, too.",
+        help="With csv and parquet: add the columns object, pool, pg, snap, op and result of OSD messages.",
     ),
 ]
 
@@ -57,7 +57,8 @@ def decode(
     format_: Annotated[
         Format | None,
         typer.Option(
-            "--format", help="table unless the name after -o says otherwise; json is a line for each frame."
+            "--format",
+            help="Format of the output, by default from the suffix of -o, else table; json is one line per frame.",
         ),
     ] = None,
     expression: Annotated[
@@ -65,15 +66,15 @@ def decode(
         typer.Option(
             "--filter",
             metavar="EXPR",
-            help="Only frames of which this is true, like 'stream == 2 and message.seq > 5'; names are the keys "
+            help="Only frames for which this is true, as in 'stream == 2 and message.seq > 5'; names are the keys "
             "of the JSON record, and packet, direction and compressed.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write there instead of standard output.")
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="File to write instead of standard output.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="With -o: replace the file if it exists.")] = False,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after so many frames.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after N frames.")] = None,
     ports: Ports = None,
     payloads: Payloads = False,
     utc: Annotated[
@@ -81,10 +82,10 @@ def decode(
         typer.Option("--utc", help="In the table: wall-clock time instead of seconds since the first packet."),
     ] = False,
 ) -> int:
-    """Decode the frames of msgr v1 and v2 in a capture, and decrypt and check them as far as the keys go.
+    """Decode the msgr v1 and v2 frames of a capture; check and decrypt them with the keys given.
 
-    Keys that the capture itself has (`msgrlab capture --key-log`) are used as well. Exit 1, with a line on
-    standard error, if anything could not be decoded.
+    Keys inside the capture (see `msgrlab capture --key-log`) are used as well. Exit 1, with a line on standard
+    error, if anything could not be decoded.
     """
     from rich.console import Console
 
@@ -119,20 +120,20 @@ def decode(
 
 
 def _check(kind: Format, out: Path | None, *, force: bool, utc: bool, payloads: bool) -> None:
-    """Refuse options that do not go together."""
+    """Raise LocalError for options that exclude each other."""
     if kind is Format.PARQUET and out is None:
-        raise LocalError("--format parquet is nothing for terminals and pipes: give -o FILE")
+        raise LocalError("--format parquet needs -o FILE")
     if force and out is None:
-        raise LocalError("--force is for -o FILE")
+        raise LocalError("--force needs -o FILE")
     if utc and kind is not Format.TABLE:
-        raise LocalError("--utc is for --format table; the other forms have wall-clock time anyway")
+        raise LocalError("--utc needs --format table; the other formats always have wall-clock time")
     if payloads and kind not in (Format.CSV, Format.PARQUET):
-        raise LocalError("--payloads is for --format csv and parquet; the other forms have all fields anyway")
+        raise LocalError("--payloads needs --format csv or parquet; the other formats always have all fields")
 
 
 @contextlib.contextmanager
 def _progress(reader: "CaptureReader", *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """A progress bar on standard error for longer jobs."""
+    """Show a progress bar on standard error once the job takes longer than ``_PATIENCE_S``."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
@@ -155,7 +156,7 @@ def _progress(reader: "CaptureReader", *, quiet: bool) -> Iterator[Callable[[], 
 
 
 def _tell(job: "Job", absent: list[str]) -> int:
-    """One line on standard error; the exit code."""
+    """Print the summary line on standard error; return the exit code."""
     problem = job.problem
     if job.reader.unfinished:
         job.tally.forgive_end()
@@ -163,7 +164,7 @@ def _tell(job: "Job", absent: list[str]) -> int:
     if job.stopped:
         parts.append(f"stopped after {job.shown:,}")
     if not job.tally.frames and job.other_streams:
-        parts.append(f"TCP connections that are no messenger's: {job.other_streams:,}")
+        parts.append(f"TCP connections without messenger frames: {job.other_streams:,}")
     if absent:
         parts.append(f"no frame has {' or '.join(absent)}")
     line = "; ".join(filter(None, parts))

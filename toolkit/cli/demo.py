@@ -1,4 +1,4 @@
-"""``msgrlab demo``: the scenarios on real processes, with a report at the end."""
+"""``msgrlab demo``: run three scenarios over real sockets and write a report."""
 
 import os
 import sys
@@ -22,15 +22,15 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 def demo(
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder for the report; msgrlab-out/demo-N unless given."),
+        typer.Option(metavar="DIR", help="Folder for the report; by default msgrlab-out/demo-N."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides everything random.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
     html: Html = None,
     junit: Junit = None,
 ) -> int:
     """Run reconnect, standby and session-reset in crc and secure mode, and write one HTML report.
 
-    The report opens where there is a display.
+    If there is a display, the report opens in a browser.
     """
     from toolkit.cli.progress import progress
     from toolkit.lab.ways import ways
@@ -59,7 +59,7 @@ def demo(
     files.write([done.report(files.folder) for done in runs], "Sessions under faults")
     _open(files.folder.resolve() / (files.html or Path()).name)
     if interrupted:
-        print(f"msgrlab: interrupted: {len(runs)} of {len(todo)} runs were done", file=sys.stderr)
+        print(f"msgrlab: interrupted: {len(runs)} of {len(todo)} runs were finished", file=sys.stderr)
         return INTERRUPTED
     return 0 if all(done.passed for done in runs) else CHECK_FAILED
 
@@ -76,7 +76,7 @@ def _print(done: "ScenarioRun") -> None:
 
 
 def _open(report: Path) -> None:
-    """Open the report in a browser if there is a display; print the command that does otherwise."""
+    """Open the report in a browser if there is a display; otherwise print the command that opens it."""
     import shlex
     import shutil
     import subprocess
@@ -84,16 +84,16 @@ def _open(report: Path) -> None:
     print(f"\nReport: {report.as_uri()}")
     opener = shutil.which(_OPENER)
     if opener is None or not any(map(os.environ.get, _DISPLAYS)):
-        print(f"Open it: {_OPENER} {shlex.quote(str(report))}")
+        print(f"To open it: {_OPENER} {shlex.quote(str(report))}")
         return
     nothing = subprocess.DEVNULL
     command = [opener, str(report)]
     viewer = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
-    viewer.returncode = 0  # it outlives this process, which does not wait for it
+    viewer.returncode = 0  # the browser outlives this process; without this, Popen would warn about it
 
 
 def _unused_directory() -> Path:
-    """The next folder of its kind; nothing that exists is written into."""
+    """Return the first folder msgrlab-out/demo-N that does not exist."""
     number = 1
     while (directory := _DEFAULT_OUT / f"demo-{number}").exists():
         number += 1

@@ -1,4 +1,4 @@
-"""``msgrlab doctor``: what this machine can do, and the one command that adds what is missing."""
+"""``msgrlab doctor``: the optional capabilities of this machine, and the command that installs missing ones."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """Say what this machine can do, and the one command that adds what is missing."""
+    """Check what msgrlab can do on this machine, and print the command that installs what is missing."""
     from toolkit.doctor.catalogue import CAPABILITIES
     from toolkit.machine.capability import install_command, survey
 
@@ -29,8 +29,8 @@ def doctor(
 
     Console().print(_table(rows))
     if install:
-        # printed bare, so that it can be copied whatever the width of the terminal
-        print(f"\nTo add what is missing and can be added:\n\n  {install}\n")
+        # printed without a table, so that it can be copied at any terminal width
+        print(f"\nTo install what is missing:\n\n  {install}\n")
 
 
 def _as_json(capability: "Capability", finding: "Finding") -> dict[str, str | bool | None]:
@@ -49,7 +49,7 @@ def _table(rows: "Sequence[tuple[Capability, Finding]]") -> "Table":
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("capability", no_wrap=True)
-    for heading in ("status", "what it is for", "remedy"):
+    for heading in ("status", "needed for", "remedy"):
         table.add_column(heading)
     for capability, finding in rows:
         table.add_row(capability.name, _status(finding), capability.enables, Text(finding.remedy or ""))

@@ -1,4 +1,4 @@
-"""``msgrlab down``: clusters end, and nothing of them is left."""
+"""``msgrlab down``: stop clusters and remove all that they created on this machine."""
 
 from itertools import repeat
 from pathlib import Path
@@ -18,38 +18,38 @@ def down(
     cluster: ClusterPlace = "",
     name: ClusterName = "",
     everything: Annotated[
-        bool, typer.Option("--all", help="All clusters of this state directory, also what crashes have left.")
+        bool, typer.Option("--all", help="All clusters of this state directory, and the remains of crashed ones.")
     ] = False,
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep histories, captures and logs there, in a folder for each cluster."),
+        typer.Option(metavar="DIR", help="Keep histories, captures and logs in DIR, one folder per cluster."),
     ] = None,
     keep_keys: Annotated[
         bool,
         typer.Option(
-            "--keep-keys", help="With --keep: keys, too: key logs, keyrings, and those that captures carry."
+            "--keep-keys", help="With --keep: keep keys, too: key logs, keyrings, and keys inside captures."
         ),
     ] = False,
     html: Html = None,
     junit: Junit = None,
 ) -> int:
-    """Take a cluster down; exit 1 if something of it could not be undone."""
+    """Stop a cluster and remove all that it created; exit 1 if something could not be removed."""
     from toolkit.cluster.ending import take_all_down
     from toolkit.cluster.supervisor.client import chosen
     from toolkit.machine import vm
     from toolkit.machine.leases import Lease, clusters, damaged, sweep
 
     def tell(lease: Lease, remains: list[str]) -> None:
-        print(f"{lease.label.name}: {'down' if not remains else 'not all could be undone'}")
+        print(f"{lease.label.name}: {'down' if not remains else 'some parts could not be removed'}")
         for line in remains:
             print(f"  {shown_line(line)}")
 
     name = one_name(cluster, name)
     if name and everything:
-        raise LocalError(f"--all is for all clusters, not for {name} alone")
+        raise LocalError(f"--all and the name of a cluster ({name}) exclude each other")
     files = ReportFiles(html, junit)
     if keep_keys and keep is None:
-        raise LocalError("--keep-keys goes with --keep DIR")
+        raise LocalError("--keep-keys needs --keep DIR")
     found = clusters() if everything else [chosen(name)]
     for lease in found:
         if keep is not None and (keep / lease.label.name).exists():

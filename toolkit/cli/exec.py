@@ -1,4 +1,4 @@
-"""``msgrlab exec``: a program on the host of a node."""
+"""``msgrlab exec``: run a program on the host of a node."""
 
 import os
 import subprocess
@@ -16,11 +16,13 @@ _SIGNALLED = 128
 
 
 def exec_(
-    node: Annotated[str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="On whose host.")],
+    node: Annotated[
+        str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="The node on whose host it runs.")
+    ],
     command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
     name: ClusterName = "",
 ) -> int:
-    """Run a program on a node's host, on this terminal or these pipes; exit with its exit code."""
+    """Run a program on a node's host with the terminal or pipes of this command; exit with its exit code."""
     from toolkit.cluster.supervisor.client import ask, chosen
     from toolkit.machine.labels import PROCESS_VARIABLE
 
@@ -28,7 +30,7 @@ def exec_(
     if command[:1] == ["--"]:
         command = command[1:]
     if not command:
-        raise LocalError(f"exec {node}: which program? msgrlab exec {node} -- CMD")
+        raise LocalError(f"exec {node}: no program was given, as in: msgrlab exec {node} -- CMD")
     lease = chosen(name)
     how = ask(lease, "exec", node=node, argv=command)
     directory = how["directory"]
@@ -40,7 +42,7 @@ def exec_(
             cwd=directory if Path(directory).is_dir() else None,
         )
     except FileNotFoundError:
-        raise LocalError(f"{node}: {command[0]}: no such program there") from None
+        raise LocalError(f"{node}: {command[0]}: there is no such program on this host") from None
     except OSError as error:
         raise LocalError(f"{node}: {command[0]}: {error.strerror}") from None
     except KeyboardInterrupt:

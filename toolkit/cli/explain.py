@@ -1,4 +1,4 @@
-"""``msgrlab explain`` and ``msgrlab requests``: what a capture shows, in sentences and request by request."""
+"""``msgrlab explain`` and ``msgrlab requests``: a capture summarized in sentences, and its requests one by one."""
 
 import json
 import sys
@@ -27,15 +27,15 @@ _HEADINGS = {
     "result": "result",
     "between": "between",
 }
-"""Of the table, by key."""
+"""Headings of the table by key of the row."""
 _FOLDED = ("object", "op", "between")
 _COLUMNS = 240
-"""A row is one line, for grep and sort; a narrow terminal wraps it."""
+"""Width of the table: one line per row, for grep and sort; a narrow terminal wraps it."""
 _UNDECODED = 1
 
 
 def explain(files: Files, keyring: Keyrings = None, key_log: KeyLogs = None, ports: Ports = None) -> int:
-    """Say in a page what talks to whom, whether it is encrypted, what broke, and what was late or lost.
+    """Summarize a capture on one page: its peers, encryption, broken links, slow requests and lost messages.
 
     Each sentence names its frames or streams, for `msgrlab decode --filter`. Exit 1, with a line on standard
     error, if anything could not be decoded.
@@ -59,22 +59,24 @@ def requests(
             "--where",
             "--filter",
             metavar="EXPR",
-            help="Only requests of which this is true, like 'latency_ms > 100 and object == \"hello\"'; names are "
-            "the keys of the JSON row, and name, latency_s and resent.",
+            help="Only requests for which this is true, as in 'latency_ms > 100 and object == \"hello\"'; names "
+            "are the keys of the JSON row, and name, latency_s and resent.",
         ),
     ] = None,
     sort: Annotated[
         str,
-        typer.Option(metavar="COLUMN", help=f"{', '.join(_SORTS)}; unanswered and slow ones first unless given."),
+        typer.Option(
+            metavar="COLUMN", help=f"{', '.join(_SORTS)}; by default unanswered and slow requests first."
+        ),
     ] = "latency",
     least_ms: Annotated[
-        float, typer.Option(metavar="MS", min=0, help="Only those that took this long, or have no reply.")
+        float, typer.Option(metavar="MS", min=0, help="Only requests that took this long, or have no reply.")
     ] = 0.0,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="So many rows.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Show at most N rows.")] = None,
     ports: Ports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
 ) -> int:
-    """List requests one by one, the slow ones first: when sent, on which links, when answered and how.
+    """List the requests of a capture, slowest first: the time sent, links, latency and result of each.
 
     Exit 1, with a line on standard error, if anything could not be decoded.
     """
@@ -83,7 +85,7 @@ def requests(
     from toolkit.dissect.reading import Capture
 
     if sort not in _SORTS:
-        raise LocalError(f"--sort {sort}: give one of {', '.join(_SORTS)}")
+        raise LocalError(f"--sort: unknown column {sort!r}; known: {', '.join(_SORTS)}")
     wanted = None if where is None else compile_row_filter(where, (*COLUMNS, *NAMES))
     capture = Capture(capture_files(files), keyring or (), key_log or (), ports=tcp_ports(ports))
     analysis = capture.analysis
@@ -106,7 +108,7 @@ def requests(
 
 
 def _order(value: object, *, descending: bool) -> tuple[bool, float, str]:
-    """Requests without a value come first where the largest do, and last otherwise."""
+    """Return a sort key: requests without a value come first in descending order, and last in ascending order."""
     if value is None:
         return not descending, 0, ""
     number = float(value) if isinstance(value, int | float) else 0.0

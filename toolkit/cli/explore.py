@@ -1,4 +1,4 @@
-"""``msgrlab explore``: every schedule of a small scope."""
+"""``msgrlab explore``: check every schedule of two nodes, a few messages and a few faults."""
 
 import json
 import shlex
@@ -23,48 +23,59 @@ _MAX_STATES = 1_000_000
 
 
 def explore(
-    proto: Annotated[str, typer.Option(metavar="LIST", help="Protocol: v1, v2 or both, with a comma.")] = "v2",
+    proto: Annotated[str, typer.Option(metavar="LIST", help="Protocol: v1 or v2, or both: v1,v2.")] = "v2",
     policy: Annotated[
         str,
         typer.Option(
             metavar="LIST",
-            help="lossless_peer (both dial), lossless_peer-one, lossless_peer_reuse, lossless_client, "
-            "lossy_client, lossy_peer, or all.",
+            help="Policies, with commas: lossless_peer (both nodes connect), lossless_peer-one (one does), "
+            "lossless_peer_reuse, lossless_client, lossy_client, lossy_peer, or all.",
         ),
     ] = "lossless_peer",
-    messages: Annotated[str, typer.Option(metavar="N[+M]", help="How many each node sends.")] = "1",
-    faults: Annotated[int, typer.Option(min=0, max=9, help="How many faults at most, at any steps.")] = 1,
+    messages: Annotated[
+        str,
+        typer.Option(
+            metavar="N[+M]", help="Messages that each node sends (N), or the first and second node (N+M)."
+        ),
+    ] = "1",
+    faults: Annotated[int, typer.Option(min=0, max=9, help="Maximum number of faults in a schedule.")] = 1,
     kinds: Annotated[
-        str, typer.Option(metavar="LIST", help="break, refuse, half-open, crash, mark-down.")
+        str,
+        typer.Option(
+            metavar="LIST",
+            help="Kinds of faults, separated by commas: break, refuse, half-open, crash, mark-down.",
+        ),
     ] = "break,refuse",
     grain: Annotated[
-        str, typer.Option(help="frame: each is a step; session: what precedes the session phase passes at once.")
+        str, typer.Option(help="frame: every frame is a step; session: the frames of the handshake are one step.")
     ] = "session",
     overtakes: Annotated[
-        int, typer.Option(min=0, max=9, help="How often a pause may be over while frames are on their way.")
+        int, typer.Option(min=0, max=9, help="How often a reconnect pause may end while frames are in flight.")
     ] = 1,
-    max_states: Annotated[int, typer.Option(min=1, help="Give up after so many states.")] = _MAX_STATES,
-    violations: Annotated[int, typer.Option(min=1, help="Stop after so many different ones.")] = 1,
-    jobs: Annotated[int, typer.Option(min=1, max=256, help="Scopes explored at a time, each by a process.")] = 1,
+    max_states: Annotated[int, typer.Option(min=1, help="Stop after this number of states.")] = _MAX_STATES,
+    violations: Annotated[int, typer.Option(min=1, help="Stop after this number of different violations.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=256, help="Processes, each of which explores one scope.")] = 1,
     choices: Annotated[
-        str | None, typer.Option("--replay", metavar="CHOICES", help="Run this one schedule instead, and show it.")
+        str | None,
+        typer.Option("--replay", metavar="CHOICES", help="Run only this schedule, and print its steps."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write history and sequence chart of what was found to a new folder."),
+        typer.Option(metavar="DIR", help="Write history and sequence chart of each violation to a new folder."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     html: Html = None,
     junit: Junit = None,
 ) -> int:
-    """Explore every schedule of two nodes, a few messages and a few faults; exit 1 if anything goes wrong.
+    """Explore every schedule of two nodes, a few messages and a few faults; exit 1 on a violation.
 
-    A step lets one thing happen: a frame or the end of a stream arrives, a dial
-    arrives or is answered, the earliest timer fires, an application dials or
-    sends, or a fault. In every state safety is checked: exactly once, in order,
-    no event or message where none belongs, no exception. From every state a
-    fair schedule without further faults must lead to where all is delivered and
-    both sides are at rest. docs/exploration.md says more.
+    A step is one event: a frame or the end of a stream arrives, a connection
+    attempt arrives or is answered, the earliest timer fires, an application
+    connects or sends, or a fault occurs. In every state safety is checked:
+    messages are delivered exactly once and in order, no event or message comes
+    unexpectedly, no exception is raised. From every state a fair schedule
+    without further faults must deliver all messages and bring both nodes to
+    rest. See docs/exploration.md.
     """
     files = ReportFiles(html, junit)
     scopes = _scopes(proto, policy, messages, faults, kinds, grain, overtakes)
@@ -78,7 +89,7 @@ def _check_out(out: Path | None) -> None:
     from messenger.errors import LocalError
 
     if out is not None and out.exists():
-        raise LocalError(f"{out} exists already; nothing is overwritten, name another --out")
+        raise LocalError(f"--out {out} exists already, and nothing is overwritten")
 
 
 def _scopes(
@@ -90,7 +101,7 @@ def _scopes(
 
     counts = messages.split("+")
     if len(counts) > 2 or not all(count.isdecimal() and len(count) < 3 for count in counts):
-        raise LocalError(f"--messages {messages!r}: give N or N+M")
+        raise LocalError(f"--messages: {messages!r} is not N or N+M, with numbers below 100")
     sent = (int(counts[0]), int(counts[-1]))
     policies = tuple(PAIRINGS) if policy == "all" else tuple(policy.split(","))
     chosen = tuple(FaultKind(_one_of("--kinds", kind, FaultKind)) for kind in kinds.split(","))
@@ -114,7 +125,7 @@ def _one_of(option: str, word: str, known: Sequence[str] | type) -> str:
 
     words = [str(value) for value in known]  # type: ignore[union-attr]
     if word not in words:
-        raise LocalError(f"{option} {word!r}: known are {', '.join(words)}")
+        raise LocalError(f"{option}: unknown value {word!r}; known: {', '.join(words)}")
     return word
 
 
@@ -145,7 +156,7 @@ def _explore_all(
     if files:
         files.write([*map(scope_report, results), *pages], "Every schedule of a small scope")
     if interrupted:
-        print(f"msgrlab: interrupted: {len(results)} of {len(scopes)} scopes were done", file=sys.stderr)
+        print(f"msgrlab: interrupted: {len(results)} of {len(scopes)} scopes were finished", file=sys.stderr)
     if found:
         return CHECK_FAILED
     return INTERRUPTED if interrupted else 0
@@ -154,7 +165,7 @@ def _explore_all(
 def _explore(
     scopes: "Sequence[Scope]", max_states: int, most_violations: int, jobs: int
 ) -> "tuple[list[Result], bool]":
-    """The results in the order of the scopes, and whether Ctrl-C ended it before the last."""
+    """Explore the scopes; return the results in their order, and True if Ctrl-C ended it early."""
     from functools import partial
 
     from toolkit.cli.progress import progress
@@ -182,7 +193,7 @@ def _explore(
 
 
 def _shared(scopes: "Sequence[Scope]", run: "Callable[[Scope], Result]", jobs: int) -> "Iterator[Result]":
-    """The results of processes, in the order of the scopes."""
+    """Explore the scopes in ``jobs`` processes; yield the results in the order of the scopes."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
@@ -212,7 +223,7 @@ def _print_table(results: "Sequence[Result]") -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("proto", no_wrap=True)
     table.add_column("policy", no_wrap=True)
-    for heading in ("msgs", "k", "states", "steps", "rest", "deep", "s"):
+    for heading in ("msgs", "faults", "states", "steps", "at rest", "depth", "s"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for result in results:
@@ -228,7 +239,7 @@ def _print_table(results: "Sequence[Result]") -> None:
             str(result.terminals),
             str(result.depth),
             f"{result.seconds:.0f}",
-            f"[red]{len(result.violations)} wrong[/]" if result.violations else f"[green]{whole}[/]",
+            f"[red]{len(result.violations)} violated[/]" if result.violations else f"[green]{whole}[/]",
         )
     Console().print(table)
 
@@ -246,7 +257,7 @@ def _show(scope: "Scope", violation: "Violation", out: Path | None, *, quiet: bo
 
 
 def replay_command(scope: "Scope", choices: str) -> list[str]:
-    """The command that runs a schedule again."""
+    """Return the words of the command that runs a schedule again."""
     words = ["msgrlab", "explore", "--proto", scope.protocol.value, "--policy", scope.pairing]
     words += ["--messages", "+".join(map(str, scope.messages)), "--faults", str(scope.faults)]
     words += ["--kinds", ",".join(scope.kinds), "--grain", scope.grain.value]
@@ -260,7 +271,7 @@ def _replay(
     from toolkit.exploration.replay import parse_choices, replay
 
     if len(scopes) > 1:
-        raise LocalError("--replay is of one scope: give one --proto and one --policy")
+        raise LocalError("--replay needs exactly one --proto and one --policy")
     steps = parse_choices(choices)
     again = replay(scopes[0], steps, to_rest=True)
     if as_json:
@@ -271,7 +282,7 @@ def _replay(
             line = _line(record.node, record.kind, record.fields)
             if line:
                 print(line)
-        for text in again.wrong or ["nothing wrong"]:
+        for text in again.wrong or ["no violation"]:
             print(text)
     if out is not None:
         _save(again, out)
@@ -282,15 +293,15 @@ def _replay(
 
 
 def _line(node: str, kind: str, fields: dict[str, object]) -> str:
-    """A record of the history in words; empty for details."""
+    """Describe a record of the history in words; empty for records that the text output omits."""
     if kind == "step":
         return f"{fields['verb']}"
     if kind == "frame" and fields["direction"] == "rx":
-        return f"    {node} gets {fields['tag']} on {fields['link']}"
+        return f"    {node} receives {fields['tag']} on {fields['link']}"
     if kind == "state":
         return f"    {node} session {fields['session']} {fields['state']}: {fields['why']}"
     if kind == "event":
-        return f"    {node} event: {fields['event']}"
+        return f"    {node} event {fields['event']}"
     if kind == "decision":
         return f"    {node} decides {fields['verdict']}: {fields['why']}"
     if kind in {"send", "deliver"}:
@@ -313,7 +324,7 @@ def _save(again: "Replay", out: Path) -> None:
 
 
 def scope_report(result: "Result") -> "ScenarioReport":
-    """An explored scope as a page of a report."""
+    """Return the report page of an explored scope."""
     from toolkit.checks.history import History
     from toolkit.report.html import ScenarioReport, Verdict
 
@@ -322,7 +333,7 @@ def scope_report(result: "Result") -> "ScenarioReport":
         "States": f"{result.states:,}",
         "Steps": f"{result.transitions:,}",
         "States at rest": f"{result.terminals:,}",
-        "Deepest": f"{result.depth:,}",
+        "Depth": f"{result.depth:,}",
         "Scope": "complete" if result.is_complete else "cut off at --max-states",
     }
     reason = "; ".join(violation.text for violation in result.violations)
@@ -345,7 +356,7 @@ def scope_report(result: "Result") -> "ScenarioReport":
 
 
 def schedule_report(scope: "Scope", again: "Replay", command: str, name: str) -> "ScenarioReport":
-    """A schedule that was run as a page of a report."""
+    """Return the report page of a schedule that was run."""
     from toolkit.report.html import ScenarioReport, Verdict
 
     way = f"{scope.protocol} {scope.pairing}"

@@ -1,4 +1,4 @@
-"""``msgrlab fault``: something goes wrong in a cluster, on purpose."""
+"""``msgrlab fault``: inject faults into a running cluster."""
 
 import json
 import shlex
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 CHECK_FAILED = 1
 _TIMELINE_MODE = 0o666
-"""Less the umask: a timeline is no secret."""
+"""Before the umask: a timeline holds no secrets."""
 _PATIENCE_S = 120.0
-"""How long a cluster may take, behind a timeline, until it is judged."""
+"""Time limit for healing the cluster and checking its invariants after the last step of a timeline."""
 
 
 def fault(
@@ -26,38 +26,38 @@ def fault(
         typer.Argument(
             metavar="FAULT...",
             autocompletion=complete_fault,
-            help="As in: partition a b; --list shows all of them.",
+            help="The fault and its arguments, as in: partition a b. --list shows all faults.",
         ),
     ] = None,
     name: ClusterName = "",
     listing: Annotated[
-        bool, typer.Option("--list", help="Show what can be done, here if a cluster is up.")
+        bool, typer.Option("--list", help="List all faults; if a cluster is up, with those it does not support.")
     ] = False,
-    chaos: Annotated[bool, typer.Option("--chaos", help="Do faults that are drawn, then mend and judge.")] = False,
-    seed: Annotated[int, typer.Option(help="Of chaos: decides what is drawn.")] = 1,
+    chaos: Annotated[bool, typer.Option("--chaos", help="Inject random faults, heal, check invariants.")] = False,
+    seed: Annotated[int, typer.Option(help="With --chaos: seed of the random faults.")] = 1,
     for_s: Annotated[
-        float, typer.Option("--for", min=0.1, metavar="SECONDS", help="How long chaos lasts.")
+        float, typer.Option("--for", min=0.1, metavar="SECONDS", help="With --chaos: total duration.")
     ] = 30.0,
     every_s: Annotated[
-        float, typer.Option("--every", min=0.01, metavar="SECONDS", help="From fault to fault.")
+        float, typer.Option("--every", min=0.01, metavar="SECONDS", help="With --chaos: mean time between faults.")
     ] = 2.0,
     lasts_s: Annotated[
-        float, typer.Option("--lasts", min=0.01, metavar="SECONDS", help="How long one lasts.")
+        float, typer.Option("--lasts", min=0.01, metavar="SECONDS", help="With --chaos: mean duration of a fault.")
     ] = 1.0,
-    only: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Draw only these. Repeatable.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="Draw only this fault. Repeatable.")
+    ] = None,
     replay: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Do the timeline of a file, then mend and judge.")
+        Path | None, typer.Option(metavar="FILE", help="Run this timeline, heal all faults, check invariants.")
     ] = None,
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the timeline that is drawn to a new file.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the timeline, and do nothing.")] = False,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the timeline to a new file.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the timeline, but do not run it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
-    """Hurt a cluster: kill a node, part the network, slow a link; 'msgrlab fault mend' makes all whole again.
+    """Inject a fault: kill a node, partition the network, slow a link; 'msgrlab fault mend' heals all faults.
 
-    Give options ahead of the fault's first word: what follows is its own, but for --name and --json. Exit 1 if,
-    behind chaos or a timeline, an invariant does not hold.
+    Options stand before the first word of the fault; only --name and --json may follow it. Exit 1 if an
+    invariant is violated after --chaos or --replay.
     """
     from toolkit.cluster.supervisor.client import ask, chosen
 
@@ -66,13 +66,13 @@ def fault(
         words.remove("--json")
         as_json = True
     if words and words[0].startswith("--"):
-        raise LocalError(f"fault: no option {words[0]} (see 'msgrlab fault --help')")
+        raise LocalError(f"fault: unknown option {words[0]} (see 'msgrlab fault --help')")
     if listing:
         _list(name, as_json=as_json)
         return 0
     if chaos or replay is not None:
         if words or (chaos and replay is not None):
-            raise LocalError("fault: one thing at a time: a fault, --chaos or --replay")
+            raise LocalError("fault: a fault, --chaos and --replay exclude each other")
         wishes = {"seed": seed, "for_s": for_s, "every_s": every_s, "lasts_s": lasts_s, "faults": only or []}
         given = _timeline_of(replay) if replay else None
         lease = chosen(name)
@@ -81,7 +81,7 @@ def fault(
             _save(save, values, f"msgrlab fault --chaos --seed {seed}")
         return _torment(lease, values, None if replay else seed, dry_run=dry_run, as_json=as_json)
     if not words:
-        raise LocalError("fault: which? msgrlab fault --list shows what can be done")
+        raise LocalError("fault: no fault was given; msgrlab fault --list shows all faults")
     text = words[0] if len(words) == 1 else shlex.join(words)
     outcome = ask(chosen(name), "fault", text=text)
     if as_json:
@@ -113,7 +113,7 @@ def _save(path: Path, values: list[dict[str, Any]], about: str) -> None:
 def _torment(
     lease: "Lease", values: list[dict[str, Any]], seed: int | None, *, dry_run: bool, as_json: bool
 ) -> int:
-    """Run a timeline of faults, and print the verdict."""
+    """Run a timeline of faults and print the verdict; return the exit code."""
     from toolkit.cluster.supervisor.client import ask
 
     if not as_json:
@@ -160,5 +160,5 @@ def _list(name: str, *, as_json: bool) -> None:
         return
     for each in known:
         print(f"{each['usage']}")
-        missing = f" Not here: {each['missing']}." if each["missing"] else ""
+        missing = f" Not available: {each['missing']}." if each["missing"] else ""
         print(f"    {each['about']}{missing}")

@@ -1,4 +1,4 @@
-"""Output of a capture: frame by frame, or in columns if single frames are not needed."""
+"""The jobs of ``msgrlab decode``: decode a capture frame by frame, or straight into columns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Job(ABC):
-    """Decodes a capture once, and counts what became of it.
+    """Decodes a capture once, and counts decoded and undecoded frames.
 
     Args:
-        reader: of the capture.
-        limit: how many frames are wanted; None: all.
+        reader: reader of the capture.
+        limit: number of frames after which to stop; None for no limit.
     """
 
     other_streams = 0
-    """Connections that were no messenger's, as far as they were counted."""
+    """TCP connections that are not messenger links; 0 until they have been counted."""
 
     def __init__(self, reader: CaptureReader, limit: int | None) -> None:
         self.reader = reader
@@ -37,22 +37,22 @@ class Job(ABC):
         self.shown = 0
         """Frames that were written."""
         self.advance: Callable[[], None] = lambda: None
-        """Called after each stretch of the capture."""
+        """Called after each batch of packets, to show progress."""
         self._limit = limit
 
     @property
     @abstractmethod
     def skipped(self) -> str | None:
-        """Packets that were not read, by reason; None if there were none."""
+        """Text that counts the packets that were not read, by reason; None if there were none."""
 
     @property
     def stopped(self) -> bool:
-        """The limit came before the end."""
+        """True if the limit has been reached."""
         return self.shown == self._limit
 
     @property
     def problem(self) -> str:
-        """What is wrong with the file, or with keys inside it; empty if nothing is."""
+        """The problem of the capture file or of the keys inside it; empty if there is none."""
         return self.reader.problem or ""
 
     def write_columns(self, writer: ColumnWriter, file: IO[bytes]) -> None:
@@ -63,19 +63,19 @@ class Job(ABC):
 
     @abstractmethod
     def batches(self) -> "Iterator[pa.RecordBatch]":
-        """The wanted frames as columns."""
+        """Yield the wanted frames as columns."""
 
 
 class FrameJob(Job):
-    """Frame by frame.
+    """Decodes frame by frame, into an object for each frame.
 
     Args:
         source: the capture.
-        keys: what is known.
-        limit: as for :class:`Job`.
-        wanted: whether a frame is; None: all are.
-        ports: as for :class:`Decoder`.
-        payloads: columns say what messages are about.
+        keys: keys to decrypt and check frames with.
+        limit: number of frames after which to stop, as for :class:`Job`.
+        wanted: True for the frames to output; None for all frames.
+        ports: TCP ports of the links to decode, as for :class:`Decoder`.
+        payloads: True to add the columns that describe the payload of OSD messages.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class FrameJob(Job):
         return self._decoder.skipped
 
     def write_lines(self, lines: JsonLines | FrameLines, text: TextIO) -> None:
-        """Write what packets of a pipe say before waiting for the next ones."""
+        """Write the frames as lines, flushed after each batch of packets: the capture may be a live pipe."""
         for frames in self._turns():
             if isinstance(lines, FrameLines):
                 lines.began_ns = self.reader.began_ns
@@ -116,14 +116,17 @@ class FrameJob(Job):
         self._write_ends(lines, text, None)
 
     def _write_ends(self, lines: JsonLines | FrameLines, text: TextIO, before: int | None) -> None:
-        """In the table: how links ended before a packet; None: all, and connections that came to nothing."""
+        """In the table, write the ends of links before packet number ``before``.
+
+        With None, write all that remain, then the connection attempts that failed.
+        """
         if not isinstance(lines, FrameLines) or self.stopped:
             return
         for end in self._decoder.ends_before(before):
             text.writelines(f"{line}\n" for line in lines.end(end))
         if before is None and self._wanted is None:
             text.writelines(
-                f"no link: {failed.client} to {failed.server}, {failed.count:,} x: {failed.told}\n"
+                f"failed to connect: {failed.client} to {failed.server}, {failed.count:,} x: {failed.told}\n"
                 for failed in self._decoder.failed_connects()
             )
 
@@ -132,7 +135,7 @@ class FrameJob(Job):
         return batches_of(chain.from_iterable(self._turns()), payloads=self._payloads)
 
     def _turns(self) -> Iterator[Iterator[DecodedFrame]]:
-        """The wanted frames of each batch of packets."""
+        """Yield the wanted frames of each batch of packets."""
         for batch in self.reader:
             self._inside.learn()
             yield self._chosen(self._decoder.feed(batch))
@@ -153,7 +156,7 @@ class FrameJob(Job):
 
 
 class ColumnJob(Job):
-    """Without an object for each frame; arguments as for :class:`FrameJob`."""
+    """Decodes into columns without an object for each frame; takes the arguments of :class:`FrameJob`."""
 
     def __init__(
         self,

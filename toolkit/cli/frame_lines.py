@@ -1,4 +1,4 @@
-"""Decoded frames as lines for people: what ``msgrlab decode`` and ``msgrlab capture --decode`` print."""
+"""Decoded frames as text lines, as ``msgrlab decode`` and ``msgrlab capture --decode`` print them."""
 
 import json
 import re
@@ -16,10 +16,10 @@ from toolkit.dissect.stream import End, Stream
 
 _NANO = 1_000_000_000
 _NO_TERMINAL_WIDTH = 240
-"""Lines in a file may be long, but not without end."""
+"""Longest line that is written to a file or pipe."""
 _LEAST_WIDTH = 40
 _LENGTH_FROM = 100
-"""Terminals as wide as this show the length of frames too."""
+"""Terminals of at least this width also show the length of frames."""
 _ERROR_INDENT = " " * 7
 _LONGEST_VALUE = 40
 _MOST_VALUES = 24
@@ -39,24 +39,23 @@ _STYLES = {
     "link": Style.parse("bold cyan"),
 }
 _TELLING = ("oid", "ops", "result", "cmd", "what", "rs")
-"""Fields that say more than the length of a message does."""
+"""Fields that are shown before the length of a message, because they identify the message."""
 _COMMAND = re.compile(r'{"prefix": ?"([a-z0-9_ -]+)"')
-"""How commands to daemons begin; what follows are their arguments."""
+"""Beginning of a command to a daemon, before its arguments."""
 _MINOR_TAGS = ("ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK")
 
 
 class FrameLines:
-    """Makes lines of frames, as wide as the terminal that they are for.
+    """Formats frames as lines that fit the width of the terminal.
 
     Args:
-        console: where they will be printed.
+        console: console to which the lines will be printed.
         utc: show wall-clock time instead of seconds since :attr:`began_ns`.
     """
 
     def __init__(self, console: Console, *, utc: bool = False) -> None:
         self.began_ns: int | None = None
-        """The zero of times: the first packet of the capture, if it is set before the first line; else the first
-        frame."""
+        """Zero of the time column; if it is not set before the first line, the time of the first frame."""
         self._terminal = console.is_terminal
         self._width = max(_LEAST_WIDTH, console.width) if self._terminal else _NO_TERMINAL_WIDTH
         self._colours = ColorSystem.STANDARD if console.color_system and not console.no_color else None
@@ -71,7 +70,7 @@ class FrameLines:
         self._missed: set[tuple[int, str]] = set()
 
     def lines(self, frame: DecodedFrame) -> Iterator[str]:
-        """A line for the frame; before the first one a heading, before the first of each link its two ends."""
+        """Yield the line of a frame; the first frame has a heading, the first of a link also the addresses."""
         if not self._started:
             self._started = True
             if self.began_ns is None:
@@ -85,7 +84,7 @@ class FrameLines:
             yield from self._explanation(frame, frame.error)
 
     def end(self, end: End) -> Iterator[str]:
-        """A line for the end of a link that was shown: who closed or reset it."""
+        """Yield a line that names the peer that closed or reset a link; nothing if no frame of it was shown."""
         stream, tcp = end.stream, end.stream.tcp
         if stream.index not in self._links or stream.index in self._ended:
             return
@@ -98,7 +97,7 @@ class FrameLines:
         yield self._styled(Verdict.BAD if tcp.reset is not None else "minor", text)
 
     def _explanation(self, frame: DecodedFrame, error: str) -> Iterator[str]:
-        """A missing key is missed by all that follows: it is named once for each link."""
+        """Yield the error of a frame; a missing key is reported once per link, since all later frames lack it."""
         style = Verdict.NO_KEY if frame.auth is Verdict.NO_KEY else Verdict.BAD
         if style is Verdict.NO_KEY:
             if (frame.stream.index, error) in self._missed:
@@ -114,7 +113,7 @@ class FrameLines:
         return " ".join(words).rstrip()
 
     def _introduction(self, stream: Stream) -> str:
-        before = "" if stream.opening_seen else "  (it began before the capture)"
+        before = "" if stream.opening_seen else "  (opened before the capture began)"
         over = _over_rdma(stream.queue_pairs) if stream.queue_pairs else ""
         return f"link {stream.index}: {stream.client} {self._marks['to']} {stream.server}{over}{before}"
 
@@ -159,7 +158,7 @@ class FrameLines:
         return cell + padding
 
     def _checks(self, frame: DecodedFrame) -> list[tuple[str, Verdict]]:
-        """What was checked, and what came of it: crcs, authentication tags of secure mode, signatures."""
+        """Return the label and verdict of each check: crc, and the GCM tag of secure mode or the v1 signature."""
         seal = "gcm" if frame.mode == "secure" or frame.tag == UNKNOWN else "sig"
         checks = (("crc", frame.crc), (seal, frame.auth))
         return [(name + self._marks[verdict], verdict) for name, verdict in checks if verdict is not Verdict.NONE]
@@ -169,7 +168,7 @@ class FrameLines:
 
 
 def _what(frame: DecodedFrame) -> Iterator[str]:
-    """The most telling first, as there may be no room for the rest."""
+    """Yield the contents of a frame, most useful first: a narrow terminal cuts off the rest."""
     if frame.tag in (UNKNOWN, GAP):
         yield f"{frame.length:,} bytes"
     info, fields = frame.message, dict(frame.fields)
@@ -203,7 +202,7 @@ def _short(value: object) -> str:
     if command:
         text = _short(command[1])
     elif isinstance(value, Mapping) and "code" in value:
-        text = _short(value["code"])  # of an operation; its arguments are in the JSON record
+        text = _short(value["code"])  # an operation: its arguments are only in the JSON record
     elif isinstance(value, Mapping):
         inner = ",".join(f"{_printable(str(key))}:{_short(part)}" for key, part in list(value.items())[:8])
         text = f"{{{inner}}}"
@@ -215,13 +214,13 @@ def _short(value: object) -> str:
 
 
 def _over_rdma(queue_pairs: tuple[int, int]) -> str:
-    """The queue pairs of a link, as far as the capture shows them."""
+    """Name the RDMA queue pairs of a link; ``unknown`` for one that the capture does not show."""
     client, server = (str(number) if number >= 0 else "unknown" for number in queue_pairs)
     return f" over RDMA, queue pairs {client} and {server}"
 
 
 def _printable(text: str) -> str:
-    """A peer's text must not move the cursor, nor look like ours."""
+    """Quote a peer's text that could move the cursor or imitate our output."""
     return text if text.isascii() and text.isprintable() and text else json.dumps(text)
 
 

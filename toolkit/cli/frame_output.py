@@ -1,4 +1,4 @@
-"""Where decoded frames go, and in which form: lines, JSON, or columns."""
+"""The output file of decoded frames, and its formats: lines, JSON, or columns."""
 
 import contextlib
 import io
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 ColumnWriter = Callable[[IO[bytes]], contextlib.AbstractContextManager[Callable[["pa.RecordBatch"], None]]]
-"""Begins a file of columns, into which batches are written then."""
+"""Begins a file of columns; its context manager returns the function that writes a batch."""
 
 
 @contextlib.contextmanager
 def output_file(path: Path | None, *, replace: bool, sources: Sequence[Path]) -> Iterator[IO[bytes]]:
-    """The file to write; standard output if there is none. An existing file is replaced when all is written.
+    """Open the file to write. With ``replace``, an existing file is replaced when the block ends without error.
 
-    Only its owner can read the file: it may hold what was decrypted.
+    Only its owner can read the file, because it may hold decrypted data.
 
     Args:
-        path: of the file.
-        replace: it may exist already.
+        path: path of the file; None for standard output.
+        replace: True if the file may exist.
         sources: the captures, which are never replaced.
 
     Raises:
@@ -58,23 +58,23 @@ def _standard_output() -> Iterator[IO[bytes]]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        # The interpreter flushes it once more when it ends, and would complain again.
+        # the interpreter flushes stdout once more at exit, and would report the same error again
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise LocalError(f"standard output: {error.strerror or error}") from None
 
 
 class JsonLines:
-    """The contract of ``--format json``: an object per line."""
+    """Formats frames as ``--format json`` promises: one object per line."""
 
     def lines(self, frame: DecodedFrame) -> Iterator[str]:
-        """The line of a frame."""
+        """Yield the line of a frame."""
         yield json.dumps(frame.as_json())
 
 
 @contextlib.contextmanager
 def text_of(file: IO[bytes]) -> Iterator[TextIO]:
-    """A binary file to write text to; what comes is seen when it is flushed."""
+    """Wrap a binary file for writing text; the text is written out when the caller flushes it."""
     if file is sys.stdout.buffer:
         yield sys.stdout
         sys.stdout.flush()
@@ -86,7 +86,7 @@ def text_of(file: IO[bytes]) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def csv_writer(file: IO[bytes], *, payloads: bool = False) -> "Iterator[Callable[[pa.RecordBatch], None]]":
-    """Writes batches of frames as comma-separated values, with a line of headings."""
+    """Write batches of frames as comma-separated values, after a line of headings."""
     from pyarrow import csv
 
     from toolkit.dissect.columns import SCHEMA, SUBJECT_SCHEMA
@@ -97,7 +97,7 @@ def csv_writer(file: IO[bytes], *, payloads: bool = False) -> "Iterator[Callable
 
 @contextlib.contextmanager
 def parquet_writer(file: IO[bytes], *, payloads: bool = False) -> "Iterator[Callable[[pa.RecordBatch], None]]":
-    """Writes batches of frames as Parquet."""
+    """Write batches of frames as Parquet."""
     from pyarrow import parquet
 
     from toolkit.dissect.columns import SCHEMA, SUBJECT_SCHEMA
@@ -109,7 +109,7 @@ def parquet_writer(file: IO[bytes], *, payloads: bool = False) -> "Iterator[Call
 def batches_of(
     frames: Iterable[DecodedFrame], batch_rows: int = 1 << 14, *, payloads: bool = False
 ) -> "Iterator[pa.RecordBatch]":
-    """Frames that were chosen one by one, as columns; ``payloads``: with those of what messages are about."""
+    """Gather single frames into columns; ``payloads`` adds the columns about the payload of OSD messages."""
     import pyarrow as pa
 
     from toolkit.dissect.columns.gather import Gatherer

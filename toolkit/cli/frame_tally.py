@@ -1,4 +1,4 @@
-"""What became of a capture, in one line: frames, links, and what could not be decoded."""
+"""The summary line of a decoded capture: frames, links, and the frames that could not be decoded."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -13,14 +13,14 @@ _LONGEST_REASON = 160
 
 
 class Tally:
-    """Counts frames, and the reasons why some are not as they should be."""
+    """Counts frames, and the reasons why some were not decoded or not authenticated."""
 
     def __init__(self) -> None:
         self.frames = 0
         self.undecoded: Counter[str] = Counter()
-        """Frames that are damaged, and stretches that are missing, sealed, or no frames, by reason."""
+        """Damaged frames, and byte ranges that are missing, encrypted or not frames, by reason."""
         self.unproven: Counter[str] = Counter()
-        """Frames whose signature could not be checked for want of a key; all else is known of them."""
+        """Frames that were decoded but whose signature could not be checked, because the key is missing."""
         self._links: set[int] = set()
         self._places: dict[str, int] = {}
 
@@ -52,14 +52,14 @@ class Tally:
         self._places.setdefault(reason, frame)
 
     def forgive_end(self) -> None:
-        """Of a capture that is unfinished, do not count the frames that go on behind its end."""
+        """Drop the count of frames cut off by the end of the capture: the file is still being written."""
         for reason in [reason for reason in self.undecoded if reason.startswith(CAPTURE_ENDS)]:
             del self.undecoded[reason]
 
     def text(self) -> str:
-        """How much there is, and what is not as it should be."""
+        """Return the summary: frames, links, and the commonest reasons why frames were not decoded."""
         parts = [f"{_counted(self.frames, 'frame')} on {_counted(len(self._links), 'link')}"]
-        for reasons, what in ((self.undecoded, "not decoded"), (self.unproven, "not proven")):
+        for reasons, what in ((self.undecoded, "not decoded"), (self.unproven, "not authenticated")):
             if reasons:
                 parts.append(f"{reasons.total():,} {what}: {self._reasons_text(reasons)}")
         return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""How ``msgrlab run --coverage`` shows what was done at which point of the interception grid."""
+"""The table of ``msgrlab run --coverage``: the actions taken at each point of the interception grid."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def print_coverage(coverage: "Coverage") -> None:
-    """A table for each protocol that was spoken, and what is missing in it."""
+    """Print a table for each protocol that the runs used, and the points that they did not visit."""
     for protocol in coverage.protocols:
         _print_protocol(coverage, protocol)
 
@@ -33,6 +33,6 @@ def _print_protocol(coverage: "Coverage", protocol: Protocol) -> None:
     total, missing = coverage.total(protocol), coverage.missing(protocol)
     print(f"{protocol}: {total - len(missing)} of {total} pairs of point and action visited")
     for point, why in NOT_THERE[protocol].items():
-        print(f"{protocol}: nobody comes to {point}: {why}")
+        print(f"{protocol}: {point} cannot be reached: {why}")
     for point in coverage.unknown(protocol):
-        print(f"{protocol}: {point} was passed, though the grid says that nobody comes there")
+        print(f"{protocol}: {point} was reached, although the grid lists it as unreachable")

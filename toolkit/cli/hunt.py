@@ -1,4 +1,4 @@
-"""``msgrlab hunt``: the interception grid on links between real clients and real daemons."""
+"""``msgrlab hunt``: run the interception grid on links between Ceph's own clients and daemons."""
 
 import json
 import shutil
@@ -27,31 +27,33 @@ def hunt(
         str,
         typer.Option(
             metavar="NAME",
-            help="nautilus, pacific, reef, tentacle; host: what is installed here; embedded: our daemons, with "
-            "the client installed here.",
+            help="nautilus, pacific, reef or tentacle (images); host: the Ceph installed here; embedded: "
+            "msgrlab's own daemons, with the client installed here.",
         ),
     ] = "host",
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="GLOB", help="Cells by id or a part of it: client, 'HELLO-*', cut. Repeatable."),
+        typer.Option(
+            metavar="GLOB", help="Only cells with this id or part of it: client, 'HELLO-*', cut. Repeatable."
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Draw the order of cells by this seed.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of a random order of the cells.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Keep results, and captures and logs of findings, in this folder; a later run goes on there.",
+            help="Keep results, and captures and logs of findings, in this folder; a later run resumes there.",
         ),
     ] = None,
-    list_cells: Annotated[bool, typer.Option("--list", help="List the cells and their rules instead.")] = False,
+    list_cells: Annotated[bool, typer.Option("--list", help="List the cells and their rules.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     html: Html = None,
 ) -> int:
     """Cut, hold, drop and duplicate each frame between Ceph's own client and daemons; exit 1 on a finding.
 
-    A cell is LINK/POINT/ACTION. In each one the client appends to an object while the frame-aware
-    proxy does the action at the first frame of the point; then the object must have each acknowledged
-    write once, nobody may hang, and the daemons must run. docs/hunt.md has the results for Pacific.
+    A cell is LINK/POINT/ACTION: the client appends to an object while the frame-aware proxy applies the
+    action to the first frame of the point. Afterwards the object must contain each acknowledged write
+    once, no process may hang, and the daemons must still run. docs/hunt.md has the results for Pacific.
     """
     from messenger.errors import MsgrError
     from toolkit.hunt import Hunt, Verdict, cells
@@ -85,10 +87,10 @@ def hunt(
 
 
 def _directory(out: Path | None) -> Path:
-    """Where the hunt leaves what it leaves.
+    """Return the folder for results, captures and logs; a temporary one if ``out`` is None.
 
     Raises:
-        LocalError: it cannot be made.
+        LocalError: the folder cannot be made.
     """
     from messenger.errors import LocalError
 
@@ -102,7 +104,7 @@ def _directory(out: Path | None) -> Path:
 
 
 def _go(run: "Hunt", *, quiet: bool) -> bool:
-    """Run the cells; True if Ctrl-C ended that."""
+    """Run the cells; return True if Ctrl-C ended the run."""
     from toolkit.cli.progress import progress
 
     with progress("hunting", len(run.cells), quiet=quiet) as steps:
@@ -115,7 +117,7 @@ def _go(run: "Hunt", *, quiet: bool) -> bool:
         try:
             run.go()
         except KeyboardInterrupt:
-            again = f"; with --out {run.directory} it goes on from there" if run.outcomes else ""
+            again = f"; --out {run.directory} resumes the run" if run.outcomes else ""
             print(f"msgrlab: interrupted: {len(run.outcomes)} of {len(run.cells)} cells{again}", file=sys.stderr)
             return True
     return False
@@ -147,7 +149,7 @@ def _print(outcomes: "Sequence[Outcome]", *, interrupted: bool, as_json: bool) -
         for outcome in group:
             print(f"  {outcome.cell.id}, {outcome.cell.rule}")
             if outcome.directory is not None:
-                print(f"    left   {outcome.directory}\n    again  {outcome.command}")
+                print(f"    files  {outcome.directory}\n    again  {outcome.command}")
 
 
 def _report(outcome: "Outcome") -> "ScenarioReport":
@@ -159,7 +161,7 @@ def _report(outcome: "Outcome") -> "ScenarioReport":
     return ScenarioReport(
         title=f"{outcome.cell.action} at {outcome.cell.point}, {outcome.cell.link}",
         id=outcome.cell.id,
-        description=f"The proxy follows {outcome.cell.rule!r} while a client appends to an object.",
+        description=f"The proxy applies the rule {outcome.cell.rule!r} while a client appends to an object.",
         backend="hunt",
         mode="v2-crc",
         seed=None,

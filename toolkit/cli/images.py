@@ -1,4 +1,4 @@
-"""``msgrlab images``: build, list and remove what clusters and virtual machines run in."""
+"""``msgrlab images``: build, list and remove the images of cluster nodes and virtual machines."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolkit.cluster.images.work import Tell
 
 app = typer.Typer(
-    help="Build, list and remove images: node, ceph:RELEASE, and vm, a kernel for virtual machines.",
+    help="Build, list and remove images: node, ceph:RELEASE, and vm (the kernel of virtual machines).",
     no_args_is_help=True,
 )
 
@@ -30,10 +30,13 @@ Names = Annotated[
 ]
 Root = Annotated[
     Path | None,
-    typer.Option("--root", metavar="DIR", help="Where parts and logs are kept (~/.cache/msgrlab/images)."),
+    typer.Option("--root", metavar="DIR", help="Folder of parts and logs (~/.cache/msgrlab/images)."),
 ]
 Context = Annotated[
-    str, typer.Option("--context", metavar="NAME", help="One of `docker context`, instead of the current one.")
+    str,
+    typer.Option(
+        "--context", metavar="NAME", help="Docker context (see `docker context ls`) instead of the current one."
+    ),
 ]
 
 
@@ -43,14 +46,14 @@ def build(
     root: Root = None,
     context: Context = "",
     directory: Annotated[
-        bool, typer.Option("--directory", help="Of Ceph: only a directory to chroot into; needs no Docker.")
+        bool, typer.Option("--directory", help="For ceph: only build a directory to chroot into, without Docker.")
     ] = False,
     mirror: Annotated[
         str,
         typer.Option(
             "--mirror",
             metavar="URL",
-            help="Of Debian's archive (MSGRLAB_MIRROR); a snapshot of it, or deb.debian.org, unless given.",
+            help="Mirror of Debian's archive (MSGRLAB_MIRROR); by default a snapshot of it, or deb.debian.org.",
         ),
     ] = "",
     keyring: Annotated[
@@ -58,11 +61,11 @@ def build(
         typer.Option(
             "--keyring",
             metavar="FILE",
-            help="Keys that verify Debian's packages (MSGRLAB_KEYRING); this machine's unless given.",
+            help="Keys that verify Debian's packages (MSGRLAB_KEYRING); by default those of this machine.",
         ),
     ] = None,
 ) -> None:
-    """Make images that are not there, or are of an older source."""
+    """Build images that do not exist, or whose sources have changed since they were built."""
     from toolkit.cluster.images import names as images
     from toolkit.cluster.images.archive import Archive
     from toolkit.machine.docker_engine import choose_context
@@ -87,7 +90,7 @@ def list_images(
     context: Context = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """List the images that are there, in Docker and as directories."""
+    """List the images that exist, in Docker and as directories."""
     from messenger.errors import LocalError
     from toolkit.cluster.images import names as images
     from toolkit.machine.docker_engine import choose_context
@@ -109,7 +112,7 @@ def list_images(
 
 @app.command("remove")
 def remove(names: Names, root: Root = None, context: Context = "") -> None:
-    """Remove images from Docker, and what they were made of from this machine."""
+    """Remove images from Docker, and the files that they were built from."""
     from toolkit.cluster.images import names as images
     from toolkit.machine.docker_engine import choose_context
 
@@ -118,12 +121,15 @@ def remove(names: Names, root: Root = None, context: Context = "") -> None:
         images.check(name)
     for name in names:
         gone = images.remove(name, "", root)
-        print(f"{name}: {', '.join(gone) if gone else 'there was none'}")
+        print(f"{name}: {', '.join(gone) if gone else 'nothing to remove'}")
 
 
 @contextmanager
 def _progress(name: str) -> "Iterator[tuple[Tell, Tell]]":
-    """For the stages of the work, and for its steps; a log has every stage, and a step now and then."""
+    """Yield two functions that show progress: one for stages, one for steps.
+
+    Without a terminal, every stage is logged, and a step now and then.
+    """
     from toolkit.cli.progress import progress
 
     with progress(name) as steps:

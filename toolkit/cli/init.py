@@ -1,4 +1,4 @@
-"""``msgrlab init``: a new project of the user's."""
+"""``msgrlab init``: create a project that uses msgrlab."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,14 +11,18 @@ _KINDS = ("tests",)
 
 
 def init(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="What is made: tests.")],
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it does not exist; it must be empty.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What to create: tests.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder, created if missing; it must be empty.")
+    ],
 ) -> None:
-    """Make a project of tests: an example of each fixture, a scenario, a file for CI, a README."""
+    """Create a test project: an example of each fixture, a scenario, a CI file, a README."""
     from toolkit.new_project import create
 
     if kind not in _KINDS:
-        raise LocalError(f"init makes {', '.join(_KINDS)}, not {kind!r}: msgrlab init tests {directory}")
+        raise LocalError(
+            f"init: unknown KIND {kind!r}; known: {', '.join(_KINDS)}, as in: msgrlab init tests {directory}"
+        )
     for path in create(directory):
         print(path)
-    print(f"\nNow: cd {directory} && pytest")
+    print(f"\nnext: cd {directory} && pytest")

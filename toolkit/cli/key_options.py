@@ -1,4 +1,4 @@
-"""The options that say which keys open a capture, for every sub-command that reads one."""
+"""The options that name the keys of a capture, shared by all sub-commands that read one."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,11 +7,11 @@ import typer
 
 Keyrings = Annotated[
     list[Path] | None,
-    typer.Option("--keyring", metavar="FILE", help="Keys of clients, daemons or services. Repeatable."),
+    typer.Option("--keyring", metavar="FILE", help="Keyring of clients, daemons or services. Repeatable."),
 ]
 KeyLogs = Annotated[
     list[Path] | None,
     typer.Option(
-        "--key-log", metavar="FILE", help="Keys of links, as messengers and proxies write them. Repeatable."
+        "--key-log", metavar="FILE", help="Key log of links, as messengers and proxies write it. Repeatable."
     ),
 ]

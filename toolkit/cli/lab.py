@@ -1,4 +1,4 @@
-"""``msgrlab lab``: JupyterLab on the notebooks."""
+"""``msgrlab lab``: open the notebooks in JupyterLab."""
 
 import os
 import sys
@@ -15,19 +15,20 @@ def lab(
         list[str] | None,
         typer.Argument(
             metavar="[DIR] [-- OPTION...]",
-            help="Folder with notebooks, made and filled if it does not exist; and options for JupyterLab.",
+            help="Folder with notebooks, created and filled if it does not exist; then options for JupyterLab.",
         ),
     ] = None,
     *,
     port: Annotated[
-        int | None, typer.Option(min=1, max=_LAST_PORT, help="On loopback; 8888 or the next free one by default.")
+        int | None,
+        typer.Option(min=1, max=_LAST_PORT, help="Port on loopback; by default 8888 or the next free one."),
     ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address only.")] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
 ) -> None:
     """Open the notebooks in JupyterLab, on loopback and protected by a token.
 
-    Without DIR it opens notebooks in a checkout, and elsewhere msgrlab-notebooks, into which the notebooks are
-    copied first. Notebooks that exist are never overwritten.
+    Without DIR it opens the folder notebooks in a checkout, and elsewhere msgrlab-notebooks, to which it copies
+    the notebooks first. Existing notebooks are never overwritten.
     """
     from messenger.errors import LocalError
     from toolkit.notebook.folder import provide
@@ -35,11 +36,11 @@ def lab(
 
     folder = words.pop(0) if words and not words[0].startswith("-") else None
     if words and not words[0].startswith("-"):
-        raise LocalError(f"lab opens one folder; what is {words[0]}? Options for JupyterLab stand behind --")
+        raise LocalError(f"lab opens one folder, but {words[0]} follows it; options for JupyterLab come after --")
     require_installed()
     directory, copied = provide(Path(folder) if folder is not None else None)
     if copied:
         print(f"{copied} notebooks are now in {directory}.")
     line = command(directory, port=port, browser=not no_browser, options=words or ())
     sys.stdout.flush()
-    os.execv(line[0], line)  # noqa: S606 - becomes it
+    os.execv(line[0], line)  # noqa: S606 - replaces this process, so that Ctrl-C reaches JupyterLab alone

@@ -1,4 +1,4 @@
-"""``msgrlab link``: what is between the nodes of a running cluster."""
+"""``msgrlab link``: impairments and proxies between the nodes of a running cluster."""
 
 import json
 from typing import Annotated, Any
@@ -7,10 +7,14 @@ import typer
 
 from toolkit.cli.cluster_names import ClusterName, complete_nodes
 
-app = typer.Typer(help="Change what is between nodes of a running cluster.", no_args_is_help=True)
+app = typer.Typer(help="Impair links between nodes of a running cluster, or proxy them.", no_args_is_help=True)
 
-From = Annotated[str, typer.Argument(metavar="FROM", autocompletion=complete_nodes, help="The sender of packets.")]
-To = Annotated[str, typer.Argument(metavar="TO", autocompletion=complete_nodes, help="Their receiver.")]
+From = Annotated[
+    str, typer.Argument(metavar="FROM", autocompletion=complete_nodes, help="Node that sends the packets.")
+]
+To = Annotated[
+    str, typer.Argument(metavar="TO", autocompletion=complete_nodes, help="Node that receives the packets.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -20,12 +24,12 @@ def add(
     receiver: To,
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE...", help="As in a spec: delay_ms=20 both_ways=true."),
+        typer.Argument(metavar="KEY=VALUE...", help="Impairments as in a spec: delay_ms=20 both_ways=true."),
     ] = None,
     name: ClusterName = "",
     as_json: AsJson = False,
 ) -> None:
-    """Impair packets from one node to another, for as long as the cluster is up; mending leaves it."""
+    """Impair packets from one node to another while the cluster is up; `msgrlab fault mend` does not undo it."""
     from toolkit.cluster.choosing import values_of
 
     wanted = values_of(values or [], f"link {sender} {receiver}")
@@ -34,24 +38,26 @@ def add(
 
 @app.command()
 def remove(sender: From, receiver: To, name: ClusterName = "", as_json: AsJson = False) -> None:
-    """Impair them no longer."""
+    """Stop impairing packets from one node to another."""
     _ask(name, "remove_link", as_json=as_json, sender=sender, receiver=receiver)
 
 
 @app.command()
 def proxy(
     dialler: Annotated[
-        str, typer.Argument(metavar="FROM", autocompletion=complete_nodes, help="The node that dials.")
+        str, typer.Argument(metavar="FROM", autocompletion=complete_nodes, help="Node that opens connections.")
     ],
-    dialled: Annotated[str, typer.Argument(metavar="TO", autocompletion=complete_nodes, help="The one it dials.")],
+    dialled: Annotated[
+        str, typer.Argument(metavar="TO", autocompletion=complete_nodes, help="Node that accepts them.")
+    ],
     rule: Annotated[
-        list[str] | None, typer.Option(metavar="RULE", help="WHERE: WHAT (docs/proxy.md). Repeatable.")
+        list[str] | None, typer.Option(metavar="RULE", help="Rule as WHERE: WHAT (docs/proxy.md). Repeatable.")
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="End the proxy instead.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the proxy.")] = False,
     name: ClusterName = "",
     as_json: AsJson = False,
 ) -> None:
-    """Put a frame-aware proxy between two nodes: dials go through it from now on."""
+    """Put a frame-aware proxy between two nodes; new connections from FROM to TO pass through it."""
     about: dict[str, Any] = {"sender": dialler, "receiver": dialled}
     if remove:
         _ask(name, "remove_proxy", as_json=as_json, **about)

@@ -1,4 +1,4 @@
-"""``msgrlab list``: which scenarios there are."""
+"""``msgrlab list``: list the scenarios."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +14,12 @@ def list_scenarios(
         list[str] | None,
         typer.Argument(
             metavar="[SCENARIO...]",
-            help="These alone: ids, names, families (HS), files of your own (FILE.py), own.",
+            help="Only these: ids, names, families (HS), your own files (FILE.py), or `own`.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """List the scenarios; of a single one, tell what it does and which cases it has."""
+    """List the scenarios; a single scenario is shown with its description and cases."""
     from toolkit.scenarios.catalogue import select
 
     listed = [scenario for word in scenarios or ["all"] for scenario in select(word)]
@@ -55,8 +55,8 @@ def _print_table(scenarios: "list[Scenario]") -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("id", "cases", "backends", "what it shows"):
-        table.add_column(heading, no_wrap=heading != "what it shows")
+    for heading in ("id", "cases", "backends", "title"):
+        table.add_column(heading, no_wrap=heading != "title")
     for scenario in scenarios:
         cases = str(len(scenario.cases)) if len(scenario.cases) > 1 else ""
         table.add_row(scenario.id, cases, " ".join(scenario.backends), escape(scenario.title))
@@ -72,9 +72,9 @@ def _tell(scenario: "Scenario") -> None:
     console.print(escape(scenario.description))
     where = " and ".join(scenario.backends) + (f" ({scenario.only})" if scenario.only else "")
     if scenario.file:
-        console.print(f"[dim]in[/] {escape(scenario.file)}:{scenario.line}", highlight=False)
+        console.print(f"[dim]defined in[/] {escape(scenario.file)}:{scenario.line}", highlight=False)
     console.print(f"[dim]runs on[/] {escape(where)}")
-    console.print(f"[dim]in[/] {', '.join(way.name for way in scenario.ways)}")
+    console.print(f"[dim]ways[/] {', '.join(way.name for way in scenario.ways)}")
     if len(scenario.cases) > 1:
         console.print(f"[dim]{len(scenario.cases)} cases:[/]")
         for case in scenario.cases:

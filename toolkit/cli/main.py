@@ -1,8 +1,8 @@
-"""The ``msgrlab`` command: its sub-commands, and how all of them report errors.
+"""The ``msgrlab`` command: its sub-commands, and the error report that all of them share.
 
-Exit codes: that of the sub-command; 2 for a wrong command line or input and 3 for what cannot be had here, with
-one line on stderr; 130 after Ctrl-C; 141 if the reader of the output stopped reading, as for any program that a
-pipe ends.
+Exit codes: that of the sub-command; 2 if the command line or its input is wrong and 3 if this machine lacks
+something that the command needs, both with one line on stderr; 130 after Ctrl-C; 141 if the reader of the output
+closed the pipe, as a shell reports a program that SIGPIPE ended.
 """
 
 import os
@@ -24,39 +24,39 @@ UNSUPPORTED = 3
 INTERRUPTED = 130
 READER_GONE = 141
 _LONGEST_LINE = 2000
-"""Of an error, which may quote a file."""
+"""Characters of an error line that are printed: an error may quote a file."""
 
 app = typer.Typer(
-    help="Ceph messenger in Python, and a lab to break it.",
+    help="Ceph's messenger protocol in Python, and a lab that tests it under faults.",
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
 
 _OWN_WORDS = {"allow_interspersed_args": False}
-"""What stands behind the first word is not for us."""
+"""Arguments after the first positional one are passed on: they may look like options of ours."""
 _OTHER_OPTIONS = {"ignore_unknown_options": True, **_OWN_WORDS}
 _OTHER_ARGUMENTS = {"allow_extra_args": True, **_OWN_WORDS}
 
 
 class _Command(NamedTuple):
-    """A sub-command: a function of its name in the file of its name, unless it says otherwise."""
+    """A sub-command: by default the function of the same name in the module of the same name."""
 
     name: str
     settings: dict[str, Any] | None = None
     module: str = ""
     function: str = ""
-    """``app`` for one that has sub-commands itself."""
+    """``app`` for a command that has sub-commands itself."""
 
 
 _COMMANDS = {
-    "Failures, by name or by seed": (
+    "Scenarios and simulations": (
         _Command("demo"),
         _Command("run"),
         _Command("list", module="listing", function="list_scenarios"),
         _Command("sim"),
         _Command("explore"),
     ),
-    "Clusters, and what can be done to them": (
+    "Clusters and faults": (
         _Command("up"),
         _Command("status"),
         _Command("tell", _OTHER_ARGUMENTS),
@@ -67,7 +67,7 @@ _COMMANDS = {
         _Command("link", function="app"),
         _Command("images", function="app"),
     ),
-    "The wire": (
+    "Protocol tests, proxies and captures": (
         _Command("probe"),
         _Command("conformance"),
         _Command("matrix"),
@@ -91,16 +91,19 @@ _COMMANDS = {
         _Command("init"),
     ),
 }
-"""By the heading of the help."""
+"""Sub-commands by the heading of the help under which they are listed."""
 
 
 def commands() -> list[str]:
-    """The names of all sub-commands."""
+    """Return the names of all sub-commands."""
     return [command.name for group in _COMMANDS.values() for command in group]
 
 
 def register(wanted: str = "") -> None:
-    """Have :data:`app` know a sub-command, or all of them; their files are not imported before."""
+    """Add a sub-command to :data:`app`, or all of them if ``wanted`` is none.
+
+    The module of a sub-command is imported here and not earlier, which keeps ``msgrlab CMD`` quick to start.
+    """
     names = [wanted] if wanted in commands() else commands()
     for panel, group in _COMMANDS.items():
         for command in group:
@@ -110,7 +113,7 @@ def register(wanted: str = "") -> None:
 
 
 _known: set[str] = set()
-"""The sub-commands that :data:`app` knows."""
+"""The sub-commands that were added to :data:`app`."""
 
 
 def _add(command: _Command, panel: str) -> None:
@@ -128,14 +131,14 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; the exit code of it."""
+    """Run one command line and return its exit code: ``run(["probe", "10.0.0.1"])``."""
     command_line[:] = arguments
     register(arguments[0] if arguments else "")
     try:
         code = app(list(arguments), prog_name="msgrlab", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
-        # Lists of choices come on lines of their own, and what validates types says so.
+        # typer puts lists of choices on lines of their own, and its type checks prefix "Value error"
         message = " ".join(error.format_message().split()).replace(": Value error, ", ": ")
         return _complain(f"{message.rstrip('.')}{_hint(error)}")
     except Unsupported as error:
@@ -174,15 +177,15 @@ def _complain(message: str, code: int = USAGE_ERROR) -> int:
 
 
 def _hint(error: typer.TyperException) -> str:
-    """Where to read on, when the error knows which sub-command's line was wrong."""
+    """Name the help of the sub-command whose command line was wrong; empty if the error names none."""
     context = getattr(error, "ctx", None)
     return f" (see '{context.command_path} --help')" if context else ""
 
 
 def _ended(error: BrokenPipeError | SystemExit) -> int:
-    """The exit code after a sub-command ended the program itself; typer makes an exit of a broken pipe."""
+    """Return the exit code after a sub-command exited by itself; typer turns a broken pipe into SystemExit."""
     if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
-    # the interpreter flushes stdout once more when it ends, and would complain about the same pipe again
+    # the interpreter flushes stdout once more at exit, and would report the same broken pipe again
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return READER_GONE

@@ -1,4 +1,4 @@
-"""``msgrlab matrix``: releases of Ceph against our messenger, cell by cell."""
+"""``msgrlab matrix``: test our messenger with several releases of Ceph, cell by cell."""
 
 import contextlib
 import json
@@ -29,12 +29,12 @@ def matrix(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="GLOB", help="Cells by id or a part of it: reef, reef/v1, '*/server/loss*'. Repeatable."
+            metavar="GLOB", help="Only cells with this id or part of it: reef, '*/server/loss*'. Repeatable."
         ),
     ] = None,
     release: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="nautilus, pacific, reef, tentacle, or host: what is installed here."),
+        typer.Option(metavar="NAME", help="nautilus, pacific, reef, tentacle; host: the Ceph installed here."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -43,21 +43,19 @@ def matrix(
         ),
     ] = None,
     dask: Dask = "",
-    list_cells: Annotated[
-        bool, typer.Option("--list", help="List the cells instead; nothing is started.")
-    ] = False,
+    list_cells: Annotated[bool, typer.Option("--list", help="List the cells without running them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     junit: Junit = None,
     html: Html = None,
 ) -> int:
-    """Try every release of Ceph against our messenger; exit 1 if a cell failed.
+    """Test our messenger with every release of Ceph; exit 1 if a cell fails.
 
-    A cell is RELEASE/WIRE/AUTH/ROLE/CASE. Ceph's daemons or clients are
-    unmodified, out of the images of their releases; each setup has a cluster
-    of its own, in network namespaces. A cell has succeeded if the evidence is
-    there: in the capture, in the history of our side, in what was read back.
-    With --dask machines share the setups, and what cells leave comes here.
-    docs/matrix.md has the results of the four releases.
+    A cell is RELEASE/WIRE/AUTH/ROLE/CASE. Ceph's daemons and clients are
+    unmodified and run from the images of their releases; each setup has a
+    cluster of its own, in network namespaces. A cell succeeds if the capture,
+    the history of our side and the data read back all prove it.
+    With --dask several machines share the setups, and the files of the cells
+    are collected here. docs/matrix.md has the results of the four releases.
     """
     from toolkit.matrix.runner import Run
     from toolkit.matrix.sharing import SharedRun
@@ -73,7 +71,7 @@ def matrix(
     try:
         interrupted = _go(run, quiet=as_json)
     finally:
-        with contextlib.suppress(OSError):  # it is not empty if anything was run
+        with contextlib.suppress(OSError):  # fails if a cell was run: then the folder is not empty
             directory.rmdir()
     outcomes = run.so_far()
     if files:
@@ -88,17 +86,17 @@ def matrix(
     if not is_kept and not has_failed:
         shutil.rmtree(directory, ignore_errors=True)
     elif directory.exists() and not as_json:
-        print(f"what the cells have left: {directory}")
+        print(f"files of the cells: {directory}")
     if interrupted:
         return INTERRUPTED
     return FAILED if has_failed else 0
 
 
 def _directory(out: Path | None) -> tuple[Path, bool]:
-    """Where cells leave what they leave, and if it stays in any case.
+    """Return the folder for the files of the cells, and True if it is kept even if every cell succeeds.
 
     Raises:
-        LocalError: it exists, or cannot be made.
+        LocalError: the folder exists, or cannot be made.
     """
     from messenger.errors import LocalError
 
@@ -112,7 +110,7 @@ def _directory(out: Path | None) -> tuple[Path, bool]:
 
 
 def _go(run: "Run", *, quiet: bool) -> bool:
-    """Run the cells; True if Ctrl-C ended that."""
+    """Run the cells; return True if Ctrl-C ended the run."""
     from toolkit.cli.progress import progress
     from toolkit.matrix.sharing import SharedRun
 
@@ -179,7 +177,7 @@ def _print(outcomes: "Sequence[Outcome]", counts: dict[str, int]) -> None:
                 line(f"    seen      {text}")
             if outcome.machine:
                 line(f"    machine   {outcome.machine}")
-            line(f"    left      {outcome.directory}")
+            line(f"    files     {outcome.directory}")
             line(f"    again     {outcome.command}")
 
 

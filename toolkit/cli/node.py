@@ -1,4 +1,4 @@
-"""``msgrlab node``: nodes come to a running cluster, and leave it; without a word more, be a node."""
+"""``msgrlab node``: add nodes to a running cluster and remove them; without a sub-command, be a node."""
 
 import json
 from typing import Annotated
@@ -11,13 +11,13 @@ app = typer.Typer(
     help="Add nodes to a running cluster, remove them, and capture their packets.", invoke_without_command=True
 )
 
-NodeName = Annotated[str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="Which.")]
+NodeName = Annotated[str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="Name of the node.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.callback()
 def node(context: typer.Context) -> None:
-    """Be a node, without a subcommand: read a spec and commands as JSON lines, write answers and history."""
+    """Without a sub-command, be a node: read a spec and commands as JSON lines, write answers and history."""
     if context.invoked_subcommand is None:
         from toolkit.cluster.node import main
 
@@ -26,15 +26,17 @@ def node(context: typer.Context) -> None:
 
 @app.command()
 def add(
-    node_name: Annotated[str, typer.Argument(metavar="NODE", help="Its name: a-z, then up to seven of a-z 0-9.")],
+    node_name: Annotated[
+        str, typer.Argument(metavar="NODE", help="Name of the new node: a-z, then up to 7 of a-z 0-9.")
+    ],
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE...", help="As in a spec: entity=osd.3 options.ms_max_backoff=2."),
+        typer.Argument(metavar="KEY=VALUE...", help="Values as in a spec: entity=osd.3 options.ms_max_backoff=2."),
     ] = None,
     name: ClusterName = "",
     as_json: AsJson = False,
 ) -> None:
-    """Add a messenger of ours to a running cluster; all others know it when this returns."""
+    """Add a msgrlab messenger to a running cluster; when this returns, all other nodes have its address."""
     from toolkit.cluster.choosing import values_of
     from toolkit.cluster.supervisor.client import ask, chosen
 
@@ -45,7 +47,7 @@ def add(
 
 @app.command()
 def remove(node_name: NodeName, name: ClusterName = "", as_json: AsJson = False) -> None:
-    """End a messenger of ours in order, and have the others forget it."""
+    """Shut down a msgrlab messenger and remove its address from the other nodes."""
     from toolkit.cluster.supervisor.client import ask, chosen
 
     removed = ask(chosen(name), "remove_node", name=node_name)
@@ -53,20 +55,20 @@ def remove(node_name: NodeName, name: ClusterName = "", as_json: AsJson = False)
         print(json.dumps(removed))
         return
     for problem in removed["problems"]:
-        print(f"not undone: {problem}")
+        print(f"not removed: {problem}")
 
 
 @app.command()
 def capture(
     node_name: NodeName,
     file: Annotated[
-        str, typer.Option(metavar="FILE", help="In the cluster's directory; NODE.pcapng unless given.")
+        str, typer.Option(metavar="FILE", help="File in the cluster's directory; by default NODE.pcapng.")
     ] = "",
-    stop: Annotated[bool, typer.Option("--stop", help="End the capture instead.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the running capture.")] = False,
     name: ClusterName = "",
     as_json: AsJson = False,
 ) -> None:
-    """Capture the packets of a node from now on, until --stop or the end of the cluster."""
+    """Start capturing the packets of a node; the capture ends with --stop or with the cluster."""
     from toolkit.cluster.supervisor.client import ask, chosen
 
     lease = chosen(name)

@@ -1,4 +1,4 @@
-"""``msgrlab probe``: what an address speaks, and with a keyring the cluster behind it."""
+"""``msgrlab probe``: the messenger at an address, and with a keyring the cluster behind it."""
 
 import json
 from pathlib import Path
@@ -19,18 +19,18 @@ def probe(
         str,
         typer.Argument(
             metavar="ADDR",
-            help="HOST or HOST:PORT, ahead of it v1: or v2:; the port is 3300, on v1 6789, unless given. "
-            "Or CLUSTER/NODE of a cluster that is up, with its keyring.",
+            help="HOST or HOST:PORT, also with v1: or v2: before it; the default port is 3300, for v1 6789. Or "
+            "CLUSTER/NODE, a node of a running cluster, with its keyring.",
         ),
     ],
     keyring: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keyring to log in to a monitor with; or CLUSTER/NODE.")
+        Path | None, typer.Option(metavar="FILE", help="Keyring to log in to a monitor; or CLUSTER/NODE.")
     ] = None,
-    name: Annotated[str, typer.Option(metavar="TYPE.ID", help="Whose key to use.")] = "client.admin",
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long any answer may take.")] = 10.0,
+    name: Annotated[str, typer.Option(metavar="TYPE.ID", help="Entity to log in as.")] = "client.admin",
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Time limit of each answer.")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> int:
-    """Say what ADDR speaks: protocol, features, authentication methods, connection modes."""
+    """Show the protocol, features, authentication methods and connection modes of the messenger at ADDR."""
     import asyncio
 
     from toolkit.probe.findings import investigate, parse_target

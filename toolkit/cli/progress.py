@@ -1,4 +1,4 @@
-"""Progress of long work on standard error: a line that is rewritten, without a terminal a line now and then."""
+"""Progress of long work on standard error: a live line on a terminal, elsewhere a log line now and then."""
 
 import sys
 import time
@@ -9,20 +9,20 @@ from typing import Protocol
 from toolkit.report.terminal import shown_line
 
 _PATIENCE_S = 10.0
-"""Without a terminal, shorter work has no line."""
+"""Without a terminal, work that takes less time than this logs nothing."""
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 60.0
 _WIDTH = 100
 
 
 class Steps(Protocol):
-    """Where work reports how far it is."""
+    """Receives the progress of long work."""
 
     def advance(self, count: int = 1) -> None:
-        """More units are done."""
+        """Count ``count`` more units as done."""
 
     def show(self, words: str) -> None:
-        """What is being done now."""
+        """Show the step that is running now."""
 
 
 @contextmanager
@@ -30,8 +30,8 @@ def progress(name: str, total: int | None = None, *, quiet: bool = False) -> Ite
     """Show the progress of work while the block lasts.
 
     Args:
-        name: of the work: ``running``.
-        total: number of units, if that is known; the time left is estimated from it.
+        name: the work, such as ``running``.
+        total: number of units, from which the time left is estimated; None if it is unknown.
         quiet: True to show nothing.
     """
     if quiet:
@@ -45,10 +45,10 @@ def progress(name: str, total: int | None = None, *, quiet: bool = False) -> Ite
 
 class _Silence:
     def advance(self, count: int = 1) -> None:
-        """Nothing to show."""
+        """Show nothing."""
 
     def show(self, words: str) -> None:
-        """Nothing to show."""
+        """Show nothing."""
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def _line(name: str, total: int | None) -> Iterator[Steps]:
 
 
 class _Log:
-    """Lines with growing pauses between them."""
+    """Log lines with growing pauses between them, so that the log of a long run stays short."""
 
     def __init__(self, name: str, total: int | None) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""``msgrlab proxy``: a proxy between any two parties, which shows frames and follows rules."""
+"""``msgrlab proxy``: a proxy between any two peers, which shows their frames and applies rules to them."""
 
 import signal
 import sys
@@ -23,39 +23,46 @@ _TYPED_HELP = "type a rule, or: release NAME, rules, cut, quit"
 
 def proxy(
     listen: Annotated[
-        str, typer.Argument(metavar="LISTEN", help="HOST:PORT where it listens, or PORT on loopback; port 0: any.")
+        str,
+        typer.Argument(metavar="LISTEN", help="HOST:PORT to listen on, or PORT on loopback; 0: any free port."),
     ] = "",
     target: Annotated[
         str,
         typer.Argument(
             metavar="TARGET",
-            help="HOST:PORT of the party behind it, or CLUSTER/NODE of a cluster that is up, with its keyring.",
+            help="HOST:PORT to connect to; or CLUSTER/NODE, a node of a running cluster, with its keyring.",
         ),
     ] = "",
     keyring: Keyrings = None,
     script: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Rules, one a line (docs/proxy.md). Repeatable."),
+        typer.Option(metavar="FILE", help="File with rules, one per line (docs/proxy.md). Repeatable."),
     ] = None,
-    rule: Annotated[list[str] | None, typer.Option(metavar="RULE", help="WHERE: WHAT. Repeatable.")] = None,
-    key_log: Annotated[Path | None, typer.Option(metavar="FILE", help="Append the keys of links to it.")] = None,
+    rule: Annotated[
+        list[str] | None, typer.Option(metavar="RULE", help="Rule as WHERE: WHAT. Repeatable.")
+    ] = None,
+    key_log: Annotated[Path | None, typer.Option(metavar="FILE", help="Append link keys to this file.")] = None,
     history: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what passed as a history, for msgrlab chart.")
+        Path | None, typer.Option(metavar="FILE", help="Write the frames as a history, for msgrlab chart.")
     ] = None,
     pretend: Annotated[
         bool,
-        typer.Option("--pretend", help="Both parties take it for each other: real daemons and clients need it."),
+        typer.Option("--pretend", help="Rewrite addresses in frames; Ceph's own daemons and clients need this."),
     ] = False,
-    blind: Annotated[bool, typer.Option("--blind", help="Do not look at frames: only dials are struck.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="End with the first link.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say what rules do, not every frame.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")] = False,
+    blind: Annotated[
+        bool, typer.Option("--blind", help="Decode no frames; rules see only new connections.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit when the first link ends.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print the actions of rules, but not every frame.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     grid: Annotated[
         str | None,
-        typer.Option(metavar="TARGET", help="Instead: disturb a monitor at every frame, and say how it ends."),
+        typer.Option(metavar="TARGET", help="Disturb a monitor at every frame instead, and print the outcomes."),
     ] = None,
 ) -> int:
-    """Stand between LISTEN and TARGET; rules say what is done to which frames."""
+    """Relay connections from LISTEN to TARGET, show their frames, and apply rules to them."""
     from toolkit.cli.proxy_output import Teller
     from toolkit.faults.live import Proxy
     from toolkit.faults.script import Rule, read_script
@@ -64,7 +71,7 @@ def proxy(
     if grid is not None:
         return _grid(behind, keyrings, as_json=as_json)
     if not listen or not behind:
-        raise LocalError("two places are needed: msgrlab proxy LISTEN TARGET, as in 127.0.0.1:3301 10.0.0.1:3300")
+        raise LocalError("LISTEN and TARGET are needed, as in: msgrlab proxy 127.0.0.1:3301 10.0.0.1:3300")
     rules: list[str | Rule] = [one for path in script or () for one in read_script(path)]
     rules += [Rule.parse(text) for text in rule or ()]
     _check_history(history, is_blind=blind)
@@ -76,7 +83,7 @@ def proxy(
     for number in _SIGNALS:
         signal.signal(number, lambda *_: over.set())
     with running:
-        teller.say({"proxy": running.address, "target": target}, f"{running.address} stands for {target}")
+        teller.say({"proxy": running.address, "target": target}, f"{running.address} relays to {target}")
         threading.Thread(target=_take_orders, args=(running, teller, over), daemon=True).start()
         wait_for_event(over)
     if history is not None:
@@ -89,11 +96,11 @@ def _check_history(history: Path | None, *, is_blind: bool) -> None:
     if history is not None and history.exists():
         raise LocalError(f"--history {history} exists already, and nothing is overwritten")
     if history is not None and is_blind:
-        raise LocalError("--history: a blind proxy sees no frames to write down")
+        raise LocalError("--blind excludes --history: a blind proxy decodes no frames")
 
 
 def _take_orders(running: "Proxy", teller: "Teller", over: threading.Event) -> None:
-    """What is typed while it runs: rules and orders, one a line. The end of input ends nothing."""
+    """Read rules and orders from standard input, one per line; the proxy outlives the end of the input."""
     for line in sys.stdin:
         text = line.strip()
         try:
@@ -117,10 +124,10 @@ def _take_orders(running: "Proxy", teller: "Teller", over: threading.Event) -> N
 
 
 def _grid(target: str, keyrings: list[Path], *, as_json: bool) -> int:
-    """The grid of a monitor; returns 1 if a side did not recover although it should have."""
+    """Run the grid against a monitor; return 1 if a peer did not recover although it should have."""
     from toolkit.cli.proxy_output import print_grid
     from toolkit.faults.grid import Grid
 
     if len(keyrings) != 1:
-        raise LocalError("--grid takes one --keyring, that of client.admin")
+        raise LocalError("--grid needs exactly one --keyring, that of client.admin")
     return print_grid(Grid(target, keyrings[0]).run(), as_json=as_json)

@@ -1,4 +1,4 @@
-"""What ``msgrlab proxy`` prints: frames and what rules do to them, as it happens; the grid."""
+"""The output of ``msgrlab proxy``: frames and the actions of rules as they happen, and the grid."""
 
 import json
 import threading
@@ -19,13 +19,13 @@ CHECK_FAILED = 1
 
 
 class Teller(Events):
-    """Prints what happens, for people or for programs.
+    """Prints the events of a proxy, as text or JSON.
 
     Args:
-        over: is set when the proxy is to end.
-        once: with its first link.
-        quiet: frames are not printed.
-        as_json: a JSON object a line.
+        over: event that this class sets to end the proxy.
+        once: True to end the proxy when its first link closes.
+        quiet: True to print no frames.
+        as_json: True to print one JSON object per line.
     """
 
     def __init__(self, over: threading.Event, *, once: bool, quiet: bool, as_json: bool) -> None:
@@ -38,20 +38,20 @@ class Teller(Events):
         self._lock = threading.Lock()
 
     def say(self, record: dict[str, Any], text: str, style: str = "") -> None:
-        """A line."""
+        """Print ``record`` as a line of JSON, or else ``text``."""
         try:
             with self._lock:
                 if self._as_json:
                     print(json.dumps(record), flush=True)
                 else:
                     self._console.print(text, style=style or None, markup=False)
-        except BrokenPipeError:  # the reader is gone, which must not disturb the proxied links
+        except BrokenPipeError:  # an exception here would break the proxied links; end the proxy instead
             self._over.set()
 
     @override
     def opened(self, link: ProxiedLink) -> None:
-        if self._quiet or self._as_json:  # otherwise the first frame shows it
-            self.say({"link": link.number, "opened": link.source}, f"link {link.number}: {link.source} dials")
+        if self._quiet or self._as_json:  # otherwise the line of the first frame introduces the link
+            self.say({"link": link.number, "opened": link.source}, f"link {link.number}: {link.source} connected")
 
     @override
     def closed(self, link: ProxiedLink) -> None:
@@ -61,7 +61,7 @@ class Teller(Events):
 
     @override
     def blind(self, link: ProxiedLink) -> None:
-        text = f"link {link.number}: frames cannot be seen any more: {link.blind}"
+        text = f"link {link.number}: frames can no longer be decoded: {link.blind}"
         self.say({"link": link.number, "blind": link.blind}, text, "yellow")
 
     @override
@@ -80,7 +80,7 @@ class Teller(Events):
         self.say({"hit": asdict(hit)}, f"* {hit}", "yellow" if hit.problem else "bold magenta")
 
     def summary(self, running: Proxy) -> None:
-        """What all of it was, at the end."""
+        """Print the number of links and hits, and the counters."""
         counters = dict(sorted(running.counters.items()))
         lines = [f"{len(running.links)} links, {len(running.hits)} hits of rules"]
         lines += [f"  {name:28} {number:>12,}" for name, number in counters.items()]
@@ -89,7 +89,7 @@ class Teller(Events):
 
 
 def print_grid(cells: Iterable[Cell], *, as_json: bool) -> int:
-    """The grid as it is found out, and at the end as a table; 1 if a cell is not as it should be."""
+    """Print the cells as they finish (JSON) or as a table at the end; return 1 if a cell is wrong."""
     found = []
     for cell in cells:
         found.append(cell)

@@ -1,4 +1,4 @@
-"""``msgrlab replay``: our messenger in the place of one side of a recorded session."""
+"""``msgrlab replay``: replace one side of a recorded session by our messenger."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ DIFFERS = 1
 
 
 class Side(StrEnum):
-    """The side of each session that our messenger is."""
+    """The side of each session that our messenger replaces."""
 
     CLIENT = "client"
     SERVER = "server"
@@ -31,28 +31,28 @@ def replay(
     files: Files,
     side: Annotated[
         Side,
-        typer.Option("--as", help="The side to be: the one that opened a session first, or the other one."),
+        typer.Option("--as", help="The side to replace: client opened the session first, server is its peer."),
     ],
     keyring: Keyrings = None,
     key_log: KeyLogs = None,
     session: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Replay this session only, as analyze counts them.")
+        int | None, typer.Option(metavar="N", min=0, help="Only this session, numbered as in `msgrlab analyze`.")
     ] = None,
     ports: Ports = None,
     save: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.py", help="Write the sessions as scenarios to this file, their frames beside it."
+            metavar="FILE.py", help="Write the sessions as scenarios to this file, with their frames next to it."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> int:
-    """Put our messenger in the place of one side of each recorded session, and compare what it sends.
+    """Replace one side of each recorded session by our messenger, and compare the frames that it sends.
 
-    With --save each session becomes a scenario for msgrlab run, whose steps can be changed.
+    With --save each session becomes a scenario for msgrlab run, whose steps can be edited.
 
-    Exit 1 if something differs that no documented rule allows, if nothing could be replayed, if a session could
-    not be saved, or if the capture could not be decoded as a whole.
+    Exit 1 if a frame differs and no documented rule allows it, if nothing could be replayed, if a session could
+    not be saved, or if parts of the capture could not be decoded.
     """
     from toolkit.replay import NOTHING_PASSED, replay_capture
 

@@ -1,4 +1,4 @@
-"""``--html`` and ``--junit``: the reports that commands write."""
+"""The options ``--html`` and ``--junit``, and the reports that they write."""
 
 import shlex
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 Html = Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE", help="Write a report for a browser; an earlier report is replaced."),
+    typer.Option("--html", metavar="FILE", help="Write an HTML report; an earlier report is replaced."),
 ]
 Junit = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write verdicts as JUnit XML, for CI systems.")
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML, for CI systems.")
 ]
 command_line: list[str] = []
-"""What was typed behind ``msgrlab``; set when a command line is run."""
+"""The arguments of ``msgrlab``; set when a command line is run."""
 _MODE = 0o666
-"""Less the umask: a report has no secrets."""
+"""Before the umask: a report holds no secrets."""
 _OURS = {"--html": b'<meta name="generator" content="msgrlab">', "--junit": b'<testsuites name="msgrlab"'}
 _HEAD_BYTES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Which reports to write; checked before the work begins.
+    """The reports to write. The constructor checks the paths, so that a wrong one fails before the work begins.
 
     Raises:
         LocalError: a file exists and is no report of msgrlab, or its folder does not exist.
@@ -49,14 +49,14 @@ class ReportFiles:
 
     @property
     def folder(self) -> Path:
-        """Where links to artefacts begin."""
+        """The folder to which links to artefacts are relative: that of the HTML report."""
         return (self.html or Path()).parent
 
     def write(self, reports: "Sequence[ScenarioReport]", title: str) -> None:
-        """Write the files.
+        """Write the reports that were requested.
 
         Raises:
-            LocalError: one cannot be written.
+            LocalError: a file cannot be written.
         """
         if self.html is not None:
             from toolkit.report.html import render_report
@@ -79,7 +79,7 @@ def _check(option: str, path: Path) -> None:
     except OSError as error:
         raise LocalError(f"{option} {path}: {error.strerror}") from None
     if not is_ours:
-        raise LocalError(f"{option} {path} exists already and is no report of msgrlab; nothing is overwritten")
+        raise LocalError(f"{option} {path} exists already and is not a report of msgrlab; nothing is overwritten")
 
 
 def _write(option: str, path: Path, text: str) -> None:
@@ -93,7 +93,7 @@ def _write(option: str, path: Path, text: str) -> None:
 
 
 def provenance() -> "Provenance":
-    """The command line that runs, the version and the time, for the footer of a report."""
+    """Return the command line, the version of msgrlab and the time, for the footer of a report."""
     from datetime import datetime
     from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""``msgrlab run``: scenarios, judged."""
+"""``msgrlab run``: run scenarios and check the invariants."""
 
 import json
 import sys
@@ -24,8 +24,14 @@ if TYPE_CHECKING:
 
 CHECK_FAILED = 1
 INTERRUPTED = 130
+EveryWay = Annotated[
+    bool,
+    typer.Option(
+        "--every-way", help="Run each scenario in every protocol, mode, cipher and number of shards it supports."
+    ),
+]
 _LONGEST_TABLE = 60
-"""Of more runs than these only the failed ones are listed."""
+"""With more runs than this, the table lists only the failed ones."""
 
 
 def run(
@@ -34,38 +40,39 @@ def run(
         typer.Argument(
             metavar="SCENARIO...",
             autocompletion=complete_scenarios,
-            help="Ids as `msgrlab list` shows them, families (HS), patterns (HS-0*) or all; HS-03[CASE] is one. "
-            "Your own: FILE.py, FILE.py::NAME, or own, those of your project.",
+            help="Ids as in `msgrlab list`, families (HS), patterns (HS-0*), single cases (HS-03[CASE]) or all. "
+            "Your own scenarios: FILE.py, FILE.py::NAME, or `own` for those of your project.",
         ),
     ],
     backend: Annotated[
         str,
-        typer.Option(help="Where: sim (virtual time), local (loopback), netns (namespaces), docker (containers)."),
+        typer.Option(
+            help="Where nodes run: sim (virtual time), local (loopback), netns (namespaces), docker (containers)."
+        ),
     ] = "sim",
     mode: Annotated[str | None, typer.Option(help="Connection mode: crc, secure or compressed.")] = None,
     proto: Annotated[str | None, typer.Option(help="Protocol: v1 or v2.")] = None,
     cipher: Annotated[str | None, typer.Option(help="Type of the cephx key: aes or aes256k.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides everything random.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
     workers: Annotated[
-        int, typer.Option(min=0, max=64, help="Threads (in sim: shards) of each node for open connections.")
+        int, typer.Option(min=0, max=64, help="Threads (in sim: shards) per node that serve open connections.")
     ] = 0,
     cut: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SENDER:TAG[:NTH[:BYTE]]",
-            help="Cut at the NTH frame TAG from SENDER, after BYTE bytes of it, or behind it. Repeatable.",
+            help="Cut the link at the NTH frame TAG from SENDER (default: the first), after BYTE bytes of it "
+            "(default: all). Repeatable.",
         ),
     ] = None,
-    every_way: Annotated[
-        bool, typer.Option("--every-way", help="In every protocol, mode, cipher and number of shards it runs in.")
-    ] = False,
+    every_way: EveryWay = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Processes that share the runs; 1 unless given.")
+        int | None, typer.Option(min=1, max=256, help="Processes that share the runs; by default 1.")
     ] = None,
     dask: Dask = "",
     coverage: Annotated[
         bool,
-        typer.Option("--coverage", help="Show what the runs did at which point of the interception grid."),
+        typer.Option("--coverage", help="Show the actions of the runs at each point of the interception grid."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     out: Annotated[
@@ -75,9 +82,9 @@ def run(
     html: Html = None,
     junit: Junit = None,
 ) -> int:
-    """Run scenarios and check the invariants on what happened; exit 1 if anything is not as it must be.
+    """Run scenarios and check the invariants on their histories; exit 1 if a run fails.
 
-    Without --proto, --mode, --cipher and --workers each runs in the first way its description names.
+    Without --proto, --mode, --cipher and --workers each scenario runs in the first way that it lists.
     """
     from toolkit.scenarios.batch import jobs as jobs_of
     from toolkit.scenarios.catalogue import select
@@ -92,7 +99,7 @@ def run(
         pages = [done.report(files.folder) for done in runs] + _unsupported(elsewhere, backend)
         files.write(pages, f"msgrlab run {' '.join(scenarios)}")
     if is_interrupted:
-        print(f"msgrlab: interrupted: {len(runs)} of {len(todo)} runs were done", file=sys.stderr)
+        print(f"msgrlab: interrupted: {len(runs)} of {len(todo)} runs were finished", file=sys.stderr)
         return INTERRUPTED
     return 0 if all(done.passed for done in runs) else CHECK_FAILED
 
@@ -100,18 +107,21 @@ def run(
 def _ways(
     proto: str | None, mode: str | None, cipher: str | None, workers: int, *, every_way: bool
 ) -> "Sequence[Way] | None":
-    """The ways that the options name; None for the first one of each scenario."""
+    """Return the ways that the options name; None stands for the first way of each scenario."""
     from toolkit.lab.ways import ALL_WAYS, Way
 
     if not any((proto, mode, cipher, workers)):
         return ALL_WAYS if every_way else None
     if every_way:
-        raise LocalError("--every-way leaves nothing for --proto, --mode, --cipher and --workers to say")
+        raise LocalError("--every-way excludes --proto, --mode, --cipher and --workers")
     return [Way.of(proto or "v2", mode or "crc", cipher or "aes", workers)]
 
 
 def _split(wanted: "list[Scenario]", backend: str) -> "tuple[list[Scenario], dict[str, str]]":
-    """Those that run on this backend, and why the others and their cases do not; a single one is tried anyway."""
+    """Return the scenarios that run on this backend, and the reason for each other scenario or case.
+
+    A scenario that was named alone is run in any case: its error names the reason.
+    """
     here = [scenario for scenario in wanted if backend in scenario.backends] if len(wanted) > 1 else wanted
     elsewhere = {scenario.id: scenario.only for scenario in wanted if scenario not in here}
     cases = {f"{s.id}[{case.name}]": case.only for s in here for case in s.cases if s.obstacle(backend, case)}
@@ -119,7 +129,7 @@ def _split(wanted: "list[Scenario]", backend: str) -> "tuple[list[Scenario], dic
 
 
 def _run(todo: "list[Job]", shares: Shares, out: Path | None) -> "tuple[list[ScenarioRun], bool]":
-    """Make the runs; returns them, and whether Ctrl-C ended that early."""
+    """Run the jobs; return the runs, and True if Ctrl-C ended them early."""
     from toolkit.scenarios.runner import save_artefacts
 
     runs: list[ScenarioRun] = []
@@ -134,7 +144,7 @@ def _run(todo: "list[Job]", shares: Shares, out: Path | None) -> "tuple[list[Sce
 
 
 def _unsupported(elsewhere: dict[str, str], backend: str) -> "list[ScenarioReport]":
-    """Pages of scenarios that cannot run on this backend."""
+    """Return report pages for the scenarios that cannot run on this backend."""
     from toolkit.checks.history import History
     from toolkit.report.html import ScenarioReport, Verdict
 
@@ -177,7 +187,7 @@ def _tell(
 
 
 def _print_runs(runs: "list[ScenarioRun]") -> None:
-    """All of them, or where they are many those that failed."""
+    """Print a table of all runs; of more than ``_LONGEST_TABLE`` runs only the failed ones, and a count."""
     if len(runs) <= _LONGEST_TABLE:
         _print_table(runs)
         return
@@ -186,7 +196,7 @@ def _print_runs(runs: "list[ScenarioRun]") -> None:
 
 
 def _shown(todo: "list[Job]", shares: Shares) -> "Iterator[ScenarioRun]":
-    """The runs as they are done, with their progress."""
+    """Yield the runs as they finish, and show progress."""
     from toolkit.cli.progress import progress
     from toolkit.scenarios.batch import run_all
 
@@ -203,7 +213,7 @@ def _print_table(runs: "list[ScenarioRun]") -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("scenario", "backend", "way", "verdict", "seconds", "what is wrong"):
+    for heading in ("scenario", "backend", "way", "verdict", "seconds", "problems"):
         table.add_column(heading, overflow="fold")
     for done in runs:
         verdict = "[green]passed[/]" if done.passed else "[red]failed[/]"

@@ -1,4 +1,4 @@
-"""The options that say which processes and machines share many runs."""
+"""The options that name the processes or machines that share many runs."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,24 +10,24 @@ from messenger.errors import LocalError
 Dask = Annotated[
     str,
     typer.Option(
-        metavar="ADDRESS", help="Share them with the workers of this Dask scheduler; `local` starts one here."
+        metavar="ADDRESS", help="Run on the workers of this Dask scheduler; `local` starts a scheduler here."
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What shares the runs.
+    """The processes or Dask workers that share the runs.
 
     Raises:
         LocalError: both are given.
     """
 
     jobs: int | None = None
-    """Processes of this machine; one for each core unless given."""
+    """Number of processes on this machine; None if it was not given."""
     dask: str = ""
-    """Address of a Dask scheduler, whose workers do all instead."""
+    """Address of the Dask scheduler whose workers run everything; empty to use processes of this machine."""
 
     def __post_init__(self) -> None:
         if self.dask and self.jobs is not None:
-            raise LocalError("--jobs is for processes of this machine: with --dask, start more workers")
+            raise LocalError("--jobs and --dask exclude each other; for more processes, start more Dask workers")

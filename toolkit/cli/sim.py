@@ -1,4 +1,4 @@
-"""``msgrlab sim``: seeds of the simulator, each a life of its own."""
+"""``msgrlab sim``: run random simulations, one per seed, and check the invariants."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHECK_FAILED = 1
 INTERRUPTED = 130
 _MOST_SHRUNK = 3
-"""Number of failed seeds that are shrunk and reported in full; they are seldom more than so many bugs."""
+"""Number of failed seeds that are shrunk and reported in full: more seeds seldom show more bugs."""
 
 
 def sim(
@@ -32,26 +32,28 @@ def sim(
         typer.Argument(
             metavar="[SCENARIO...]",
             autocompletion=complete_scenarios,
-            help="Run these, as `msgrlab run` names them, instead of random lives.",
+            help="Run these scenarios, named as in `msgrlab run`, instead of random simulations.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 1000,
-    first: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 1000,
+    first: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Processes that share them; one for each core unless given.")
+        int | None, typer.Option(min=1, max=256, help="Processes that share the seeds; by default one per core.")
     ] = None,
     size: Annotated[
         str, typer.Option(help="small (2 or 3 nodes, 30 messages) or cluster (40 nodes, 1000 messages).")
     ] = "small",
     replay: Annotated[
-        int | None, typer.Option(min=0, metavar="SEED", help="Live this one seed's life and tell all of it.")
+        int | None, typer.Option(min=0, metavar="SEED", help="Run only this seed, and print its whole schedule.")
     ] = None,
     keep: Annotated[
         str | None,
-        typer.Option(metavar="N,N...", help="With --replay: do these operations of its schedule only; or none."),
+        typer.Option(
+            metavar="N,N...", help="With --replay: run only these operations of its schedule, or `none`."
+        ),
     ] = None,
     twice: Annotated[
-        bool, typer.Option("--check-determinism", help="Live each life twice and compare every byte.")
+        bool, typer.Option("--check-determinism", help="Run each seed twice and compare every byte.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     out: Annotated[
@@ -62,20 +64,20 @@ def sim(
     html: Html = None,
     junit: Junit = None,
 ) -> int:
-    """Draw nodes, options and faults from each seed, live through them, heal everything and judge the history.
+    """Simulate a random cluster with random faults for each seed, heal all faults and check the invariants.
 
-    Exit 1 if any seed fails. Ctrl-C ends it with what was done so far.
+    Exit 1 if any seed fails. After Ctrl-C the results so far are shown.
     """
     from toolkit.simulation.drawing import Size
 
     files, shares = ReportFiles(html, junit), Shares(jobs, dask)
     if size not in list(Size):
-        raise LocalError(f"unknown size {size!r}; known: {', '.join(Size)}")
+        raise LocalError(f"--size: unknown size {size!r}; known: {', '.join(Size)}")
     if keep is not None and replay is None:
-        raise LocalError("--keep is for --replay: it names operations of one seed's schedule")
+        raise LocalError("--keep needs --replay SEED: it names operations of the schedule of one seed")
     if scenarios:
         if keep is not None or twice or size != Size.SMALL:
-            raise LocalError("--keep, --check-determinism and --size are for random lives, not for scenarios")
+            raise LocalError("--keep, --check-determinism and --size cannot be combined with scenarios")
         first, seeds = (first, seeds) if replay is None else (replay, 1)
         return _run_scenarios(scenarios, range(first, first + seeds), shares, files, as_json=as_json)
     if out is not None:
@@ -92,7 +94,7 @@ def _places(keep: str | None) -> list[int] | None:
     try:
         return [int(word) for word in keep.split(",")]
     except ValueError:
-        raise LocalError(f"--keep {keep!r}: give numbers with commas between, or none") from None
+        raise LocalError(f"--keep: {keep!r} is neither a list of numbers, as in 1,4,7, nor none") from None
 
 
 # ---- random lives
@@ -148,7 +150,7 @@ def _run_seeds(
 
 
 def _shrunk(failed: Sequence[int], size: "Size") -> "list[Outcome]":
-    """The first few failed seeds, each with the least of its schedule that fails."""
+    """Run the first few failed seeds again, each with the smallest part of its schedule that still fails."""
     from toolkit.simulation.shrink import shrink
     from toolkit.simulation.swarm import live
 
@@ -157,7 +159,7 @@ def _shrunk(failed: Sequence[int], size: "Size") -> "list[Outcome]":
 
 
 def _make_folder(out: Path) -> None:
-    """Before hours are spent on what is to go there."""
+    """Make the folder for ``--out`` now: an error must not come after hours of simulation."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -173,7 +175,7 @@ def _keep_files(outcomes: "Sequence[Outcome]", out: Path | None) -> None:
 
 
 def _kept(outcome: "Outcome", out: Path | None) -> Path | None:
-    """Where the files of a seed are."""
+    """Return the folder with the files of a seed; None if none are kept."""
     return None if out is None else out / f"seed-{outcome.seed}"
 
 
@@ -208,7 +210,7 @@ def _run_scenarios(
 
 @contextmanager
 def _progress(total: int) -> "Iterator[Callable[[Tally], None]]":
-    """What to call with the tally of some more runs."""
+    """Show progress; yield the function to call with the tally of each batch of runs."""
     from toolkit.cli.progress import progress
 
     failures = 0
@@ -253,7 +255,7 @@ def _print_summary(campaign: "Campaign", wanted: int, units: str) -> None:
 
     tally = campaign.tally
     print(
-        f"{tally.runs} {units} in {campaign.seconds:.1f} s ({campaign.runs_per_cpu_s:.0f} a second on one core), "
+        f"{tally.runs} {units} in {campaign.seconds:.1f} s ({campaign.runs_per_cpu_s:.0f} per second and core), "
         f"{tally.events} events, {len(tally.failed)} failed"
     )
     if campaign.interrupted:
@@ -263,7 +265,7 @@ def _print_summary(campaign: "Campaign", wanted: int, units: str) -> None:
         print(f"failed: {', '.join(more)}{' …' if len(tally.failed) > len(more) else ''}")
     print(f"{len(MARKS) - len(campaign.never)} of {len(MARKS)} rare states reached")
     for mark in campaign.never:
-        print(f"  never: {mark}: {MARKS[mark]}")
+        print(f"  not reached: {mark}: {MARKS[mark]}")
 
 
 def _verdict(campaign: "Campaign") -> int:

@@ -1,4 +1,4 @@
-"""``msgrlab status``: what clusters are doing."""
+"""``msgrlab status``: the state of running clusters."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ CHECK_FAILED = 1
 _SHOWN_VIOLATIONS = 3
 _PIPED_WIDTH = 160
 _FOLLOWED_S = 1.0
-"""How long a supervisor waits for news before it answers with none."""
+"""How long a supervisor waits for new records before it answers with an empty list."""
 
 
 def status(
@@ -26,14 +26,14 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="Show what happens from now on, until the cluster goes down (or Ctrl-C)."),
+        typer.Option("--follow", help="Print events as they happen, until the cluster goes down (or Ctrl-C)."),
     ] = False,
     html: Html = None,
     junit: Junit = None,
 ) -> int:
-    """Show clusters, all unless one is named: nodes, sessions, what is wrong on purpose, and the invariants.
+    """Show the nodes, sessions, injected faults and invariants of a cluster, or of all clusters.
 
-    Exit 1 if an invariant does not hold.
+    Exit 1 if an invariant is violated.
     """
     from toolkit.machine.leases import Lease, clusters, damaged
 
@@ -41,7 +41,7 @@ def status(
     files = ReportFiles(html, junit)
     if follow:
         if files:
-            raise LocalError("--html and --junit are of what has happened: not with --follow")
+            raise LocalError("--follow excludes --html and --junit")
         return _follow(name, as_json=as_json)
 
     asked = [Lease.find(name)] if name else clusters()
@@ -67,7 +67,7 @@ def status(
 
 
 def _follow(name: str, *, as_json: bool) -> int:
-    """Show events as they come: a line each, or with ``as_json`` a JSON object."""
+    """Print events as they happen, one line each; with ``as_json`` one JSON object each."""
     from toolkit.cluster.supervisor.client import NotKept, ask, chosen
 
     lease = chosen(name)
@@ -97,7 +97,7 @@ def _status(lease: Any) -> dict[str, Any]:  # noqa: ANN401 - a Lease
 
 
 def _status_or_silence(lease: Any) -> dict[str, Any]:  # noqa: ANN401 - a Lease
-    """The status of one cluster of several: one that does not answer does not hide the others."""
+    """Return the status of one of several clusters; a cluster that does not answer is "silent", not an error."""
     try:
         return _status(lease)
     except LocalError as error:
@@ -156,9 +156,9 @@ def _show_checks(console: "Console", checks: dict[str, Any]) -> None:
         console.print(f"checks: {checks['note']}")
         return
     failed = checks["failed"]
-    counts = {"do not": len(failed), "not judged": len(checks["not_judged"])}
+    counts = {"failed": len(failed), "not checked": len(checks["not_judged"])}
     others = "".join(f", {count} {words}" for words, count in counts.items() if count)
-    console.print(f"checks: {checks['passed']} hold{others}")
+    console.print(f"checks: {checks['passed']} passed{others}")
     for one in failed:
         console.print(f"  {one['id']} {one['name']}", markup=False)
         for text in one["violations"][:_SHOWN_VIOLATIONS]:

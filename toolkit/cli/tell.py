@@ -1,4 +1,4 @@
-"""``msgrlab tell``: have a node of a cluster carry out a command."""
+"""``msgrlab tell``: run a command in a node of a cluster."""
 
 import json
 from collections.abc import Sequence
@@ -14,21 +14,27 @@ CHECK_FAILED = 1
 
 def tell(
     context: typer.Context,
-    node: Annotated[str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="Who.")],
+    node: Annotated[
+        str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="The node that runs the command.")
+    ],
     verb: Annotated[
-        str, typer.Argument(metavar="VERB", help="What: send, connect, mark_down; of a daemon, an admin command.")
+        str,
+        typer.Argument(
+            metavar="VERB",
+            help="The command, with its arguments: send, connect, mark_down; for a Ceph daemon, an admin command.",
+        ),
     ],
     name: ClusterName = "",
 ) -> int:
-    """Have a node do something, and print its answer as JSON: msgrlab tell a send b --count 3.
+    """Run a command in a node and print its answer as JSON: msgrlab tell a send b --count 3.
 
-    Exit 1 if `verify` finds objects that are not as they were written.
+    Exit 1 if `verify` finds objects whose content differs from what was written.
     """
     from toolkit.cluster.supervisor.client import ask, chosen
 
     arguments, name = take_name([node, verb, *context.args], name)
     if len(arguments) < 2:  # the words behind --name are its own
-        raise LocalError("tell: give a NODE and a VERB: msgrlab tell a send b")
+        raise LocalError("tell: NODE and VERB are needed, as in: msgrlab tell a send b")
     node, verb, *rest = arguments
     words, named = parse_arguments(rest)
     answer = ask(chosen(name), "command", node=node, verb=verb, words=words, args=named)
@@ -38,12 +44,14 @@ def tell(
 
 
 def parse_arguments(arguments: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Words, and what options say; each value is JSON if it can be, else text.
+    """Split arguments into positional words and options; each value is parsed as JSON, or kept as text.
 
-    Options of msgrlab are not looked for behind ``--``, which is dropped.
+    ``--`` is dropped. An option without a value is True::
+
+        parse_arguments(["b", "--count", "3", "--data=x"]) == (["b"], {"count": 3, "data": "x"})
 
     Raises:
-        LocalError: an option without a name.
+        LocalError: an option has no name, as in ``--=3``.
     """
     words: list[Any] = []
     named: dict[str, Any] = {}
@@ -57,7 +65,7 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[list[Any], dict[str, Any]
             continue
         option, equals, text = word[2:].partition("=")
         if not option:
-            raise LocalError(f"tell: {word!r} is no option")
+            raise LocalError(f"tell: {word!r} is an option without a name; write it as in --count 3 or --count=3")
         if not equals:
             text = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
         named[option.replace("-", "_")] = _value(text)

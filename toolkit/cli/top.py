@@ -1,4 +1,4 @@
-"""``msgrlab top``: the sessions of a capture target while they pass, or those of a capture file."""
+"""``msgrlab top``: a live table of the sessions of a capture target, or the sessions of a capture file."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ Order = Annotated[
     typer.Option(
         "--sort",
         metavar="KEY",
-        help="bytes, frames, latency, in-flight, reconnects, entity, peer, state, verdict or age.",
+        help="Sort by bytes, frames, latency, in-flight, reconnects, entity, peer, state, verdict or age.",
     ),
 ]
 Words = Annotated[
@@ -32,8 +32,8 @@ Words = Annotated[
     typer.Option(
         "--filter",
         metavar="TEXT",
-        help="Only sessions with this text in a cell, or in one column: state=open; columns are named as in "
-        "--json. Repeatable: all must fit.",
+        help="Show only sessions with this text in a cell, or in a certain column, as in state=open; the names "
+        "of columns are the keys of --json. Repeatable: all must match.",
     ),
 ]
 Interval = Annotated[
@@ -41,8 +41,8 @@ Interval = Annotated[
     typer.Option(
         metavar="SECONDS",
         min=0.05,
-        help="Time between snapshots, 1 unless given. Of a file: a snapshot for each such span of it; without "
-        "this option only one, at its end.",
+        help="Time between snapshots; by default 1. A file gives a snapshot per interval of its time, by default "
+        "only one at its end.",
     ),
 ]
 
@@ -52,8 +52,8 @@ def top(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="An interface (lo, eth0, any), or netns:NAME, docker:CONTAINER, pid:N or ssh:HOST, each with "
-            "/IFACE or all of its interfaces; or a capture file in pcap or pcapng, - is standard input.",
+            help="Interface (lo, eth0, any); netns:NAME, docker:CONTAINER, pid:N or ssh:HOST, with /IFACE for one "
+            "of its interfaces; or a capture file (pcap or pcapng), - for standard input.",
         ),
     ],
     keyring: Keyrings = None,
@@ -61,18 +61,22 @@ def top(
     order: Order = "bytes",
     words: Words = None,
     interval: Interval = None,
-    count: Annotated[int | None, typer.Option(metavar="N", min=1, help="End after so many snapshots.")] = None,
+    count: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after N snapshots.")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object a line for each snapshot.")
+        bool, typer.Option("--json", help="Print one JSON object per snapshot, one per line.")
     ] = False,
     ports: Annotated[
-        str, typer.Option(metavar="PORTS", help="TCP ports of either end, or all of them: all. Not of a file.")
+        str,
+        typer.Option(
+            metavar="PORTS", help="TCP ports to capture, of either end; `all` for every port. Not for files."
+        ),
     ] = CEPH_PORTS,
 ) -> int:
-    """Show sessions while they pass: rates, messages in flight, latencies, reconnects, faults and verdicts.
+    """Show live sessions: rates, messages in flight, latencies, reconnects, faults and verdicts.
 
-    In a terminal it fills the screen: q quits, s sorts by the next key, arrows choose a session and show its last
-    events. Elsewhere it prints a table for each snapshot. Targets other than files take root.
+    In a terminal it fills the screen: q quits, s sorts by the next key, arrows select a session
+    and show its last events. Elsewhere it prints a table for each snapshot. Targets other than
+    files need root.
     """
     from toolkit.dissect.top import CaptureTop, open_top
     from toolkit.dissect.top.snapshot import check_order, check_words
@@ -82,7 +86,7 @@ def top(
     view: CaptureTop | LiveTop
     if target == _STDIN:
         if sys.stdin.isatty():
-            raise LocalError("a capture is expected on standard input, not a terminal; give its name instead of -")
+            raise LocalError("standard input is a terminal; pipe a capture into it, or name a file instead of -")
         view = CaptureTop(sys.stdin.buffer, keyring or (), key_log or (), interval_s=interval)
     else:
         view = open_top(target, keyring or (), key_log or (), ports=ports, interval_s=interval)
@@ -101,14 +105,14 @@ def top(
         with ended_by_signals(view.stop):
             show(view, order, words or (), count)
     if view.ended:
-        print(f"it ended early: {view.ended}", file=sys.stderr)
+        print(f"the capture ended early: {view.ended}", file=sys.stderr)
     return 0
 
 
 def _print(
     view: "CaptureTop | LiveTop", shaped: "Callable[[Snapshot], Snapshot]", count: int | None, *, as_json: bool
 ) -> None:
-    """Print a snapshot after the other: a JSON object a line, or tables with an empty line between."""
+    """Print the snapshots: one JSON object per line, or tables separated by an empty line."""
     for made, snapshot in enumerate(view, 1):
         shown = shaped(snapshot)
         if as_json:
@@ -121,7 +125,7 @@ def _print(
 
 @contextlib.contextmanager
 def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The usual signals end the view, not the program."""
+    """Within the block, SIGINT, SIGTERM and SIGHUP call ``stop`` instead of ending the program."""
     before = {number: signal.signal(number, lambda *_: stop()) for number in _SIGNALS}
     try:
         yield

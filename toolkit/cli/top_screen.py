@@ -1,4 +1,4 @@
-"""The full-screen view of ``msgrlab top``: drawn again after each interval and each key."""
+"""The full-screen view of ``msgrlab top``, redrawn after each interval and each key."""
 
 import contextlib
 import os
@@ -21,10 +21,10 @@ from toolkit.dissect.top.text import NUMBERS, TITLES, cells
 from toolkit.report.terminal import shown_line
 
 _LOOK_S = 0.2
-"""How long a signal may go unseen."""
+"""Longest wait for a key: after it, the loop checks whether a signal ended the view."""
 _EVENT_LINES = 8
 _OTHER_LINES = 4
-"""Heading, titles, the line of keys and one that stays empty."""
+"""Heading, column titles, the line of keys, and one empty line."""
 _KEYS = {
     b"\x1b[A": "up",
     b"\x1bOA": "up",
@@ -41,7 +41,7 @@ _STYLES = {"open": "green", "opening": "yellow", "down": "red", "sealed": "cyan"
 
 
 def keys_of(data: bytes) -> list[str]:
-    """What was typed: ``up``, ``down``, ``sort``, ``quit``, ``none`` (the escape key); no other keys."""
+    """Return the names of the keys typed: ``up``, ``down``, ``sort``, ``quit``, ``none`` (Esc); ignore others."""
     found = []
     while data:
         key = next((key for key in sorted(_KEYS, key=len, reverse=True) if data.startswith(key)), data[:1])
@@ -52,20 +52,20 @@ def keys_of(data: bytes) -> list[str]:
 
 @dataclass
 class Screen:
-    """What is shown of the snapshots, and how."""
+    """The contents of the screen: the last snapshot, its order and filter, and the selected session."""
 
     order: str
     words: Sequence[str] = ()
     chosen: int | None = None
-    """Number of the session whose events are shown."""
+    """Number of the selected session, whose events are shown; None if none is selected."""
     snapshot: Snapshot | None = None
 
     def take(self, snapshot: Snapshot) -> None:
-        """Show this one from now on."""
+        """Replace the snapshot shown."""
         self.snapshot = snapshot.only(self.words).sorted(self.order)
 
     def press(self, key: str) -> None:
-        """Do what a key asks for; see :func:`keys_of`."""
+        """Apply a key; see :func:`keys_of` for the names."""
         if key == "sort":
             self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
             if self.snapshot is not None:
@@ -79,7 +79,7 @@ class Screen:
             self.chosen = numbers[min(max(place, 0), len(numbers) - 1)]
 
     def drawn(self, height: int) -> Group:
-        """The screen, for a terminal of so many lines."""
+        """Draw the screen for a terminal of ``height`` lines."""
         snapshot = self.snapshot
         if snapshot is None:
             return Group(Text("listening"))
@@ -93,7 +93,7 @@ class Screen:
         parts += [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in events]
         if snapshot.problem:
             parts.append(Text(shown_line(snapshot.problem), style="yellow", no_wrap=True, overflow="ellipsis"))
-        keys = f"q quit   s sorted by {self.order}   ↑ ↓ choose a session   Esc none"
+        keys = f"q quit   s sort (now by {self.order})   ↑ ↓ select a session   Esc deselect"
         return Group(*parts, Text(keys, style="reverse", no_wrap=True, overflow="ellipsis"))
 
 
@@ -117,11 +117,11 @@ def _events(row: Row) -> list[str]:
 
 
 def show(view: LiveTop, order: str, words: Sequence[str], count: int | None) -> None:
-    """Show a view until q, a signal, the end of the target or so many snapshots.
+    """Show a view until q, a signal, the end of the target or ``count`` snapshots.
 
     Raises:
-        LocalError: there is no such interface.
-        Unsupported: we may not capture here.
+        LocalError: the interface does not exist.
+        Unsupported: this process may not capture packets.
     """
     console = Console(highlight=False)
     screen = Screen(order, words)
@@ -147,7 +147,7 @@ def show(view: LiveTop, order: str, words: Sequence[str], count: int | None) -> 
 
 @contextlib.contextmanager
 def _keys_at_once(descriptor: int) -> Iterator[None]:
-    """The terminal hands over each key when it is pressed, and does not echo it."""
+    """Within the block, the terminal delivers each key when it is pressed, and does not echo it."""
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor)
     try:

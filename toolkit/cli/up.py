@@ -1,4 +1,4 @@
-"""``msgrlab up``: a cluster, kept up until ``msgrlab down``."""
+"""``msgrlab up``: start a cluster, which runs until ``msgrlab down``."""
 
 import json
 import os
@@ -24,44 +24,44 @@ if TYPE_CHECKING:
 
 _REFRESH_PER_S = 20
 _START_TIME = 19
-"""Of the fields of /proc/self/stat behind the name: when the process began, in ticks since the machine did."""
-_STAGES = {"host": "host made", "started": "started", "ready": "ready"}
+"""Index of ``starttime`` (ticks since boot) among the fields of /proc/self/stat that follow the process name."""
+_STAGES = {"host": "host created", "started": "started", "ready": "ready"}
 
 
 def up(
     spec: Annotated[
         str,
         typer.Argument(
-            metavar="SPEC", autocompletion=complete_specs, help="A YAML file, or the name of a ready-made spec."
+            metavar="SPEC", autocompletion=complete_specs, help="YAML file, or the name of a ready-made spec."
         ),
     ],
-    name: Annotated[str, typer.Option(help="Of the cluster; the spec's unless given.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the cluster; by default the name in the spec.")] = "",
     backend: Annotated[
-        str, typer.Option(help="Where nodes run: process, netns, docker or swarm; as the spec says unless given.")
+        str, typer.Option(help="Where nodes run: process, netns, docker or swarm; by default as in the spec.")
     ] = "",
     context: Annotated[
-        str, typer.Option(metavar="NAME", help="Of Docker: one of `docker context`, instead of the current one.")
+        str, typer.Option(metavar="NAME", help="Docker context, by default the current one (`docker context ls`).")
     ] = "",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change the spec: speaks.mode=secure. Repeatable."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Set a value of the spec: speaks.mode=secure. Repeatable."
+        ),
     ] = None,
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay; the cluster goes down with this command (Ctrl-C).")
+        bool, typer.Option("--foreground", help="Keep running; the cluster ends with this command (Ctrl-C).")
     ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep a cluster that does not come up, for a look: msgrlab status.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object once it is ready.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep a cluster that fails to come up.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object once all is ready.")] = False,
     html: Html = None,
     junit: Junit = None,
 ) -> None:
-    """Bring a cluster up: hosts, a network that can be hurt, nodes that talk.
+    """Start a cluster: hosts, a network in which faults can be injected, and nodes that connect to each other.
 
-    If it does not come up, its logs are kept, and the lines that show why are printed.
+    If it does not come up, its logs are kept and the lines that show the cause are printed.
     """
     if keep and foreground:
-        raise LocalError("--keep is for clusters that stay: leave out --foreground")
+        raise LocalError("--keep and --foreground exclude each other")
     began_s = _typed_s()
     from toolkit.cluster.choosing import located
     from toolkit.cluster.supervisor.client import Starting
@@ -70,7 +70,7 @@ def up(
 
     files = ReportFiles(html, junit)
     if files and not foreground:
-        raise LocalError("--html and --junit go with --foreground; else: msgrlab down NAME --html FILE")
+        raise LocalError("--html and --junit need --foreground; without it, use: msgrlab down NAME --html FILE")
     choose_context(context)
     file, own_name = located(spec)
     lease = Lease.take(name or own_name)
@@ -100,16 +100,17 @@ def up(
 
 
 def _typed_s() -> float:
-    """Monotonic time at which this command was typed, as far as the kernel knows."""
+    """Return the monotonic time at which the kernel started this process, so that its start-up counts, too."""
     fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
     return time.monotonic() - age_s
 
 
 def _watched(starting: "Starting", began_s: float, *, quiet: bool) -> dict[str, Any]:
-    """Follow a supervisor until its cluster is ready, and return what is; on a terminal with a table of its nodes.
+    """Follow a supervisor until its cluster is ready, and return the description of the ready cluster.
 
-    What is announced is printed in any case: it is fetched and run without having been asked for by name.
+    A terminal shows a table of the nodes meanwhile. Announcements are printed even if ``quiet``: they name
+    software that is downloaded and run although the user did not name it.
     """
     events = starting.events()
     if quiet or not sys.stderr.isatty():
@@ -151,7 +152,7 @@ def _ready_of(events: "Iterator[dict[str, Any]]") -> dict[str, Any]:
 
 
 class _Board:
-    """How far each node is."""
+    """The table of nodes that ``up`` shows on a terminal, with the stage that each has reached."""
 
     def __init__(self, began_s: float) -> None:
         self._began_s = began_s
@@ -159,7 +160,7 @@ class _Board:
         self._words = "reading the spec"
 
     def seeing(self, events: "Iterator[dict[str, Any]]") -> "Iterator[dict[str, Any]]":
-        """The same events, seen."""
+        """Yield the same events, after recording them in the table."""
         for event in events:
             now_s = time.monotonic() - self._began_s
             for name in event.get("nodes", ()):
@@ -170,7 +171,7 @@ class _Board:
             yield event
 
     def table(self) -> "Table":
-        """What is shown."""
+        """Build the table as it stands now."""
         from rich.table import Table
 
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -181,7 +182,7 @@ class _Board:
 
 
 def _files(directory: Path) -> "Iterator[tuple[str, Path]]":
-    """Files of a cluster that a user needs elsewhere, and what they are."""
+    """Yield kind and path of each file of a cluster that other commands read, such as captures and keyrings."""
     patterns = {"history": "*.ndjson", "capture": "*.pcapng", "keyring": "*keyring*", "key log": "*.keys"}
     for what, pattern in patterns.items():
         for path in sorted(directory.glob(pattern)):

@@ -1,4 +1,4 @@
-"""``msgrlab vm``: programs on Debian's kernel in a virtual machine, for what the kernel here lacks."""
+"""``msgrlab vm``: run programs on Debian's kernel in a virtual machine, for features that this kernel lacks."""
 
 import signal
 import sys
@@ -12,10 +12,10 @@ import typer
 from messenger.errors import LocalError
 from toolkit.report.terminal import shown_line
 
-app = typer.Typer(help="Run programs on Debian's kernel, in a virtual machine.", no_args_is_help=True)
+app = typer.Typer(help="Run programs on Debian's kernel in a virtual machine.", no_args_is_help=True)
 
 TIMED_OUT = 124
-"""As that of ``timeout``."""
+"""Exit code on a timeout, as that of coreutils' ``timeout``."""
 _SIGNALLED = 128
 
 
@@ -24,27 +24,29 @@ def run(
     command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep what CMD writes there; all else that it writes is lost."),
+        typer.Option(
+            metavar="DIR", help="Keep the files that CMD writes in DIR; all other changes are discarded."
+        ),
     ] = None,
     kernel: Annotated[
-        str, typer.Option(metavar="SUITE", help="Whose kernel of Debian: bookworm or trixie.")
+        str, typer.Option(metavar="SUITE", help="Debian release of the kernel: bookworm or trixie.")
     ] = "bookworm",
-    memory: Annotated[int, typer.Option(metavar="MIB", help="Memory of the machine, in MiB.")] = 1024,
+    memory: Annotated[int, typer.Option(metavar="MIB", help="Memory of the virtual machine, in MiB.")] = 1024,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="End CMD after that time; exit code 124.")
+        float | None, typer.Option(metavar="SECONDS", help="End CMD after this time, with exit code 124.")
     ] = None,
     root: Annotated[
         Path | None,
-        typer.Option("--root", metavar="DIR", help="Where images are kept (~/.cache/msgrlab/images)."),
+        typer.Option("--root", metavar="DIR", help="Folder of the images (~/.cache/msgrlab/images)."),
     ] = None,
 ) -> int:
-    """Run a program in a virtual machine that has this machine's files; exit with its exit code."""
+    """Run a program in a virtual machine that sees this machine's files; exit with its exit code."""
     from toolkit.machine import vm
 
     if command[0] == "--":
         command = command[1:]
     if not command:
-        raise LocalError("vm run: which program? msgrlab vm run -- CMD")
+        raise LocalError("vm run: no program was given, as in: msgrlab vm run -- CMD")
     if timeout is not None and timeout <= 0:
         raise LocalError(f"--timeout: {timeout:g} is not above 0")
     chosen = vm.find(kernel, root)
@@ -69,7 +71,7 @@ def run(
 
 
 def _end(number: int, _frame: object) -> NoReturn:
-    """End the virtual machine on the way out."""
+    """Exit on a signal, so that the context managers shut the virtual machine down."""
     sys.exit(_SIGNALLED + number)
 
 
@@ -85,10 +87,10 @@ def _write_stderr(part: bytes) -> None:
 
 @contextmanager
 def _progress(release: str) -> Iterator[Callable[[float], None]]:
-    """Show that the machine boots: on a line that goes away, or in a log as two lines.
+    """Show that the machine boots: on a line that is erased afterwards, or as two lines of a log.
 
     Yields:
-        What to call with the seconds that it took.
+        The function to call with the boot time in seconds.
     """
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""``msgrlab wireshark``: the dissector of msgr v2 for Wireshark, and captures that it can read throughout."""
+"""``msgrlab wireshark``: a Wireshark dissector of msgr v2, a profile, and decrypted captures."""
 
 import sys
 from pathlib import Path
@@ -15,19 +15,20 @@ INCOMPLETE = 1
 def wireshark(
     capture: Annotated[
         Path | None,
-        typer.Argument(metavar="[CAPTURE]", help="Export this capture, decrypted and decompressed, to -o."),
+        typer.Argument(metavar="[CAPTURE]", help="Capture to export to -o, decrypted and decompressed."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of to the screen.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File to write instead of standard output."),
     ] = None,
     install: Annotated[
-        bool, typer.Option("--install", help="Put the dissector where Wireshark loads plugins from.")
+        bool, typer.Option("--install", help="Install the dissector in Wireshark's folder of plugins.")
     ] = False,
     profile: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write a profile there, columns and colours; DIR as in ~/.config/wireshark/profiles/ceph.",
+            help="Write a profile with columns and colours to DIR, as in ~/.config/wireshark/profiles/ceph.",
         ),
     ] = None,
     keyring: Keyrings = None,
@@ -38,15 +39,17 @@ def wireshark(
         from toolkit.dissect.wireshark.profile import write_profile
 
         if capture is not None or output is not None or install or keyring or key_log:
-            raise LocalError("--profile DIR stands by itself; the dissector and exports are commands of their own")
-        print(f"{write_profile(profile)}: try wireshark -C {profile.name}, if it is in the folder of profiles")
+            raise LocalError("--profile DIR cannot be combined with CAPTURE or other options")
+        print(
+            f"{write_profile(profile)}: try wireshark -C {profile.name}, if it is in Wireshark's profiles folder"
+        )
         return 0
     if capture is not None:
         if output is None or install:
-            raise LocalError("to export a capture, say where to: -o FILE.pcapng")
+            raise LocalError("to export CAPTURE, -o FILE.pcapng is needed, without --install")
         return _export(capture, output, keyring or [], key_log or [])
     if keyring or key_log:
-        raise LocalError("keys are of use with a capture only")
+        raise LocalError("--keyring and --key-log need CAPTURE")
     return _dissector(output, install=install)
 
 
@@ -55,7 +58,7 @@ def _dissector(output: Path | None, *, install: bool) -> int:
     from toolkit.dissect.wireshark.install import install_dissector, write_dissector
 
     if install and output is not None:
-        raise LocalError("either --install or -o FILE")
+        raise LocalError("--install and -o FILE exclude each other")
     if install:
         print(f"{install_dissector()}: wireshark and tshark load it when they start")
     elif output is not None:

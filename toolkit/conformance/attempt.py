@@ -20,9 +20,9 @@ COMPRESSING = Msgr2Feature.REVISION_1 | Msgr2Feature.COMPRESSION
 
 
 class Attempt:
-    """What a case works with; a context manager that closes the links.
+    """One run of a case: opens links to the target. A context manager, which closes them.
 
-    All links of an attempt are of one peer: one address with a nonce of its own, and a global_seq that grows.
+    All links of an attempt come from one peer: one address with a nonce of its own, and a global_seq that grows.
 
     Args:
         target: the implementation under test.
@@ -31,7 +31,7 @@ class Attempt:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.log: list[str] = []
-        """What was sent and received, in order."""
+        """Frames and bytes sent and received, one line each, in order."""
         self.client_cookie = RNG.getrandbits(63) + 1
         self._stack = ExitStack()
         self._addr: EntityAddr | None = None
@@ -46,40 +46,40 @@ class Attempt:
 
     @property
     def facts(self) -> Facts:
-        """What the target was found to be."""
+        """What the survey found out about the target."""
         return self.target.facts
 
-    # ---- links, by how far they are
+    # ---- links, by the state in which they are returned
 
     def dial(self, auth_client: AuthClient | None = None, **options: Any) -> V2Peer:
-        """A TCP connection to a v2 target, on which nothing was sent."""
+        """Open a TCP connection to a v2 target; nothing has been sent on it."""
         options = {"features": Msgr2Feature.REVISION_1, "mode": self.usual_mode} | options
         peer: V2Peer = self._link(V2Peer, auth_client, options)
         peer.client_cookie = self.client_cookie
         return peer
 
     def dial_v1(self, auth_client: AuthClient | None = None, **options: Any) -> V1Peer:
-        """A TCP connection to a v1 target, on which nothing was sent."""
+        """Open a TCP connection to a v1 target; nothing has been sent on it."""
         peer: V1Peer = self._link(V1Peer, auth_client, options)
         peer.addr = peer.me.addrs.front
         return peer
 
     def greeted(self, **options: Any) -> V2Peer:
-        """Banners and HELLOs are exchanged."""
+        """Open a v2 link and exchange banners and HELLOs."""
         peer = self.dial(**options)
         peer.banner()
         peer.hello()
         return peer
 
     def proven(self, **options: Any) -> V2Peer:
-        """AUTH_DONE has come; no signature was sent."""
+        """Open a v2 link up to AUTH_DONE; the peer's AUTH_SIGNATURE is due."""
         peer = self.greeted(**options)
         peer.auth_request()
         peer.auth_more()
         return peer
 
     def admitted(self, **options: Any) -> V2Peer:
-        """Signatures are exchanged, and compression is declined where that is asked; CLIENT_IDENT is due."""
+        """Open a v2 link, exchange signatures, decline compression if it is negotiated; CLIENT_IDENT is due."""
         peer = self.proven(**options)
         peer.signature()
         if peer.agreed_features & Msgr2Feature.COMPRESSION:
@@ -87,45 +87,48 @@ class Attempt:
         return peer
 
     def open(self, **options: Any) -> V2Peer:
-        """A session is open."""
+        """Open a v2 session."""
         peer = self.admitted(**options)
         self.ident(peer)
         return peer
 
     def ident(self, peer: V2Peer, **changes: Any) -> ServerIdent:
-        """Ask for a new session on a link and get it."""
+        """Send CLIENT_IDENT for a new session and return the target's SERVER_IDENT."""
         peer.send(peer.client_ident(**changes))
         return peer.expect(ServerIdent)
 
     def identified_v1(self, **options: Any) -> V1Peer:
-        """Banners and addresses are exchanged; CONNECT is due."""
+        """Open a v1 link and exchange banners and addresses; CONNECT is due."""
         peer = self.dial_v1(**options)
         peer.banner()
         peer.identify()
         return peer
 
     def open_v1(self, **options: Any) -> V1Peer:
-        """A v1 session is open."""
+        """Open a v1 session."""
         peer = self.identified_v1(**options)
         peer.connect()
         peer.seq()
         return peer
 
-    # ---- what links are made of
+    # ---- parameters of links
 
     @property
     def usual_mode(self) -> ConMode:
-        """The connection mode of cases that do not ask for one: crc if it is allowed."""
+        """The default connection mode of cases: crc if the target allows it."""
         modes = self.facts.modes
         return ConMode.CRC if ConMode.CRC in modes or not modes else modes[0]
 
     @property
     def method(self) -> AuthMethod:
-        """The method that this peer gets in by."""
+        """The method by which this peer authenticates."""
         return AuthMethod.CEPHX if self.target.by_cephx else AuthMethod.NONE
 
     def addr(self, ip_of: EntityAddr | None = None) -> EntityAddr:
-        """The address of this attempt's peer: a client's has no port, a daemon's refuses connections."""
+        """Return the address of this attempt's peer: port 0 for a client, a reserved port for a daemon.
+
+        The reserved port refuses connections, so that the target cannot connect back.
+        """
         if self._addr is None:
             assert ip_of is not None
             if self.target.name.type is EntityType.CLIENT:

@@ -1,4 +1,4 @@
-"""What a case of the conformance suite is, and the list of all of them."""
+"""Cases of the conformance suite: their data, outcomes and registry."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from toolkit.conformance.attempt import Attempt
 
 CLOSED = "closed"
-"""The target has ended the link."""
+"""Outcome: the target closed the link."""
 OPEN = "open"
-"""The link works: the target answers a keepalive."""
+"""Outcome: the link works, since the target answers a keepalive."""
 SILENCE = "silence"
-"""Neither an answer nor the end of the link, as long as an answer may take."""
+"""Outcome: neither an answer nor the end of the link within the time limit."""
 CRASHED = "crashed"
-"""The target accepts no connection any more after the case."""
+"""Outcome: the target accepts no connections after the case."""
 
 PAGE = "docs/protocol.md"
 
@@ -50,37 +50,37 @@ _ANCHORS = {
 
 
 class Level(StrEnum):
-    """How binding a case is."""
+    """Whether the protocol requires the outcome of a case."""
 
     STRICT = "strict"
-    """The protocol requires it."""
+    """The protocol requires the outcome."""
     TOLERANT = "tolerant"
-    """The protocol leaves it open; it is what implementations do."""
+    """The protocol leaves the outcome open; the expected one is that of existing implementations."""
 
 
 class Need(StrEnum):
-    """What a case needs of the target or of the command line."""
+    """A requirement of a case on the target or on the credentials."""
 
     LOGIN = "login"
-    """The target lets this peer in."""
+    """This peer can authenticate to the target."""
     CEPHX = "cephx"
-    """The same, by cephx."""
+    """This peer can authenticate to the target by cephx."""
     SECURE = "secure"
-    """The same, in secure mode."""
+    """This peer can authenticate to the target in secure mode."""
     SESSION = "session"
-    """A session can be opened: the address has the right nonce."""
+    """A session can be opened: the nonce of the address is correct."""
     LOSSLESS = "lossless"
-    """The target's policy for this peer makes sessions that outlive their links."""
+    """The target's policy for this peer is lossless: sessions outlive their links."""
     LOSSY = "lossy"
-    """The target's policy for this peer makes sessions that end with their links."""
+    """The target's policy for this peer is lossy: sessions end with their links."""
     REPLIES = "replies"
-    """The target shows which messages have arrived: by ACK, or because it answers MPing."""
+    """The target shows which messages it has received, by ACK or by answers to MPing."""
     MONITOR = "monitor"
-    """The target is a monitor, and a key of the keyring logs in to it."""
+    """The target is a monitor, and the keyring has a key to log in to it."""
     SERVICE = "service"
-    """Authentication to the target takes an authorizer."""
+    """Authentication to the target requires an authorizer."""
     COMPRESSION = "compression"
-    """The banner has COMPRESSION."""
+    """The target's banner has the feature COMPRESSION."""
     CRC = "crc"
     """Unencrypted links are allowed."""
     SIGNATURES = "signatures"
@@ -89,24 +89,24 @@ class Need(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case."""
+    """A case: its title, the function that runs it, and the outcomes that it may have."""
 
     id: str
     """``v2/banner/1``: protocol or method, area, number. It never changes."""
     section: str
-    """Of docs/protocol.md."""
+    """Section of docs/protocol.md that has the rule, such as ``4.2``."""
     title: str
-    """What is done and what must happen."""
+    """The peer's action and the required reaction."""
     run: "Callable[[Attempt], str]"
-    """Does it; returns the outcome."""
+    """Runs the case and returns the outcome."""
     expect: tuple[str, ...]
     """Outcomes that the rule allows."""
     variants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other outcomes by the implementation that is known to have them: classic, crimson, kernel."""
+    """Known deviating outcomes, by implementation: classic, crimson, kernel."""
     level: Level = Level.STRICT
     needs: frozenset[Need] = frozenset()
     destructive: bool = False
-    """It may disturb the target: a session stays behind, or a known implementation has crashed."""
+    """True if the case may disturb the target: it leaves a session behind, or has crashed an implementation."""
 
     @property
     def area(self) -> str:
@@ -115,17 +115,17 @@ class Case:
 
     @property
     def protocol(self) -> Protocol:
-        """The protocol that the case speaks; all cases of ``cephx/`` speak v2."""
+        """The protocol of the case; all cases of ``cephx/`` use v2."""
         return Protocol.V1 if self.id.startswith("v1/") else Protocol.V2
 
     @property
     def may_crash(self) -> bool:
-        """True if an implementation is known to crash; such cases run last."""
+        """True if the case is known to crash an implementation; such cases run last."""
         return any(CRASHED in words for words in self.variants.values())
 
     @property
     def link(self) -> str:
-        """The section of the protocol as a link."""
+        """Link to the section of the protocol."""
         return f"{PAGE}#{_ANCHORS[self.section]}"
 
 
@@ -136,7 +136,7 @@ def add(case: Case) -> None:
     """Register a case.
 
     Raises:
-        ValueError: there is one of that id, or its section has no link.
+        ValueError: the id is taken, or the section has no anchor in ``_ANCHORS``.
     """
     if case.id in _CASES or case.section not in _ANCHORS:
         raise ValueError(f"{case.id}: the id is taken, or §{case.section} is not listed")
@@ -147,10 +147,10 @@ class Area:
     """Registers the cases of one area, numbered in the order of the file.
 
     Args:
-        name: ``v2/banner``.
-        section: of docs/protocol.md, unless a case names another.
-        needs: of every case.
-        destructive: of every case, unless it says otherwise.
+        name: name of the area, such as ``v2/banner``.
+        section: section of docs/protocol.md; a case may name another.
+        needs: requirements of every case in the area.
+        destructive: True if the cases of the area are destructive; a case may override it.
     """
 
     def __init__(self, name: str, section: str, *needs: Need, destructive: bool = False) -> None:
@@ -197,7 +197,7 @@ class Area:
 
 
 def all_cases() -> list[Case]:
-    """Every case, areas in the order of their files' names, numbers in order."""
+    """Import and return all cases, sorted by area and number."""
     package = import_module("toolkit.conformance.cases")
     for module in iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")

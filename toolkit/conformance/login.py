@@ -1,4 +1,4 @@
-"""How the peer of a run gets in: method none, a key, tickets of a monitor, or tickets of its own making.
+"""How the peer of a run authenticates: method none, a key, tickets from a monitor, or tickets of its own.
 
 See docs/protocol.md §5.5, §5.7 and §5.9.
 """
@@ -28,29 +28,29 @@ _UNKNOWN_NUMBER = -1
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What the command line says about the identity of the peer."""
+    """The identity and the credentials of the peer, as the command line gives them."""
 
     name: AuthName
     keyring: Path | None = None
     key_log: Path | None = None
-    """Service keys to make tickets with."""
+    """Key log with service keys, from which the peer makes its own tickets."""
     monitor: EntityAddr | None = None
-    """Where tickets come from, for targets that are no monitors."""
+    """Monitor that issues tickets for a target that is not a monitor itself."""
     timeout_s: float = 10.0
 
     @property
     def entity(self) -> EntityName:
-        """What the peer calls itself in handshakes."""
+        """The entity name that the peer sends in handshakes."""
         number = int(self.name.id) if self.name.id.isdecimal() else _UNKNOWN_NUMBER
         return EntityName(self.name.type, number)
 
     def resolve(self, target: EntityAddr, target_type: EntityType) -> tuple[AuthClient | None, EntityAddr]:
-        """The credentials for a target, and its address with the nonce that the OSD map has for it.
+        """Return the credentials for a target, and its address with the nonce that the OSD map has for it.
 
-        No credentials if none were given: then there is method none, if the target allows it.
+        The credentials are None if neither keyring nor key log was given: method none remains.
 
         Raises:
-            LocalError: a file cannot be used, or lacks the key.
+            LocalError: a file cannot be read, or lacks the key.
             Unsupported: the monitor cannot be reached, or refuses the key.
         """
         if self.key_log is not None:
@@ -66,7 +66,7 @@ class Login:
             return client, target
         if self.monitor is None:
             raise LocalError(
-                f"{target} is no monitor, so {self.name} needs a ticket: name a monitor with --mon,"
+                f"{target} is not a monitor, so {self.name} needs a ticket: name a monitor with --mon,"
                 " or service keys with --key-log"
             )
         return client, asyncio.run(_collect_tickets(client, self.monitor, target, self.timeout_s))
@@ -81,14 +81,14 @@ class Login:
 
 
 def without_key(name: AuthName, entity: EntityName) -> AuthClient:
-    """The credentials of method none."""
+    """Return the credentials of method none."""
     return NoneClient(name, max(entity.num, 0))
 
 
 async def _collect_tickets(
     client: CephxClient, monitor: EntityAddr, target: EntityAddr, timeout_s: float
 ) -> EntityAddr:
-    """Log in to a monitor; returns the target's address with its nonce in the OSD map, if it is there."""
+    """Log in to a monitor, and return the target's address with its nonce from the OSD map, if it is listed."""
     try:
         async with MonitorSession(monitor, client, timeout_s=timeout_s) as session:
             if target.nonce:

@@ -1,4 +1,4 @@
-"""Links spoken by hand, with the verbs of cases: each answer is an outcome, a word."""
+"""The scripted peers of cases: raw links whose methods return the target's reaction as an outcome (a text)."""
 
 from itertools import count
 from typing import Any
@@ -30,11 +30,11 @@ from toolkit.node.raw.v2 import RawMessage, RawV2Link
 
 _FIRST_STAMP_S = 1_000_000
 _WORDS = {SessionReset: "full", SessionRetry: "connect_seq", SessionRetryGlobal: "global_seq"}
-"""Fields that are part of an outcome."""
+"""The field of a frame that is part of its outcome."""
 
 
 class _Verbs(RawLink):
-    """What peers of both protocols have in common."""
+    """The methods that peers of both protocols share."""
 
     _stamps = count(_FIRST_STAMP_S)
     _fence: tuple[type, type]
@@ -42,9 +42,9 @@ class _Verbs(RawLink):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.seen: list[Any] = []
-        """Frames that came before the last fence."""
+        """Frames received by :meth:`fate` before the answer to its keepalive."""
         self.received: list[str] = []
-        """Names of all frames that were looked at."""
+        """Names of all frames received."""
 
     def put(self, raw: bytes, what: str) -> None:
         """Send bytes; ``what`` describes them in the log."""
@@ -52,7 +52,7 @@ class _Verbs(RawLink):
         self.write(raw)
 
     def half_close(self) -> None:
-        """End this side's half of the stream; the target may go on sending."""
+        """Shut down the sending half of the stream; the target may still send."""
         self.note("ends its half of the stream")
         self.stream.end_writing()  # type: ignore[attr-defined]
 
@@ -61,22 +61,22 @@ class _Verbs(RawLink):
         frame = super().await_next()
         if frame is not None:
             self.received.append(word_of(frame))
-            self.note(f"gets {word_of(frame)}")
+            self.note(f"receives {word_of(frame)}")
         elif self.stream.closed:
             self.note("finds the link closed")
         return frame
 
     def outcome(self) -> str:
-        """The next frame as an outcome, or how it did not come."""
+        """Return the next frame as an outcome; :data:`CLOSED` or :data:`SILENCE` if none arrives."""
         frame = self.await_next()
         if frame is None:
             return CLOSED if self.stream.closed else SILENCE
         return word_of(frame)
 
     def fate(self) -> str:
-        """Whether the link works: a keepalive is sent, and frames are read until its answer.
+        """Send a keepalive and read frames until its answer: OPEN, CLOSED or SILENCE.
 
-        Those frames are in :attr:`seen`.
+        The frames before the answer are in :attr:`seen`.
         """
         stamp = next(self._stamps)
         ping, pong = self._fence
@@ -89,14 +89,14 @@ class _Verbs(RawLink):
         return CLOSED if self.stream.closed else SILENCE
 
     def next_echo(self) -> Any:
-        """The next KEEPALIVE2_ACK, frames before it passed over; None if none comes."""
+        """Return the next KEEPALIVE2_ACK and skip frames before it; None if none arrives."""
         while (frame := self.await_next()) is not None:
             if isinstance(frame, self._fence[1]):
                 return frame
         return None
 
     def echo(self, seconds: int, nanoseconds: int) -> str:
-        """What answers a KEEPALIVE2 of that stamp, as an outcome."""
+        """Send a KEEPALIVE2 with this stamp; return the stamp of the answer as an outcome."""
         self.send(self._fence[0](seconds, nanoseconds))  # type: ignore[attr-defined]
         answer = self.next_echo()
         if answer is None:
@@ -104,7 +104,7 @@ class _Verbs(RawLink):
         return "the same stamp" if (answer.seconds, answer.nanoseconds) == (seconds, nanoseconds) else str(answer)
 
     def echoes(self) -> str:
-        """How many answers one KEEPALIVE2 gets, as an outcome."""
+        """Send one KEEPALIVE2; return the number of answers as an outcome."""
         ping, pong = self._fence
         self.send(ping(5, 5))  # type: ignore[attr-defined]
         first = self.next_echo()
@@ -112,7 +112,7 @@ class _Verbs(RawLink):
         return f"{bool(first) + len(self.seen_of(pong))} answer" if fate == OPEN else fate
 
     def seen_of(self, kind: type) -> list[Any]:
-        """The frames of a kind before the last fence."""
+        """Return the frames of one type among :attr:`seen`."""
         return [frame for frame in self.seen if isinstance(frame, kind)]
 
 
@@ -123,11 +123,11 @@ class V2Peer(_Verbs, RawV2Link):
 
     @property
     def signed_bytes(self) -> bytes:
-        """What the peer's AUTH_SIGNATURE is over, once AUTH_DONE has come: all that it has received."""
+        """All bytes received so far: after AUTH_DONE, the bytes that the peer's AUTH_SIGNATURE covers."""
         return bytes(self._rx)
 
     def gets_banner(self) -> bool:
-        """True if the target's banner comes."""
+        """Wait for the target's banner; True if it arrives in time."""
         self.stream.wait(lambda: self._look_at_banner() or self.stream.closed, self.patience_s)
         return self._banner is not None
 
@@ -137,7 +137,7 @@ class V2Peer(_Verbs, RawV2Link):
         self.put(frame.encode(self.seal), what)
 
     def payload(self, tag: int, payload: bytes, what: str) -> None:
-        """Send a control frame with that payload."""
+        """Send a control frame with this payload."""
         self.frame(RawFrame(tag, (payload,)), what)
 
 
@@ -147,38 +147,38 @@ class V1Peer(_Verbs, RawV1Link):
     _fence = (V1KeepAlive2, V1KeepAlive2Ack)
 
     def without_data_crc(self) -> None:
-        """Send messages with NOCRC from now on; a signature is over the crc that is left out."""
+        """Send further messages with NOCRC; their signatures still cover the real crc of the data."""
         assert self.reply is not None
         features = self.reply.features & self.features
         signer = message_signer(self.result, features)
         self.writer = MessageWriter(signer, addr=self.addr, **stream_form(features), sum_data=False)
 
     def ask(self, **changes: Any) -> str:
-        """The target's last reply to CONNECT as an outcome; a challenge is answered."""
+        """Send CONNECT, answer a challenge, and return the tag of the target's last reply as an outcome."""
         try:
             tag = self.converse(**changes).tag.name
         except ScenarioFailed:
             return CLOSED if self.stream.closed else SILENCE
-        self.note(f"gets {tag}")
+        self.note(f"receives {tag}")
         return tag
 
     def answer_to_connect(self) -> str:
-        """The next reply as an outcome."""
+        """Return the tag of the next reply to CONNECT as an outcome."""
         try:
             reply = self.reply = self.expect(ConnectReply)
         except ScenarioFailed:
             return CLOSED if self.stream.closed else SILENCE
-        self.note(f"gets {reply.tag.name}")
+        self.note(f"receives {reply.tag.name}")
         return reply.tag.name
 
 
 def introduction(name: str = "client.conformance") -> bytes:
-    """The payload of AUTH_REQUEST to a monitor; Nautilus reads it before it looks at the method."""
+    """Return the payload of AUTH_REQUEST to a monitor; Nautilus decodes it before it checks the method."""
     return encoded(Prelude(AuthMode.MON, AuthName.parse(name), 0))
 
 
 def word_of(frame: object) -> str:
-    """A frame as an outcome: its name, and the fields that matter."""
+    """Return a frame as an outcome: its name, and the field that distinguishes it."""
     if isinstance(frame, RawMessage | RawV1Message):
         return f"MESSAGE {frame.seq}"
     if isinstance(frame, ControlFrame):

@@ -1,4 +1,4 @@
-"""Conformance from Python and notebooks: run cases against an address, and the results that docs/ keeps."""
+"""Conformance for Python and notebooks: run cases against an address, or load the results in docs/."""
 
 import json
 from collections import Counter
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _KEPT = (Path(__file__).parents[2] / "docs" / "conformance.json", Path(__file__).parent / "kept.json")
-"""In a checkout, and in an installed wheel."""
+"""The file of results in a checkout, and in an installed wheel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What came of cases at one address."""
+    """The results of the cases that were run against one address."""
 
     address: EntityAddr
     all: Sequence[Result]
@@ -38,11 +38,11 @@ class Results:
 
     @property
     def differing(self) -> list[Result]:
-        """Results that neither the rule nor a known implementation explains."""
+        """Results that neither the rule allows nor a known implementation has."""
         return [result for result in self.all if result.verdict is Verdict.DIFFERS]
 
     def table(self) -> "DataFrame":
-        """A row for each case; raises MissingExtra without pandas."""
+        """Return a DataFrame with a row for each case; raises MissingExtra without pandas."""
         rows = [
             (one.case.id, one.case.title, ", ".join(one.case.expect), one.outcome, one.verdict.value)
             for one in self.all
@@ -69,14 +69,18 @@ def try_address(
 ) -> Results:
     """Run cases against a messenger, as ``msgrlab conformance`` does.
 
+    ::
+
+        try_address("v2:127.0.0.1:3300", ["v2/ack"], keyring="ceph.client.admin.keyring").table()
+
     Args:
-        address: ``v2:127.0.0.1:3300``; with a nonce for sessions with a node.
-        only: patterns of case ids; ``v2/ack`` stands for all of its area. All cases unless given.
-        name: the peer authenticates and identifies itself as.
-        keyring: with its key.
-        key_log: of service keys, from which the peer makes its own tickets.
-        destructive: True to run cases that may disturb the target, too.
-        patience_s: how long any answer may take.
+        address: ``v2:127.0.0.1:3300``; sessions with a node also need its nonce (``/1001``).
+        only: patterns of case ids; ``v2/ack`` stands for its whole area. Empty for all cases.
+        name: entity that the peer authenticates as.
+        keyring: file with the key of ``name``.
+        key_log: file with service keys, from which the peer makes its own tickets.
+        destructive: True to also run cases that may disturb the target.
+        patience_s: time limit of each answer.
 
     Raises:
         LocalError: a pattern matches no case, or a file cannot be used.
@@ -86,14 +90,14 @@ def try_address(
     target_addr = parse_target(address)
     key, keys = (None if path is None else Path(path) for path in (keyring, key_log))
     login = Login(AuthName.parse(name), key, keys)
-    with ThreadPoolExecutor(1) as pool:  # the survey has an event loop, and a notebook's thread has one already
+    with ThreadPoolExecutor(1) as pool:  # the survey runs an event loop, and a notebook's thread already has one
         target = pool.submit(survey, target_addr, login, patience_s).result()
     chosen = [case for case in cases if case.protocol is target.protocol]
     return Results(target.addr, run_cases(chosen, target, destructive=destructive))
 
 
 def kept() -> "DataFrame":
-    """The results of docs/conformance.md: a row for each case that was run against a target.
+    """Return the results of docs/conformance.md: a row for each case that was run against a target.
 
     Raises:
         MissingExtra: pandas is not installed.

@@ -1,4 +1,4 @@
-"""Running cases against a target, and what came of each."""
+"""Runs cases against a target and determines their verdicts."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from toolkit.conformance.case import CRASHED, Case, Level, Need, all_cases
 from toolkit.conformance.target import Target, TargetGone
 
 _DYING_S = 1.0
-"""How long a process may take to end after a failed assertion."""
+"""How long a process may take to exit after a failed assertion."""
 
 
 class Verdict(StrEnum):
-    """What came of a case."""
+    """The verdict on the outcome of a case."""
 
     PASS = "pass"  # noqa: S105 - a verdict
     AS_CLASSIC = "as classic"
@@ -34,18 +34,18 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A case and what came of it."""
+    """The result of a case."""
 
     case: Case
     verdict: Verdict
     outcome: str = ""
-    """What came; why a case was skipped."""
+    """The outcome observed; the reason if the case was skipped."""
     log: tuple[str, ...] = ()
-    """What was sent and received."""
+    """Frames and bytes sent and received, one line each."""
     duration_s: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """The result as a JSON object."""
+        """Return the result as a JSON object."""
         case = self.case
         return {
             **case_json(case),
@@ -57,7 +57,7 @@ class Result:
 
 
 def case_json(case: Case) -> dict[str, Any]:
-    """A case as a JSON object."""
+    """Return a case as a JSON object."""
     return {
         "id": case.id,
         "title": case.title,
@@ -73,7 +73,7 @@ def case_json(case: Case) -> dict[str, Any]:
 def select(
     only: Sequence[str] = (), level: Level | None = None, protocols: Sequence[Protocol] = tuple(Protocol)
 ) -> list[Case]:
-    """The cases whose ids match one of the patterns; ``v2/banner`` stands for all of its area.
+    """Return the cases whose ids match one of the patterns; ``v2/banner`` stands for its whole area.
 
     Raises:
         LocalError: a pattern matches no case.
@@ -97,30 +97,30 @@ def _matches(case: Case, pattern: str) -> bool:
 
 
 def skip_reason(case: Case, target: Target, *, destructive: bool) -> str:
-    """Why a case cannot be run against a target; empty if it can."""
+    """Return the reason why a case cannot be run against a target; empty if it can."""
     facts, needs = target.facts, case.needs
     if case.protocol is not target.protocol:
         return f"the target speaks {target.protocol}"
     if case.destructive and not destructive:
-        return "it may disturb the target: --destructive"
+        return "it may disturb the target; needs --destructive"
     opens = needs & {Need.SESSION, Need.LOSSLESS, Need.LOSSY, Need.REPLIES, Need.SIGNATURES}
     logs_in = opens or needs & {Need.LOGIN, Need.CEPHX, Need.SECURE, Need.MONITOR, Need.SERVICE, Need.CRC}
     hindrances = {
         facts.login_error: bool(logs_in),
         facts.session_error: bool(opens),
-        "the target compresses nothing": Need.COMPRESSION in needs
+        "the target does not support compression": Need.COMPRESSION in needs
         and not facts.msgr2_features & Msgr2Feature.COMPRESSION,
         "the target does not authenticate by cephx": bool(needs & {Need.CEPHX, Need.MONITOR, Need.SERVICE})
         and not target.by_cephx,
-        "the target is no monitor": Need.MONITOR in needs and facts.entity_type is not EntityType.MON,
-        "the peer makes its own tickets": Need.MONITOR in needs
+        "the target is not a monitor": Need.MONITOR in needs and facts.entity_type is not EntityType.MON,
+        "the peer makes its own tickets instead of logging in": Need.MONITOR in needs
         and not isinstance(target.auth_client, CephxClient),
         "the peer needs no authorizer for a monitor": Need.SERVICE in needs and not _wants_authorizer(target),
         "the target refuses secure mode": Need.SECURE in needs and ConMode.SECURE not in facts.modes,
         "the target refuses crc mode": Need.CRC in needs and ConMode.CRC not in facts.modes,
         "the target's policy is lossy for this peer": Need.LOSSLESS in needs and not facts.lossless,
         "the target's policy is lossless for this peer": Need.LOSSY in needs and facts.lossless,
-        "the target does not show which messages have arrived": Need.REPLIES in needs and not facts.replies,
+        "the target neither acknowledges nor answers messages": Need.REPLIES in needs and not facts.replies,
         "messages are not signed": Need.SIGNATURES in needs and not facts.signed,
     }
     return next((reason for reason, hinders in hindrances.items() if reason and hinders), "")
@@ -132,10 +132,10 @@ def _wants_authorizer(target: Target) -> bool:
 
 
 def run_case(case: Case, target: Target) -> Result:
-    """Run a case once; after a destructive one the target must still accept connections.
+    """Run a case once; a destructive case has the outcome CRASHED if the target refuses connections afterwards.
 
     Raises:
-        TargetGone: the target accepts no connection.
+        TargetGone: the target accepts no connections.
     """
     began_s = time.monotonic()
     with Attempt(target) as attempt:
@@ -153,9 +153,9 @@ def run_case(case: Case, target: Target) -> Result:
 
 
 def _has_ended(target: Target, within_s: float) -> bool:
-    """True if the target accepts no connection, sends no banner, or ends the connection within that time.
+    """True if the target accepts no connection, sends no banner, or closes the connection within ``within_s``.
 
-    A daemon that has failed an assertion goes on with its other threads until its log is written.
+    After a failed assertion, the other threads of a daemon run on until its log is written.
     """
     try:
         stream, _ = target.connect()
@@ -175,7 +175,7 @@ def _has_ended(target: Target, within_s: float) -> bool:
 
 
 def judge(case: Case, outcome: str) -> Verdict:
-    """The verdict on an outcome."""
+    """Return the verdict on an outcome of a case."""
     if outcome in case.expect:
         return Verdict.PASS
     for name, words in case.variants.items():
@@ -191,15 +191,15 @@ def run_cases(
     destructive: bool = False,
     report: Callable[[Result], None] = lambda _result: None,
 ) -> list[Result]:
-    """Run cases one after the other; what cannot be run is skipped.
+    """Run cases one after the other; skip those that the target or the credentials rule out.
 
-    Cases by which an implementation is known to crash come last. Once the target accepts no connection any more,
-    the others are skipped.
+    Cases that are known to crash an implementation run last. Once the target accepts no connections, the remaining
+    cases are skipped.
 
     Args:
-        cases: what to run.
-        target: surveyed.
-        destructive: run also cases that may disturb the target.
+        cases: the cases to run.
+        target: the target, as :func:`~toolkit.conformance.survey.survey` returns it.
+        destructive: True to also run cases that may disturb the target.
         report: called with each result.
     """
     results: list[Result] = []
@@ -212,10 +212,10 @@ def run_cases(
             try:
                 result = run_case(case, target)
                 if result.outcome == CRASHED:
-                    gone = f"the target is gone since {case.id}"
+                    gone = f"the target accepts no connections since {case.id}"
             except TargetGone as error:
-                gone = f"the target is gone: {error}"
-                result = Result(case, Verdict.DIFFERS, f"{gone}; the case before was {_last(results)}")
+                gone = f"the target accepts no connections: {error}"
+                result = Result(case, Verdict.DIFFERS, f"{gone}; the last case before was {_last(results)}")
         results.append(result)
         report(result)
     return results

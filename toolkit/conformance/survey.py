@@ -1,4 +1,4 @@
-"""What a target is and what it lets this peer do, found out before the first case."""
+"""The survey of a target before the first case: its type, features, modes and policy for this peer."""
 
 import asyncio
 from dataclasses import replace
@@ -22,13 +22,13 @@ from toolkit.probe.wire import WireFindings, ask
 
 
 def survey(addr: EntityAddr, login: Login, patience_s: float, *, key: str = "--keyring") -> Target:
-    """A target that is ready for cases.
+    """Probe an address and return the target, ready for cases.
 
     Args:
-        addr: of one protocol.
-        login: the identity of the peer.
-        patience_s: how long any answer may take.
-        key: the option that gives a key, for the reason why cases are skipped.
+        addr: address of the target; its type selects the protocol.
+        login: identity and credentials of the peer.
+        patience_s: time limit of each answer.
+        key: name of the option that gives a key, for the reason of skipped cases.
 
     Raises:
         LocalError: keyring or key log cannot be used.
@@ -37,7 +37,7 @@ def survey(addr: EntityAddr, login: Login, patience_s: float, *, key: str = "--k
     found = _ask(addr, login, patience_s)
     if found.protocol != Protocol.of(addr):
         raise Unsupported(
-            f"{addr} speaks msgr {found.protocol}: name it as {found.protocol}:{addr.host}:{addr.port}"
+            f"{addr} speaks msgr {found.protocol}; give it as {found.protocol}:{addr.host}:{addr.port}"
         )
     facts = Facts(found.entity_type or EntityType.ANY, found.msgr2_supported, list(found.methods))
     if found.v1 is not None:
@@ -47,7 +47,7 @@ def survey(addr: EntityAddr, login: Login, patience_s: float, *, key: str = "--k
     if auth_client is None:
         auth_client = without_key(login.name, login.entity)
         if found.v1 is None and AuthMethod.NONE not in facts.methods:
-            facts.login_error = f"the target requires authentication: {key}"
+            facts.login_error = f"the target requires authentication; needs {key}"
     target = Target(addr, login.entity, auth_client, by_cephx, patience_s, facts)
     if Protocol.of(addr) is Protocol.V1:
         _survey_v1(target)
@@ -124,13 +124,13 @@ def _survey_v1(target: Target) -> None:
 
 
 def _later(peer: object, *kinds: type) -> bool:
-    """True if such a frame still comes: an answer to MPing may be behind that to the keepalive."""
+    """True if the next frame is of one of ``kinds``: the answer to MPing may follow that to the keepalive."""
     frame = peer.await_next()  # type: ignore[attr-defined]
     return isinstance(frame, kinds)
 
 
 def _reason(attempt: Attempt, error: MsgrError) -> str:
-    """Why the handshake of an attempt did not get to its end."""
+    """Return the reason why the handshake of an attempt failed."""
     refused = [line for line in attempt.log if AuthBadMethod.TAG.name in line]
     if isinstance(error, ScenarioFailed) and refused:
         return "the target refused the credentials"

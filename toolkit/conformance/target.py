@@ -1,4 +1,4 @@
-"""The implementation under test: where it is, how to log in to it, and what it was found to be."""
+"""The implementation under test: its address, the credentials for it, and the facts that the survey found."""
 
 import socket
 from dataclasses import dataclass, field
@@ -15,27 +15,27 @@ RNG = SystemRandom()
 
 
 class TargetGone(MsgrError):
-    """The target accepts no TCP connection any more."""
+    """The target accepts no TCP connections."""
 
 
 @dataclass(slots=True)
 class Facts:
-    """What the survey found out about a target; it decides which cases can be run."""
+    """The properties of a target that the survey found; they decide which cases can be run."""
 
     entity_type: EntityType = EntityType.ANY
     msgr2_features: int = 0
     methods: list[AuthMethod] = field(default_factory=list)
     modes: list[ConMode] = field(default_factory=list)
-    """Connection modes in which this peer gets in."""
+    """Connection modes in which this peer can authenticate."""
     login_error: str = ""
-    """Why this peer does not get in; empty if it does."""
+    """Reason why this peer cannot authenticate; empty if it can."""
     session_error: str = ""
-    """Why no session opens; empty if one does."""
+    """Reason why this peer cannot open a session; empty if it can."""
     lossless: bool = False
     replies: bool = False
-    """ACKs or answers to MPing show which messages have arrived."""
+    """True if ACKs or answers to MPing show which messages the target has received."""
     signed: bool = False
-    """v1: messages carry signatures."""
+    """v1: True if messages carry signatures."""
 
 
 @dataclass(slots=True)
@@ -44,12 +44,12 @@ class Target:
 
     addr: EntityAddr
     name: EntityName
-    """What the peer calls itself."""
+    """Entity name of the peer."""
     auth_client: AuthClient
     by_cephx: bool = False
-    """False: method none."""
+    """True if the peer authenticates by cephx, False for method none."""
     patience_s: float = 2.0
-    """How long any answer may take."""
+    """Time limit of each answer."""
     facts: Facts = field(default_factory=Facts)
 
     @property
@@ -58,10 +58,10 @@ class Target:
         return Protocol.of(self.addr)
 
     def connect(self) -> tuple[SocketStream, EntityAddr]:
-        """A TCP connection, and this side's end of it.
+        """Open a TCP connection; return it and the local address.
 
         Raises:
-            TargetGone: there is none to be had in time.
+            TargetGone: no connection can be opened within the time limit.
         """
         try:
             sock = socket.create_connection((self.addr.host, self.addr.port), self.patience_s)

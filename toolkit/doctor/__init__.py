@@ -1,1 +1,1 @@
-"""What this machine can do, found out by trying, and what would add the rest."""
+"""Probes for the optional capabilities of this machine, and the commands that add the missing ones."""

@@ -1,4 +1,4 @@
-"""Every capability the project knows to ask for, by the name that tests and scenarios use."""
+"""All capabilities that the project uses, by the names that tests and scenarios refer to."""
 
 from functools import partial
 
@@ -8,16 +8,16 @@ from toolkit.machine import bridges, kvm, programs
 from toolkit.machine.capability import Capability
 
 CAPABILITIES = (
-    Capability("python", "everything", programs.python),
-    Capability("compiled", "the messenger at less CPU", programs.compiled_modules),
+    Capability("python", "all of msgrlab", programs.python),
+    Capability("compiled", "the messenger with less CPU time", programs.compiled_modules),
     Capability("hardware-crc", "checksums at memory speed", programs.hardware_crc),
     Capability("ceph-mon", "a real monitor as the peer", programs.ceph_mon),
     Capability(
-        "ceph-osd", "real OSDs, objects and all", partial(programs.program, "ceph-osd", packages=("ceph-osd",))
+        "ceph-osd", "real OSDs and their objects", partial(programs.program, "ceph-osd", packages=("ceph-osd",))
     ),
     Capability(
         "ceph-authtool",
-        "keyrings by Ceph's own tool",
+        "keyrings made by Ceph's own tool",
         partial(programs.program, "ceph-authtool", packages=("ceph-common",)),
     ),
     Capability(
@@ -31,7 +31,7 @@ CAPABILITIES = (
     ),
     Capability(
         "tshark",
-        "captures as Wireshark reads them",
+        "captures decoded by Wireshark",
         partial(programs.program, "tshark", packages=("tshark",)),
     ),
     Capability(
@@ -40,14 +40,14 @@ CAPABILITIES = (
         partial(programs.program, "chromium", "chromium-browser", "google-chrome", packages=("chromium",)),
     ),
     Capability("docker", "a container per node, other Ceph releases", programs.docker),
-    Capability("docker-bridges", "containers that reach each other", bridges.docker_bridges),
-    Capability("docker-images", "our node and Ceph's releases in containers", images.docker_images),
+    Capability("docker-bridges", "traffic between containers", bridges.docker_bridges),
+    Capability("docker-images", "msgrlab's node and Ceph's releases in containers", images.docker_images),
     Capability("swarm", "containers on several machines", programs.swarm),
-    Capability("capture", "packets off the wire", kernel.packet_sockets),
+    Capability("capture", "captures of live packets", kernel.packet_sockets),
     Capability("netns", "hosts as network namespaces", kernel.network_namespaces),
     Capability(
         "iproute2",
-        "interfaces, addresses and sockets as the kernel shows them",
+        "reading interfaces, addresses and sockets",
         partial(programs.program, "ss", packages=("iproute2",)),
     ),
     Capability(
@@ -61,15 +61,15 @@ CAPABILITIES = (
     Capability("pyverbs", "links over RDMA (ms_type = async+rdma)", programs.pyverbs),
     Capability("kvm", "micro-VMs at native speed", kvm.kvm),
     Capability("qemu", "micro-VMs: netem, RDMA and Ceph's kernel client", programs.qemu),
-    Capability("vm", "Debian's kernel in a micro-VM, whatever this one lacks", images.kernel_image),
+    Capability("vm", "Debian's kernel in a micro-VM, for features that this kernel lacks", images.kernel_image),
 )
 
 
 def find(name: str) -> Capability:
-    """The capability of that name.
+    """Return the capability ``name``.
 
     Raises:
-        LocalError: there is none.
+        LocalError: no capability has that name.
     """
     for capability in CAPABILITIES:
         if capability.name == name:

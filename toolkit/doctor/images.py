@@ -1,4 +1,4 @@
-"""Probes of images: root file systems with a release of Ceph, and images of Docker's."""
+"""Probes of images: root file systems with a release of Ceph, and Docker images."""
 
 import os
 import shutil
@@ -18,10 +18,10 @@ __all__ = ["RELEASES", "ceph_image", "docker_images", "kernel_image"]
 
 
 def ceph_image(release: str) -> Finding:
-    """Whether the directory with a release of Ceph has been made, and this user can run programs in it."""
+    """Check for the directory with a release of Ceph, and for root, who alone can run programs in it."""
     directory = images_root() / f"ceph-{release}"
     if os.geteuid() != 0:
-        return Finding(available=False, detail="programs of an image are run by root")
+        return Finding(available=False, detail="only root can run programs of an image")
     try:
         found = version(directory)
     except OSError:
@@ -31,7 +31,7 @@ def ceph_image(release: str) -> Finding:
 
 
 def docker_images() -> Finding:
-    """Whether the Docker engine has an image of our node and of each release of Ceph."""
+    """Check whether the Docker engine has the node image and an image of each release of Ceph."""
     engine = docker()
     if not engine.available:
         return with_engine(engine, f"{own_command()} images build {' '.join(DOCKER_NAMES)}")
@@ -48,7 +48,7 @@ def docker_images() -> Finding:
 
 
 def kernel_image() -> Finding:
-    """Whether virtual machines run here: QEMU, and a kernel for them."""
+    """Check for the requirements of virtual machines: QEMU, and a kernel image."""
     finding = vm.probe()
     if finding.available or not finding.commands:
         return finding
@@ -58,7 +58,7 @@ def kernel_image() -> Finding:
 
 
 def _to_be_made(detail: str, command: str) -> Finding:
-    """The finding for an image that this command makes, with the packages that making it from Debian's takes."""
+    """Return the finding for a missing image that ``command`` builds, with the Debian packages that it needs."""
     packages = [] if shutil.which("debootstrap") or os.geteuid() else ["debootstrap"]
     packages += _keys()
     if packages:
@@ -67,7 +67,7 @@ def _to_be_made(detail: str, command: str) -> Finding:
 
 
 def _keys() -> tuple[str, ...]:
-    """The package with the keys that verify Debian's packages, where they are missing."""
+    """Return the package with the keys that verify Debian's packages; empty if the keys are installed."""
     try:
         Archive.wanted().keys()
     except LocalError:

@@ -1,4 +1,4 @@
-"""Probes of the kernel: namespaces by making one, features by its configuration and modules."""
+"""Probes of the kernel: of namespaces by creating one, of features by its configuration and modules."""
 
 import gzip
 import os
@@ -17,7 +17,7 @@ ROOT = Path("/")
 
 
 def network_namespaces() -> Finding:
-    """A network namespace, made for a moment in a child process; in a user namespace unless we are root."""
+    """Create a network namespace in a short-lived child process; in a user namespace unless we are root."""
     if shutil.which("unshare") is None:
         return not_installed("no unshare in PATH", ("util-linux",))
     if os.geteuid() == 0:
@@ -30,30 +30,30 @@ def network_namespaces() -> Finding:
 
 
 def packet_sockets() -> Finding:
-    """A socket for the packets of all protocols; it is bound to none, so none come."""
+    """Open a packet socket; protocol 0, so that it receives nothing."""
     if not hasattr(socket, "AF_PACKET"):
         return Finding(available=False, detail="only Linux has packet sockets")
     try:
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
     except PermissionError:
-        return Finding(available=False, detail="takes CAP_NET_RAW, which root has (sudo msgrlab ...)")
+        return Finding(available=False, detail="needs CAP_NET_RAW; run as root (sudo msgrlab ...)")
     except OSError as error:
         return Finding(available=False, detail=f"no packet sockets: {error.strerror}")
-    return Finding(available=True, detail="packet sockets open")
+    return Finding(available=True, detail="packet sockets can be opened")
 
 
 def tun_device(path: Path = ROOT / "dev/net/tun") -> Finding:
-    """The device behind tun and tap interfaces, opened and closed."""
+    """Open and close the device of tun and tap interfaces."""
     return _opened(path)
 
 
 def netem(root: Path = ROOT) -> Finding:
-    """Delay, loss, duplication and reordering by the kernel."""
+    """Check for netem: delay, loss, duplication and reordering by the kernel."""
     return feature("CONFIG_NET_SCH_NETEM", "sch_netem", root)
 
 
 def soft_roce(root: Path = ROOT) -> Finding:
-    """RDMA over ordinary Ethernet: the module, and how network namespaces see its devices once there are any."""
+    """Check for soft-RoCE (RDMA over Ethernet): its module, and the scope of its devices once it is loaded."""
     finding = feature("CONFIG_RDMA_RXE", "rdma_rxe", root)
     if not finding.available or not (root / "sys/module/rdma_rxe").exists():
         return finding
@@ -66,7 +66,7 @@ def soft_roce(root: Path = ROOT) -> Finding:
 
 
 def feature(option: str, module: str, root: Path = ROOT) -> Finding:
-    """A kernel feature that is built in, or a module that is loaded or can be. Loads nothing."""
+    """Check for a kernel feature: built in, or a module that is loaded or can be loaded. Loads nothing."""
     release = platform.release()
     config = _config(root, release)
     if f"{option}=y" in config:
@@ -86,7 +86,7 @@ def feature(option: str, module: str, root: Path = ROOT) -> Finding:
 
 
 def _config(root: Path, release: str) -> list[str]:
-    """The kernel's build configuration by lines; empty where it is not published."""
+    """Return the lines of the kernel's build configuration; empty if it is not published."""
     running, packaged = root / "proc/config.gz", root / f"boot/config-{release}"
     if running.exists():
         return gzip.decompress(running.read_bytes()).decode().splitlines()
@@ -97,7 +97,7 @@ def _config(root: Path, release: str) -> list[str]:
 
 
 def _listed(index: Path, module: str) -> bool:
-    """True if depmod's index names the module; file names may have dashes for underscores."""
+    """True if depmod's index lists the module; file names may have dashes instead of underscores."""
     try:
         text = index.read_text()
     except OSError:
@@ -111,5 +111,5 @@ def _opened(path: Path) -> Finding:
     except FileNotFoundError:
         return Finding(available=False, detail=f"there is no {path}")
     except OSError as error:
-        return Finding(available=False, detail=f"{path} does not open: {error.strerror}")
-    return Finding(available=True, detail=f"{path} opens")
+        return Finding(available=False, detail=f"{path} cannot be opened: {error.strerror}")
+    return Finding(available=True, detail=f"{path} can be opened")

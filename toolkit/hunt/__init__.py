@@ -1,4 +1,4 @@
-"""The interception grid on links between real clients and real daemons."""
+"""The interception grid on links between Ceph's own clients and daemons."""
 
 from toolkit.hunt.cells import Cell, Link, Verdict, cells
 from toolkit.hunt.runner import Hunt, Outcome

@@ -1,4 +1,4 @@
-"""The cells of a hunt: a link, a point of the interception grid, and what the proxy does there."""
+"""The cells of a hunt: a link, a point of the interception grid, and the action of the proxy there."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from messenger.interception import Custom, Point, Way, grid
 from messenger.v2.wire import Tag
 
 HOLD_S = 1.0
-"""How long a frame is held, and all behind it."""
+"""How long the proxy holds a frame, and all frames after it."""
 POINTS = grid([tag.name for tag in Tag if not tag.name.startswith("COMPRESSION")])
-"""The 45 points: five that belong to no frame, and 20 tags, written and read."""
+"""The 45 points: five without a frame, and 20 tags, each written and read."""
 FROM_CLIENTS = frozenset({"AUTH_REQUEST", "AUTH_REQUEST_MORE", "CLIENT_IDENT", "SESSION_RECONNECT"})
 """Tags of frames that only the connector sends."""
 FROM_SERVERS = frozenset(
@@ -26,44 +26,44 @@ FROM_SERVERS = frozenset(
 
 
 class Link(StrEnum):
-    """Between which two programs of Ceph the proxy stands."""
+    """The two programs of Ceph between which the proxy is placed."""
 
     CLIENT = "client"
     """``rados`` and the OSDs: lossy sessions."""
     DAEMONS = "daemons"
-    """Two OSDs, whichever of them dials: lossless sessions, and those of their heartbeats."""
+    """Two OSDs, whichever of them connects: lossless sessions, and their heartbeat sessions."""
 
 
 class Action(StrEnum):
-    """What the proxy does at a point."""
+    """The action of the proxy at a point."""
 
     CUT = "cut"
-    """End the link: at WRITE before the frame, at READ behind it."""
+    """Close the link: at WRITE before the frame, at READ after it."""
     HOLD = "hold"
-    """Keep the frame and all behind it for :data:`HOLD_S`."""
+    """Hold the frame and all frames after it for :data:`HOLD_S`."""
     DROP = "drop"
-    """Swallow the frame, which no TCP does."""
+    """Drop the frame; TCP never does this."""
     DUPLICATE = "duplicate"
-    """Let the frame pass twice, which no TCP does."""
+    """Relay the frame twice; TCP never does this."""
 
 
 class Verdict(StrEnum):
-    """What came of a cell."""
+    """The verdict on a cell."""
 
     HELD = "held"
-    """Acknowledged writes are there once, and the client has come through."""
+    """The client finished, and the object contains each acknowledged write once."""
     STUCK = "stuck until cut"
-    """The client waited until the link was cut, and then came through; nothing was lost."""
+    """The client waited until the link was cut, and then finished; no write was lost."""
     FOUND = "found"
-    """Something was lost or done twice, somebody hung, or a daemon ended."""
+    """A finding: a write was lost or applied twice, a program hung, or a daemon exited."""
     NOT_PASSED = "not passed"
-    """The conversation did not come to this point."""
+    """The links did not reach this point."""
     NOT_RUN = "not run"
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell."""
+    """A cell: an action at a point of a link."""
 
     link: Link
     point: Point
@@ -76,7 +76,7 @@ class Cell:
 
     @property
     def rule(self) -> str:
-        """What the proxy does, by the words of docs/proxy.md; empty where nothing can be done."""
+        """The rule for the proxy (docs/proxy.md); empty if the action is impossible at this point."""
         point, action = self.point, self.action
         what = {Action.HOLD: f"hold it for {HOLD_S:g}s"}.get(action, str(action))
         if point.tag == Custom.SOCKET_CONNECTING:
@@ -91,12 +91,12 @@ class Cell:
         if action is Action.CUT:
             what = "cut before" if point.way is Way.WRITE else "cut after"
         elif point.way is Way.READ and point.tag in FROM_CLIENTS | FROM_SERVERS:
-            return ""  # the same frame as at WRITE
+            return ""  # the proxy sees the same frame as at WRITE
         return f"{self._sender} {self._frame} #1: {what}"
 
     @property
     def _sender(self) -> str:
-        """The sender as the connector sees it; a frame that one side alone sends is the same at WRITE and READ."""
+        """Direction of the frame, ``->`` from the connector; fixed for frames that only one side sends."""
         tag = self.point.tag
         if tag in FROM_CLIENTS or tag in FROM_SERVERS:
             return "->" if tag in FROM_CLIENTS else "<-"
@@ -104,27 +104,29 @@ class Cell:
 
     @property
     def _frame(self) -> str:
-        """Messages of the write itself, not of heartbeats or of what peers tell each other beside it."""
+        """The frame for the rule; for MESSAGE only messages of the write, not heartbeats or other traffic."""
         if self.point.tag != "MESSAGE":
             return self.point.tag
         return "MESSAGE osd_op*" if self.link is Link.CLIENT else "MESSAGE osd_repop*"
 
 
 def cells(links: Sequence[Link] = tuple(Link), only: Sequence[str] = (), seed: int | None = None) -> list[Cell]:
-    """The cells in which something can be done, in the order of the grid, or with a seed in a drawn one.
+    """Return the cells whose action is possible, in the order of the grid, or in a random order with a seed.
 
     Args:
-        links: on which of them.
-        only: ids of cells or parts of ids, with ``*`` and ``?``; all unless given.
-        seed: of the order.
+        links: the links whose cells are returned.
+        only: ids of cells or parts of ids, with ``*`` and ``?``; empty for all cells.
+        seed: seed of the random order; None for the order of the grid.
 
     Raises:
-        LocalError: nothing fits one of ``only``.
+        LocalError: a pattern of ``only`` matches no cell.
     """
     known = [cell for cell in _all(links) if cell.rule]
     unknown = [pattern for pattern in only if not any(_fits(cell, pattern) for cell in known)]
     if unknown:
-        raise LocalError(f"no cell is {unknown[0]!r}; one is {known[0].id}, and msgrlab hunt --list has all")
+        raise LocalError(
+            f"no cell matches {unknown[0]!r}; one is {known[0].id}, and msgrlab hunt --list shows all"
+        )
     chosen = [cell for cell in known if not only or any(_fits(cell, pattern) for pattern in only)]
     if seed is not None:
         Random(seed).shuffle(chosen)

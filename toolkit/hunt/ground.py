@@ -24,7 +24,7 @@ from toolkit.hunt.cells import Cell, Link
 from toolkit.machine.private import write_private
 
 PATIENCE_S = 12.0
-"""How long a program of the client may take before the link is cut, and then once more."""
+"""Time limit of a client program before the link is cut, and again after the cut."""
 HANDSHAKE_S = 3
 """ms_connection_ready_timeout of daemons and clients: a stalled handshake times out well before PATIENCE_S."""
 EMBEDDED = "embedded"
@@ -34,12 +34,12 @@ _ATTEMPTS = 3
 _GIVEN_UP_S = 60.0
 _LAST_WORDS = re.compile(r"FAILED ceph_assert\(.*\)|Caught signal \(.*\)")
 _LAST_BYTES = 8 << 20
-"""Of a log: a daemon that aborts dumps its recent events."""
+"""Bytes at the end of a log that are searched: an aborting daemon dumps its recent events after the assertion."""
 _PIECE = re.compile(r"<\d+>")
 
 
 def spec_of(release: str) -> ClusterSpec:
-    """A cluster of a release, with proxies on each way of which a cell may be."""
+    """Return the spec of a cluster of a release, with proxies on all links that cells use."""
     ways = [{"from": _APP, "to": "osd"}]
     if release != EMBEDDED:  # its OSDs have no replicas
         ways.append({"from": "osd", "to": "osd"})
@@ -58,23 +58,23 @@ def spec_of(release: str) -> ClusterSpec:
 
 
 def links_of(release: str) -> tuple[Link, ...]:
-    """The links that a cluster of a release has.
+    """Return the links that a cluster of a release has.
 
     Raises:
         LocalError: there is no such release.
     """
     known = (_HOST, EMBEDDED, *RELEASES)
     if release not in known:
-        raise LocalError(f"--release {release!r}: known are {', '.join(known)}")
+        raise LocalError(f"--release: unknown release {release!r}; known: {', '.join(known)}")
     return (Link.CLIENT,) if release == EMBEDDED else tuple(Link)
 
 
 class Ground:
-    """A cluster that is up.
+    """The running cluster of a hunt.
 
     Args:
-        cluster: made of :func:`spec_of`.
-        release: of its programs.
+        cluster: a cluster of :func:`spec_of`.
+        release: release of Ceph's programs in it.
     """
 
     def __init__(self, cluster: Cluster, release: str) -> None:
@@ -90,17 +90,17 @@ class Ground:
         self._rados += ["--debug-ms", "1", "--log-file", log, "--ms-connection-ready-timeout", f"{HANDSHAKE_S}"]
         self._pieces = 0
         self.expected = ""
-        """What the object must hold: all pieces that were acknowledged, in order."""
+        """The required content of the object: all acknowledged pieces, in order."""
         self._threads = ThreadPoolExecutor(1, "hunt")
 
     @classmethod
     @contextmanager
     def open(cls, release: str) -> Iterator["Ground"]:
-        """Bring a cluster up, and take it down afterwards.
+        """Start a cluster, and stop it when the block ends.
 
         Raises:
-            Unsupported: this machine cannot have it.
-            LocalError: it does not come up.
+            Unsupported: this machine lacks what the cluster needs.
+            LocalError: the cluster does not come up.
         """
         with ExitStack() as running:
             for left in reversed(range(_ATTEMPTS)):
@@ -121,17 +121,17 @@ class Ground:
 
     @property
     def last_piece(self) -> str:
-        """What was appended last."""
+        """The piece that was appended last."""
         return f"<{self._pieces}>"
 
     def append(self) -> "Future[str]":
-        """Have the client append the next piece to the object; done when the write is acknowledged."""
+        """Start the client to append the next piece; the future is done when the write is acknowledged."""
         self._pieces += 1
         self._host.write("piece", self.last_piece.encode())
         return self._start("append", _LOG, str(self._host.directory / "piece"))
 
     def read(self) -> "Future[str]":
-        """Have the client read the object."""
+        """Start the client to read the object; the future has its content."""
         return self._start("get", _LOG, "-")
 
     def _start(self, *arguments: str) -> "Future[str]":
@@ -140,19 +140,19 @@ class Ground:
     # ---- the links
 
     def proxies(self, link: Link) -> list[FaultProxy]:
-        """The proxies on a link, in each direction in which it may be dialled."""
+        """Return the proxies on a link, for each direction in which connections may be opened."""
         first = ["osd0", "osd1"] if link is Link.DAEMONS else [_APP]
         pairs = [(dialler, dialled) for dialler in first for dialled in ("osd0", "osd1") if dialler != dialled]
         return [proxy for pair in pairs for proxy in self.cluster.proxies_on(*pair)]
 
     def cut(self, link: Link) -> None:
-        """Cut what is open of a link."""
+        """Cut all open connections of a link."""
         for proxy in self.proxies(link):
             proxy.cut()
 
     @contextmanager
     def struck(self, cell: Cell) -> Iterator[list[Strike]]:
-        """The cell's rule on all proxies of its link while the block lasts; yields what may strike."""
+        """Apply the cell's rule to all proxies of its link during the block; yields the strikes."""
         placed: list[tuple[FaultProxy, list[Strike]]] = []
         for proxy in self.proxies(cell.link):
             made = strikes(cell.rule, *proxy.parties)
@@ -165,7 +165,10 @@ class Ground:
                 proxy.forget(made)
 
     def ended(self) -> str:
-        """Why daemons do not run, without their names: what each has asserted or by which signal it ended."""
+        """Return why daemons exited, by assertion or signal; empty if all run.
+
+        The text has no names of daemons, so that the same cause has the same text.
+        """
         gone = [node for name, node in self.cluster.nodes.items() if name != _APP and not node.alive]
         return "; ".join(sorted({f"a daemon ended: {self._last_words(node.host.directory)}" for node in gone}))
 
@@ -178,11 +181,11 @@ class Ground:
                     return found[0]
         return "its log has no assertion and no signal"
 
-    # ---- what a cell leaves
+    # ---- files of a cell
 
     @contextmanager
     def watched(self, directory: Path, link: Link) -> Iterator[None]:
-        """Capture a cell's packets, and keep them with keys and logs in a directory."""
+        """Capture packets while the block lasts, and store them with keys and logs in a directory."""
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         node = "osd0" if link is Link.DAEMONS else _APP
         before = {path: path.stat().st_size for path in self._logs()}
@@ -211,7 +214,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def finished(work: "Future[str]", within_s: float) -> bool:
-    """True if a program of the client has ended in time, well or not."""
+    """True if a client program exits within ``within_s``, with or without an error."""
     try:
         work.result(within_s)
     except StillRunning:
@@ -222,5 +225,5 @@ def finished(work: "Future[str]", within_s: float) -> bool:
 
 
 def pieces(text: str) -> list[str]:
-    """The pieces of an object's content."""
+    """Split the content of an object into its pieces."""
     return _PIECE.findall(text)

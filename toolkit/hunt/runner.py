@@ -1,4 +1,4 @@
-"""Running the cells of a hunt, and what came of each."""
+"""Runs the cells of a hunt and records their outcomes."""
 
 import json
 import shutil
@@ -15,29 +15,29 @@ from toolkit.hunt.cells import Action, Cell, Verdict
 from toolkit.hunt.ground import PATIENCE_S, Ground, finished, pieces
 
 RESULTS_FILE = "results.jsonl"
-"""In the directory of a hunt: the outcomes so far, which a later run goes on from."""
+"""File in the directory of a hunt with the outcomes so far; a later run continues after them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A cell and what came of it."""
+    """The outcome of a cell."""
 
     cell: Cell
     release: str
     verdict: Verdict
     cause: str = ""
-    """What was found, the same words for the same cause; empty if nothing."""
+    """The problem found, the same text for the same problem; empty if there is none."""
     seconds: float = 0.0
     directory: Path | None = None
-    """Capture, keys and logs, of a cell with a cause."""
+    """Folder with capture, keys and logs; None for a cell without a cause."""
 
     @property
     def command(self) -> str:
-        """The command that repeats it."""
+        """The command that runs the cell again."""
         return f"msgrlab hunt --release {self.release} --only {self.cell.id}"
 
     def as_json(self) -> dict[str, Any]:
-        """The outcome as a JSON object."""
+        """Return the outcome as a JSON object."""
         return {
             "id": self.cell.id,
             "release": self.release,
@@ -54,19 +54,19 @@ class Grounds(Protocol):
     """Opens the cluster of a release."""
 
     def __call__(self, release: str) -> AbstractContextManager[Any]:
-        """A :class:`Ground`."""
+        """Return a context manager of a :class:`Ground`."""
 
 
 @dataclass(slots=True)
 class Hunt:
-    """A run of cells against one release; its outcomes are there while it goes on.
+    """A run of cells against one release; ``outcomes`` grows while it runs.
 
     Args:
-        cells: what to run, in this order.
-        release: of the daemons and clients.
-        directory: for what cells leave, and for the results; results that are in it already are kept.
+        cells: the cells to run, in this order.
+        release: release of the daemons and clients.
+        directory: folder for the files of cells and the results; earlier results in it are kept.
         report: called with each new outcome.
-        grounds: opens clusters.
+        grounds: opens the cluster of a release.
     """
 
     cells: Sequence[Cell]
@@ -77,12 +77,12 @@ class Hunt:
     outcomes: list[Outcome] = field(default_factory=list)
 
     def go(self) -> list[Outcome]:
-        """Run the cells that have no result yet; Ctrl-C ends it, and :meth:`so_far` has what there is.
+        """Run the cells without a result; after Ctrl-C, :meth:`so_far` returns the outcomes so far.
 
-        After a finding the cluster is another one, so that no finding is the cause of the next.
+        After a finding a new cluster is started, so that one finding cannot cause the next.
 
         Raises:
-            Unsupported: this machine cannot have the cluster.
+            Unsupported: this machine lacks what the cluster needs.
             LocalError: the cluster does not come up, or the results in the directory cannot be read.
         """
         self.outcomes = self._known()
@@ -98,7 +98,7 @@ class Hunt:
         return self.so_far()
 
     def so_far(self) -> list[Outcome]:
-        """An outcome for each cell; those that were not reached are not run."""
+        """Return an outcome for each cell; cells that were not reached are NOT_RUN."""
         known = {outcome.cell: outcome for outcome in self.outcomes}
         return [known.get(cell) or Outcome(cell, self.release, Verdict.NOT_RUN) for cell in self.cells]
 
@@ -141,9 +141,9 @@ class Hunt:
 
 
 def _judged(ground: Ground, cell: Cell) -> tuple[Verdict, str]:
-    """Have the client write through the cell's fault, and compare what is there with what it was told."""
+    """Have the client write during the cell's fault; compare the object with the acknowledged writes."""
     with ground.struck(cell) as rules:
-        ground.cut(cell.link)  # so that handshakes pass, whichever peer connects
+        ground.cut(cell.link)  # the next connections pass all points of the handshake, whoever opens them
         appended = ground.append()
         was_stuck = not finished(appended, PATIENCE_S)
     if was_stuck:
@@ -168,7 +168,10 @@ def _judged(ground: Ground, cell: Cell) -> tuple[Verdict, str]:
 
 
 def _stuck(cell: Cell, *, has_struck: bool) -> tuple[Verdict, str]:
-    """A write that waited for the link to end; frames that TCP would not lose or repeat excuse that."""
+    """Return verdict and cause for a write that waited until the link was cut.
+
+    It is no finding after a dropped or duplicated frame, since TCP never drops or repeats data.
+    """
     if not has_struck:
         return Verdict.FOUND, "a write waits until the link is cut, and nothing was done to it"
     verdict = Verdict.STUCK if cell.action in {Action.DROP, Action.DUPLICATE} else Verdict.FOUND
@@ -176,12 +179,12 @@ def _stuck(cell: Cell, *, has_struck: bool) -> tuple[Verdict, str]:
 
 
 def _deeper(ground: Ground, cause: str) -> str:
-    """The cause, or that daemons ended, which is the cause of whatever else there is."""
+    """Return ``cause``, or the reason why daemons exited, since that explains every other problem."""
     return ground.ended() or cause
 
 
 def _compared(ground: Ground, content: str, *, acknowledged: bool) -> str:
-    """What is wrong with the object; empty if each acknowledged piece is in it once, in order."""
+    """Return the problem of the object's content; empty if it has each acknowledged piece once, in order."""
     before, there, last = pieces(ground.expected), pieces(content), ground.last_piece
     repeated = [piece for piece, count in Counter(there).items() if count > 1]
     if repeated:
@@ -195,7 +198,7 @@ def _compared(ground: Ground, content: str, *, acknowledged: bool) -> str:
 
 
 def by_cause(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
-    """Outcomes with a cause, grouped by it; the most frequent first."""
+    """Group the outcomes that have a cause by cause, the most frequent first."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         if outcome.cause:

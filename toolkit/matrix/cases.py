@@ -1,4 +1,4 @@
-"""What each case does with each role, and which evidence it requires. A case that returns has succeeded."""
+"""The steps of each case in each role, and the evidence that it requires. A case that returns has succeeded."""
 
 import hashlib
 import threading
@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 _POLL_S = 0.05
 _LARGE_BYTES = 1 << 20
 _TICKET_S = 6
-"""How long tickets are good for in the case ``rekey``: a client renews one when half of that is over."""
+"""Lifetime of tickets in the case ``rekey``; a client renews a ticket after half of it."""
 
 
 def _case(role: Role, case: Case) -> Callable[[Run], Run]:
@@ -36,8 +36,8 @@ def run_case(trial: Trial) -> None:
     """Run a trial's case.
 
     Raises:
-        EvidenceMissing: what the case requires was not seen.
-        MsgrError: something did not work.
+        EvidenceMissing: evidence that the case requires is missing.
+        MsgrError: a step of the case failed.
     """
     CASES[trial.cell.role, trial.cell.case](trial)
 
@@ -50,17 +50,17 @@ def _until(holds: Callable[[], object], what: str) -> None:
         time.sleep(_POLL_S)
 
 
-# ---- theirs is the server: our client and real daemons
+# ---- Ceph is the server: our client and real daemons
 
 
 def _fill(trial: Trial, count: int, prefix: str, size_bytes: int = 4096) -> None:
-    """Write objects; all must be acknowledged."""
+    """Write objects, and require that all writes are acknowledged."""
     ended = trial.ground.app.command("fill", count=count, prefix=prefix, size_bytes=size_bytes, wait_s=PATIENCE_S)
     require(not ended["pending"] and not ended["failed"], f"writes are not done: {ended}")
 
 
 def _verify(trial: Trial) -> None:
-    """Everything that was acknowledged is there."""
+    """Require that every acknowledged write can be read back."""
     found = trial.ground.app.command("verify", wait_s=PATIENCE_S)
     require(found["checked"] and not found["wrong"], f"acknowledged and lost: {found}")
     trial.see(f"{found['checked']} objects that were acknowledged are read back, all as written")
@@ -180,11 +180,11 @@ def _server_loss_10(trial: Trial) -> None:
     _server_loss(trial, 10)
 
 
-# ---- theirs is the client: unmodified programs and our embedded daemons
+# ---- Ceph is the client: unmodified programs and our embedded daemons
 
 
 class _Theirs:
-    """Ceph's own programs on the dialling host."""
+    """Ceph's own programs on the connecting host."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
@@ -195,7 +195,7 @@ class _Theirs:
         self._numbers = 0
 
     def run(self, tool: str, *arguments: str) -> str:
-        """What a program prints."""
+        """Run a program and return its output."""
         conf = str(self._host.directory / "ceph.conf")
         return self._host.run(tool, "-c", conf, *self._own, *arguments, timeout_s=2 * PATIENCE_S)
 
@@ -203,7 +203,7 @@ class _Theirs:
         return self.run("rados", "-p", "objects", *arguments)
 
     def there_and_back(self, oid: str, content: bytes) -> None:
-        """Write an object and read it; its content must be the same."""
+        """Write an object, read it back, and require the same content."""
         self.rados("put", oid, str(self.file(content)))
         back = self._host.directory / f"{oid}.back"
         self.rados("get", oid, str(back))
@@ -212,7 +212,7 @@ class _Theirs:
         self._trial.see(f"{oid}: {len(content):,} bytes written and read back by their client")
 
     def file(self, content: bytes) -> Path:
-        """A file with this content, where their programs see it."""
+        """Write a file with this content on the connecting host; return its path."""
         self._numbers += 1
         return self._host.write(f"content{self._numbers}", content)
 
@@ -267,7 +267,7 @@ def _client_reconnect(trial: Trial) -> None:
 def _client_restart(trial: Trial) -> None:
     theirs, osd = _Theirs(trial), trial.cluster.nodes[OSD]
     theirs.there_and_back("before", b"before")
-    # a process that is killed between two records of one event has written the first alone
+    # a process killed between the two records of one event has written only the first
     host = trial.ground.host_of(APP)
     _until(
         lambda: not any(host in one["addrs"] for one in osd.command("sessions")["sessions"]),
@@ -323,7 +323,7 @@ def _judge_peer(trial: Trial) -> Wire:
 
 
 def _resumptions(trial: Trial, wire: Wire) -> int:
-    """How often the session went on by a new link, by both sides' word."""
+    """Count the links that resumed the session, by the frames in the capture."""
     if trial.cell.protocol == "v2":
         asked, granted = wire.frames("SESSION_RECONNECT"), wire.frames("SESSION_RECONNECT_OK")
         return min(len(asked), len(granted))
@@ -348,7 +348,7 @@ def _osd_sessions(trial: Trial, wire: Wire) -> list[SessionView]:
 
 
 def _require_once(trial: Trial, wire: Wire, count: int, resent: int = 0) -> None:
-    """The capture has each ping under a seq of its own, at least so many on more than one link."""
+    """Require ``count`` pings with different seqs in one session, ``resent`` of them replayed on another link."""
     sessions = _osd_sessions(trial, wire)
     require(len(sessions) == 1, f"{len(sessions)} sessions with the OSD in the capture, not one")
     outbox = sessions[0].parties[0].outbox

@@ -1,4 +1,4 @@
-"""What a capture shows of the links between the two sides of a cell."""
+"""Evidence from a capture about the links between the two sides of a cell."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,35 +11,35 @@ from toolkit.dissect.reading import Capture
 
 
 class EvidenceMissing(Exception):
-    """What a case requires was not seen; its text says what is missing, for the report."""
+    """Evidence that a case requires is missing; the text names it for the report."""
 
 
 def require(holds: object, text: str) -> None:
-    """Fail the cell unless something holds; raises EvidenceMissing with what was expected and what came."""
+    """Raise EvidenceMissing with ``text`` unless ``holds`` is true; that fails the cell."""
     if not holds:
         raise EvidenceMissing(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What each link of a cell must be."""
+    """The required properties of each link of a cell."""
 
     protocol: str
     """``v1`` or ``v2``."""
     mode: str
     """``crc`` or ``secure``."""
     compressed: str = ""
-    """The address to which links are compressed; empty: none is."""
+    """Host to which links must be compressed; empty if no link may be."""
 
 
 class Wire:
     """A capture of one cell, decoded.
 
     Args:
-        path: of the capture.
-        keyrings: of the cluster; those that do not exist or are empty do not matter.
-        host: the address of the side that dials.
-        hosts: addresses of the other side; connections to others are left out.
+        path: path of the capture.
+        keyrings: keyrings of the cluster; missing or empty files are ignored.
+        host: address of the connecting side.
+        hosts: addresses of the other side; connections to other hosts are ignored.
     """
 
     def __init__(self, path: Path, keyrings: Sequence[Path], host: str, hosts: Collection[str]) -> None:
@@ -48,7 +48,7 @@ class Wire:
 
     @property
     def links(self) -> list[LinkView]:
-        """Links of the dialling side that opened, in order."""
+        """Links of the connecting side that became ready, in order."""
         return [link for link in self._ours if link.ready_ns is not None]
 
     @property
@@ -60,7 +60,7 @@ class Wire:
         ]
 
     def to(self, host: str) -> list[LinkView]:
-        """Those to one address."""
+        """Return the links to one host."""
         return [link for link in self.links if _host(link.stream.server) == host]
 
     @property
@@ -71,27 +71,27 @@ class Wire:
 
     @property
     def repeated_segments(self) -> int:
-        """TCP segments that were sent again."""
+        """Number of retransmitted TCP segments."""
         return sum(sum(link.stream.tcp.repeats) for link in self._ours)
 
     def frames(self, *tags: str) -> list[DecodedFrame]:
-        """Frames of these links with one of the tags."""
+        """Return the frames of these links that have one of the tags."""
         streams = {link.stream.index for link in self.links}
         return [frame for frame in self._capture.frames if frame.stream.index in streams and frame.tag in tags]
 
     def messages(self, *names: str) -> list[DecodedFrame]:
-        """Frames that carry a message of one of these names."""
+        """Return the frames that carry a message with one of these names."""
         found = self.frames("MESSAGE", "MSG")
         return [frame for frame in found if frame.message is not None and frame.message.name in names]
 
     def require_links(self, expected: Expected, hosts: Sequence[str]) -> str:
-        """There is an open link to each host, each is as expected, and every frame can be read.
+        """Require an open link to each host, the expected properties of each link, and that every frame decodes.
 
         Returns:
-            what was seen, in a line.
+            One line that describes the links.
 
         Raises:
-            EvidenceMissing: otherwise.
+            EvidenceMissing: a link is missing or differs, or a frame cannot be decoded.
         """
         for host in hosts:
             require(self.to(host), f"the capture has no open link to {host}")

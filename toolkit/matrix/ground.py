@@ -1,4 +1,4 @@
-"""The cluster under cells that share a setup, and one cell's trial on it: its capture, logs and evidence."""
+"""The cluster that the cells of a setup share, and the trial of one cell: its capture, logs and evidence."""
 
 import contextlib
 import json
@@ -24,9 +24,9 @@ from toolkit.matrix.evidence import Expected, Wire, require
 from toolkit.matrix.table import HOST, Cell, Role
 
 MON, OSD, APP = "mon", "osd", "app"
-"""The nodes. What dials runs on the host of ``app``, whose packets are captured."""
+"""The nodes. The connecting side runs on the host of ``app``, whose packets are captured."""
 PEER_KEYRING = "peer.keyring"
-"""In a trial's directory: the key of our OSD, which the cluster's own keyring has not."""
+"""File in a trial's directory with the key of our OSD, which is not in the cluster's keyring."""
 _CAPTURE = "capture.pcapng"
 _SETTLED_S = 60.0
 _ATTEMPTS = 5
@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 
 class NotServed(LocalError):
-    """Ceph's own programs do not get on with each other, so that there is nothing to try against."""
+    """Ceph's own programs fail among themselves, so that the cell cannot be tried."""
 
 
 def spec_of(cell: Cell) -> ClusterSpec:
-    """The cluster of all cells that share this cell's setup: a monitor, an OSD, and a host that dials them."""
+    """Return the spec of the cluster of this cell's setup: a monitor, an OSD, and a host that connects to them."""
     ours = cell.role is Role.CLIENT
     cipher = cell.auth if cell.auth != "none" else "aes"
     auth = "none" if cell.auth == "none" else "cephx"
@@ -52,10 +52,10 @@ def spec_of(cell: Cell) -> ClusterSpec:
 
 
 class Ground:
-    """A cluster that is up.
+    """The running cluster of a setup.
 
     Args:
-        cluster: made of :func:`spec_of`.
+        cluster: a cluster of :func:`spec_of`.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -65,16 +65,16 @@ class Ground:
         self.app = app
         self._peers = count(1)
         self._violations: set[str] = set()
-        app.kill()  # each trial has a life of its own
+        app.kill()  # each trial starts a client of its own
 
     @classmethod
     @contextmanager
     def open(cls, cell: Cell) -> Iterator["Ground"]:
-        """Bring the cluster of a cell's setup up, and take it down afterwards.
+        """Start the cluster of a cell's setup, and stop it when the block ends.
 
         Raises:
-            Unsupported: this machine cannot have it.
-            LocalError: it does not come up.
+            Unsupported: this machine lacks what the cluster needs.
+            LocalError: the cluster does not come up.
         """
         with ExitStack() as running:
             for left in reversed(range(_ATTEMPTS)):
@@ -88,11 +88,11 @@ class Ground:
             yield cls(cluster)
 
     def host_of(self, node: str) -> str:
-        """The address of a node's host."""
+        """Return the address of a node's host."""
         return self.cluster.backend.hosts[node].addresses["public"]
 
     def new_violations(self) -> list[str]:
-        """Violations of invariants by our side, those left out that were returned before."""
+        """Return the violations of invariants by our side that were not returned before."""
         found = [
             f"{result.id}: {violation.text}"
             for result in self.cluster.check()
@@ -104,20 +104,20 @@ class Ground:
         return new
 
     def new_peer_name(self) -> str:
-        """A name for another peer."""
+        """Return a new name for a peer."""
         return f"peer{next(self._peers)}"
 
     @contextmanager
     def trial(self, cell: Cell, directory: Path) -> Iterator["Trial"]:
-        """One cell's trial; at its end links are whole again, and what it left is in the directory.
+        """Run the trial of one cell in a block; at its end, heal all links and store the files in the directory.
 
         Args:
-            cell: what is tried.
-            directory: to be made, with capture, keys, logs and history of the trial.
+            cell: the cell to try.
+            directory: folder to make for capture, keys, logs and history of the trial.
         """
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         trial = Trial(self, cell, directory)
-        if self.cluster.nodes[OSD].state != "up":  # the cell before has left it so
+        if self.cluster.nodes[OSD].state != "up":  # the previous cell stopped it
             trial.restart_osd()
         logs = {path: path.stat().st_size for path in self._logs()}
         records = len(self.cluster.history.so_far().records)
@@ -130,14 +130,14 @@ class Ground:
                 self.cluster.fault("heal")
             self.app.kill()
             if not trial.is_judged:
-                self.new_violations()  # they are not the next cell's
+                self.new_violations()  # discard them, so that they do not count for the next cell
             self._keep(directory, logs, records)
 
     def _logs(self) -> list[Path]:
         return [path for path in self.cluster.directory.glob("*/*.log") if path.is_file()]
 
     def _keep(self, directory: Path, before: dict[Path, int], records: int) -> None:
-        """Copy what has come to logs and history since the trial began, and the keys."""
+        """Copy the keys, and the parts of logs and history written since the trial began."""
         for path in self._logs():
             with path.open("rb") as source:
                 source.seek(before.get(path, 0))
@@ -156,12 +156,12 @@ def _write(path: Path, content: bytes) -> None:
 
 
 class Trial:
-    """One cell on its ground: what was seen of it, line by line.
+    """The trial of one cell: runs its steps and collects the evidence, line by line.
 
     Args:
         ground: the cluster.
-        cell: what is tried.
-        directory: for what it leaves.
+        cell: the cell to try.
+        directory: folder for the files of the trial.
     """
 
     def __init__(self, ground: Ground, cell: Cell, directory: Path) -> None:
@@ -173,20 +173,20 @@ class Trial:
         self._began_s = ground.cluster.now()
         self._is_captured = True
         self.is_judged = False
-        """Whether our side's invariants were checked."""
+        """True if our side's invariants were checked."""
 
     def see(self, text: str) -> None:
-        """Write down something that was seen."""
+        """Add a line of evidence."""
         self.evidence.append(text)
 
     def fault(self, text: str) -> str:
-        """Do a fault by the words of docs/faults.md."""
+        """Inject a fault, given as in docs/faults.md."""
         done = self.cluster.fault(text)
         self.see(f"{text}: {done}" if done else text)
         return done
 
     def stop_capture(self) -> Path:
-        """End the capture, whose file is in the trial's directory then."""
+        """End the capture and move its file into the trial's directory; return its path."""
         path = self.directory / _CAPTURE
         if self._is_captured:
             self._is_captured = False
@@ -203,14 +203,14 @@ class Trial:
         return Wire(self.stop_capture(), keyrings, host(APP), [host(MON), host(OSD)])
 
     def judge(self, *nodes: str, compressed: bool = False) -> Wire:
-        """End the capture; its links must be as the cell says, and our side's invariants must hold.
+        """End the capture, and require the cell's protocol, mode and authentication, and our side's invariants.
 
         Args:
-            nodes: to which there must be a link.
-            compressed: whether frames must be.
+            nodes: nodes to which a link must be open.
+            compressed: True if links to the OSD must be compressed.
 
         Raises:
-            EvidenceMissing: otherwise.
+            EvidenceMissing: a link, an authentication or an invariant is not as required.
         """
         wire = self.wire()
         mode = "secure" if self.cell.mode == "secure" else "crc"
@@ -224,11 +224,11 @@ class Trial:
         return wire
 
     def _require_auth(self, wire: Wire) -> None:
-        """Our side has authenticated its peers as the cell says, by its own history."""
+        """Require, by our side's history, that it authenticated its peers as the cell specifies."""
         records = [record.fields for record in self.history("auth")]
         seen = Counter((fields["method"], fields["cipher"]) for fields in records)
         if self.cell.protocol == "v1" and self.cell.auth != "none":
-            seen.pop(("none", "none"), None)  # to monitors links of v1 open without, and messages do the rest
+            seen.pop(("none", "none"), None)  # v1 links to monitors open without: messages authenticate later
             links = len(wire.to(self.ground.host_of(OSD)))
             require(seen.total() >= links, f"{links} links to the OSD, of which {seen.total()} by cephx")
         method = "none" if self.cell.auth == "none" else "cephx"
@@ -237,17 +237,17 @@ class Trial:
         self.see(f"{seen.total()} authentications: {', '.join(sorted(' '.join(each) for each in seen))}")
 
     def history(self, *kinds: str) -> list[Any]:
-        """Records of our side since the trial began, of these kinds."""
+        """Return the records of our side of these kinds since the trial began."""
         records = self.cluster.history.so_far().of(*kinds)
         return [record for record in records if record.time_s >= self._began_s]
 
     def insist(self, what: Callable[[], T]) -> T:
-        """Have Ceph's own programs do something among themselves; what fails there is no failure of the cell.
+        """Run an operation between Ceph's own programs, and repeat it if it fails: that is no failure of the cell.
 
-        Monitors without authentication refuse some sessions of v1 with EPERM, and the next one is let in.
+        Monitors without authentication refuse some v1 sessions with EPERM, and accept the next one.
 
         Raises:
-            NotServed: it has failed several times.
+            NotServed: the operation failed several times.
         """
         for left in reversed(range(_ATTEMPTS)):
             try:
@@ -272,12 +272,12 @@ class Trial:
             self.insist(lambda: daemons.wait_healthy(_SETTLED_S))
 
     def ceph(self, *arguments: str) -> str:
-        """What Ceph's own ``ceph`` prints on the monitor's host, as client.admin; raises NotServed."""
+        """Run ``ceph`` on the monitor's host as client.admin, and return its output; raises NotServed."""
         conf = str(self.cluster.nodes[MON].host.directory / "ceph.conf")
         return self.insist(lambda: self.cluster.nodes[MON].host.run("ceph", "-c", conf, *arguments))
 
     def osd_cluster_addrs(self) -> AddrVec:
-        """The addresses of the OSD's messenger for its peers, with its nonce."""
+        """Return the addresses of the OSD's cluster messenger, with its nonce."""
         (osd,) = json.loads(self.ceph("osd", "dump", "--format", "json"))["osds"]
         entries: Sequence[dict[str, Any]] = osd["cluster_addrs"]["addrvec"]
         texts = [f"{entry['type']}:{entry['addr']}/{entry['nonce']}" for entry in entries]
@@ -286,5 +286,5 @@ class Trial:
 
 
 def release_of(cell: Cell) -> str:
-    """The release of Ceph's programs on a host."""
+    """Return the release of Ceph's programs for a cell; ``host`` for those installed on this machine."""
     return "host" if cell.release == HOST else cell.release

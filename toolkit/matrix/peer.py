@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NAME = AuthName.parse("osd.9")
-"""What it is called: no OSD of the cluster."""
+"""Entity of the peer; the cluster has no such OSD."""
 PATIENCE_S = 60.0
 _CAPS = ("mon", "allow profile osd", "osd", "allow *")
 _POLL_S = 0.02
 
 
 class _Login(Rados):
-    """Logs in to the monitors, whose tickets are for the OSD."""
+    """Logs in to the monitors to get tickets for the OSD."""
 
     auth: CephxClient | NoneClient
 
@@ -50,16 +50,16 @@ class _Login(Rados):
 
 
 class Peer:
-    """An OSD of ours, on a thread in the network of the dialling host.
+    """An OSD of ours, in a thread in the network of the connecting host.
 
     Args:
-        trial: on whose ground.
+        trial: the trial that the peer is part of.
     """
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
         self.node = trial.ground.new_peer_name()
-        """Under which it is in the history: each is a life of its own, and counts its links from 1."""
+        """Name of the peer in the history: each peer has a new one, because its links are numbered from 1."""
         self._host = trial.cluster.backend.hosts[APP]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._started: Future[None] = Future()
@@ -73,17 +73,17 @@ class Peer:
     @classmethod
     @contextmanager
     def of(cls, trial: Trial) -> "Iterator[Peer]":
-        """A peer for as long as the block lasts; its session is open."""
+        """Open a session of a new peer, and end it when the block ends."""
         peer = cls(trial)
         try:
             yield peer
         finally:
             peer.end()
 
-    # ---- what it does
+    # ---- operations
 
     def send(self, count: int) -> None:
-        """Hand over so many pings."""
+        """Queue ``count`` pings."""
 
         async def send() -> None:
             for _ in range(count):
@@ -92,10 +92,10 @@ class Peer:
         self._call(send())
 
     def wait(self, holds: "Callable[[Connection], bool]", what: str) -> None:
-        """Wait until something holds of its connection.
+        """Wait until ``holds`` is true for the connection.
 
         Raises:
-            LocalError: it does not in time.
+            LocalError: it is still false after PATIENCE_S; the text begins with ``what``.
         """
         deadline_s = time.monotonic() + PATIENCE_S
         while not self._call(self._asked(holds)):
@@ -104,25 +104,25 @@ class Peer:
             time.sleep(_POLL_S)
 
     async def _asked(self, holds: "Callable[[Connection], bool]") -> bool:
-        """Whether something holds, found out on the loop of its messenger."""
+        """Evaluate ``holds`` on the event loop of the messenger."""
         return holds(self.connection)
 
     def wait_acked(self) -> None:
-        """Wait until all that was handed over has been acknowledged; raises LocalError."""
+        """Wait until all queued messages have been acknowledged; raises LocalError."""
         self.wait(lambda each: not self.unacked(each), "everything is acknowledged")
 
     def wait_ready(self) -> None:
-        """Wait until its session is open; raises LocalError."""
+        """Wait until the session is ready; raises LocalError."""
         self.wait(lambda each: each.state is SessionState.READY, "the session is open")
 
     @staticmethod
     def unacked(connection: Connection) -> int:
-        """How many messages are queued or not acknowledged yet."""
+        """Return the number of messages that are queued or not acknowledged."""
         queue = connection.session.queue
         return len(queue.sent) + len(queue)
 
     def reopen(self, addrs: AddrVec | None = None) -> None:
-        """End the session without a word to the other side, and open another: here or at other addresses."""
+        """Mark the session down, which sends nothing, and open a new one to the same or to other addresses."""
 
         async def reopen() -> None:
             self.connection.mark_down()
@@ -132,7 +132,7 @@ class Peer:
         self.wait_ready()
 
     def end(self) -> None:
-        """End its messenger and its thread."""
+        """Shut down the messenger and end the thread."""
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._messenger.shutdown(), loop).result(PATIENCE_S)
@@ -163,7 +163,7 @@ class Peer:
             cluster.nodes[MON].address, entity=str(NAME), keyring=self._keyring, config=self._config()
         )
         async with login:
-            auth = login.auth  # which has its tickets then
+            auth = login.auth  # holds the tickets after the login
         records = Records(
             ProgramSpec(name=self.node, start_s=cluster.began_s), {str(self._target): "osd"}, self._write
         )

@@ -1,4 +1,4 @@
-"""The matrix in notebooks: the cells as a table, with the results that docs/matrix.md shows."""
+"""The matrix for notebooks: the cells as a table, with the results of docs/matrix.md."""
 
 import json
 from pathlib import Path
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _KEPT = (Path(__file__).parents[2] / "docs" / "matrix.json", Path(__file__).parent / "kept.json")
-"""In a checkout, and in an installed wheel."""
+"""The file of results in a checkout, and in an installed wheel."""
 _COLUMNS = ("release", "wire", "auth", "role", "case", "verdict", "reason", "evidence")
 
 
 def kept() -> "DataFrame":
-    """A row for each cell of the four releases: its verdict, the reason of it, and the evidence that was seen.
+    """Return a row for each cell of the four releases: its verdict, the reason for it, and the evidence.
 
     Raises:
         MissingExtra: pandas is not installed.
@@ -35,5 +35,5 @@ def kept() -> "DataFrame":
 
 
 def cases() -> "DataFrame":
-    """What each case tries; raises MissingExtra without pandas."""
+    """Return a row with the description of each case; raises MissingExtra without pandas."""
     return data_frame([(case.value, ABOUT[case]) for case in Case], ("case", "tries"))

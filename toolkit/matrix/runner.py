@@ -1,4 +1,4 @@
-"""Running cells, all of one setup on one cluster, and what came of each."""
+"""Runs cells, all of one setup on one cluster, and records their outcomes."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ class Grounds(Protocol):
     """Opens the cluster of a cell's setup."""
 
     def __call__(self, cell: Cell) -> AbstractContextManager[Any]:
-        """A ground with a method ``trial``."""
+        """Return a context manager of a ground, which has a method ``trial``."""
 
 
 Trying = Callable[[Trial], None]
@@ -29,38 +29,38 @@ Trying = Callable[[Trial], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A cell and what came of it."""
+    """The outcome of a cell."""
 
     cell: Cell
     verdict: Verdict
     reason: str = ""
-    """Why it failed or was not run, and whose reason that is."""
+    """Why the cell failed or was not run, and whose limitation that is."""
     evidence: Sequence[str] = ()
-    """What was seen, in order."""
+    """The evidence collected, in order."""
     duration_s: float = 0.0
     directory: Path | None = None
-    """Of what it left."""
+    """Folder with the files of the cell; None if it was not run."""
     machine: str = ""
-    """The name of the machine that ran it; empty for this one."""
+    """Name of the machine that ran the cell; empty for this one."""
 
     @property
     def was_run(self) -> bool:
-        """Whether anything of it was seen."""
+        """True if the trial was started."""
         return self.directory is not None
 
     @property
     def is_failure(self) -> bool:
-        """Whether it failed, or could not be run for want of a cluster that should have been there."""
+        """True if the cell failed, or was not run because its cluster did not come up or the run ended early."""
         return self.verdict in (Verdict.FAILED, Verdict.NOT_RUN)
 
     @property
     def command(self) -> str:
-        """The command that repeats it."""
+        """The command that runs the cell again."""
         host = " --release host" if self.cell.release == "host" else ""
         return f"msgrlab matrix{host} --only {self.cell.id}"
 
     def as_json(self) -> dict[str, Any]:
-        """The outcome as a JSON object."""
+        """Return the outcome as a JSON object."""
         return {
             "id": self.cell.id,
             "verdict": self.verdict.value,
@@ -75,13 +75,13 @@ class Outcome:
 
 @dataclass(slots=True)
 class Run:
-    """A run of the matrix; its outcomes are there while it goes on.
+    """A run of the matrix; ``outcomes`` grows while it runs.
 
     Args:
-        cells: what to run.
-        directory: for what each cell leaves.
+        cells: the cells to run.
+        directory: folder for the files of all cells.
         report: called with each outcome.
-        grounds: opens clusters.
+        grounds: opens the cluster of a setup.
         case: runs the case of a trial.
     """
 
@@ -93,9 +93,9 @@ class Run:
     outcomes: list[Outcome] = field(default_factory=list)
 
     def go(self) -> list[Outcome]:
-        """Run all cells; those that cannot be run have their reasons.
+        """Run all cells; cells that cannot be run get an outcome with the reason.
 
-        Ctrl-C ends it; what has not been run by then is in :meth:`so_far`.
+        After Ctrl-C, :meth:`so_far` returns the outcomes so far, with the remaining cells as NOT_RUN.
         """
         possible = []
         for cell in self.cells:
@@ -109,14 +109,14 @@ class Run:
         return self.so_far()
 
     def so_far(self) -> list[Outcome]:
-        """An outcome for each cell in the order of the table; those that were not reached are not run."""
+        """Return an outcome for each cell, in the order of the table; cells that were not reached are NOT_RUN."""
         known = {outcome.cell: outcome for outcome in self.outcomes}
         return [
             known.get(cell) or Outcome(cell, Verdict.NOT_RUN, "the run ended before it") for cell in self.cells
         ]
 
     def directory_of(self, cell: Cell) -> Path:
-        """Where a cell leaves its files."""
+        """Return the folder for the files of a cell."""
         return self.directory / cell.id.replace("/", "-")
 
     def _place(self, setup: tuple[str, str, str, bool]) -> int:
@@ -138,7 +138,7 @@ class Run:
             self._give_up(left, reason.verdict, str(reason))
         except MsgrError as error:
             line = str(error).partition("\n")[0]
-            self._give_up(left, Verdict.NOT_RUN, f"the cluster did not come up, or not down: {line}")
+            self._give_up(left, Verdict.NOT_RUN, f"the cluster could not be started or stopped: {line}")
 
     def _give_up(self, cells: Iterable[Cell], verdict: Verdict, reason: str) -> None:
         for cell in cells:
@@ -154,7 +154,7 @@ class Run:
         except EvidenceMissing as error:
             verdict, reason = Verdict.FAILED, str(error)
         except NotServed as error:
-            verdict, reason = Verdict.NOT_RUN, f"Ceph: its own programs do not get on: {error}"
+            verdict, reason = Verdict.NOT_RUN, f"Ceph: its own programs fail among themselves: {error}"
         except Unsupported as error:
             verdict, reason = Verdict.UNSUPPORTED, str(Reason(Verdict.UNSUPPORTED, "machine", str(error)))
         except MsgrError as error:

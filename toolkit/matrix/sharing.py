@@ -15,13 +15,13 @@ from toolkit.matrix.table import Cell, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """An outcome and the files of its cell, on their way from the worker."""
+    """An outcome and the files of its cell, as a worker sends them."""
 
     outcome: Outcome
     files: dict[str, bytes]
 
     def unpack(self, directory: Path) -> Outcome:
-        """Write the files into a directory, which is made; returns the outcome with it."""
+        """Make ``directory``, write the files into it, and return the outcome with that directory."""
         if self.outcome.directory is None:
             return self.outcome
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -32,11 +32,11 @@ class Parcel:
 
 @dataclass(slots=True)
 class SharedRun(Run):
-    """A run whose setups are shared by workers. A setup whose worker is lost begins again on another one.
+    """A run whose setups are distributed to workers. If a worker is lost, its setup starts again on another one.
 
     Args:
         dask: address of the scheduler, or ``local``.
-        progress: called with a line for each cell as a worker has run it, before the files of its setup are here.
+        progress: called with a line for each finished cell, before the files of its setup arrive.
     """
 
     dask: str = ""
@@ -60,10 +60,10 @@ def run_setup(
     """Run the cells of one setup on this machine.
 
     Args:
-        grounds: as for :class:`Run`.
-        case: as for :class:`Run`.
-        cells: which share a setup.
-        report: takes a line for each cell that was run.
+        grounds: opens the cluster of the setup, as for :class:`Run`.
+        case: runs the case of a trial, as for :class:`Run`.
+        cells: the cells of the setup.
+        report: called with a line for each finished cell.
     """
     machine = platform.node()
     with TemporaryDirectory(prefix="msgrlab-matrix-") as directory:

@@ -1,4 +1,4 @@
-"""The axes of the matrix, its cells, and why some of them cannot be run or have no meaning."""
+"""The axes of the matrix, its cells, and the reasons why some cells are unsupported or not applicable."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from messenger.errors import LocalError
 
 
 class Role(StrEnum):
-    """Whose messenger is which side."""
+    """The role of Ceph's programs."""
 
     SERVER = "server"
-    """Theirs is the server: our client dials real daemons."""
+    """Ceph is the server: our client connects to real daemons."""
     CLIENT = "client"
-    """Theirs is the client: unmodified ``rados`` and ``ceph`` dial our embedded daemons."""
+    """Ceph is the client: unmodified ``rados`` and ``ceph`` connect to our embedded daemons."""
     PEER = "peer"
-    """Both are OSDs: ours, as osd.9, dials the cluster messenger of a real OSD, by a lossless session."""
+    """Both are OSDs: ours, as osd.9, connects to the cluster messenger of a real OSD, in a lossless session."""
 
 
 class Case(StrEnum):
-    """What is tried."""
+    """The situation that a cell tests; :data:`ABOUT` describes each."""
 
     HANDSHAKE = "handshake"
     TRAFFIC = "traffic"
@@ -36,7 +36,7 @@ class Case(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What came of a cell."""
+    """The verdict on a cell."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -47,30 +47,30 @@ class Verdict(StrEnum):
 
 RELEASES = ("nautilus", "pacific", "reef", "tentacle")
 HOST = "host"
-"""Whatever release is installed on this machine; not part of a run unless it is asked for."""
+"""The release installed on this machine; part of a run only if it is named."""
 WIRES = ("v1", "v2-crc", "v2-secure", "v2-compressed")
 AUTHS = ("none", "aes", "aes256k")
 _BOTH_LOSSY = (Role.SERVER, Role.CLIENT)
 
 ABOUT: Mapping[Case, str] = {
-    Case.HANDSHAKE: "A session opens as the cell says, by the capture and by our history; a message gets through.",
-    Case.TRAFFIC: "Many messages of several sizes get through both ways; content is read back and compared.",
-    Case.RECONNECT: "The connection is reset under traffic. A lossless session goes on by SESSION_RECONNECT (v1: "
-    "connect_seq above 0), a lossy one is followed by a second; nothing acknowledged is lost, nothing done twice.",
-    Case.REPLAY: "Messages that were not acknowledged when the link broke are sent again on the next one.",
-    Case.STANDBY: "A link breaks with nothing to send: nobody dials until there is; then the session goes on.",
-    Case.RESET: "One side has forgotten the session and opens another under the same address: it begins at seq 1.",
-    Case.RESTART: "The server restarts with another nonce under load; the client finds the new one and goes on.",
-    Case.REKEY: "Tickets of a few seconds are renewed on an open session, and a link opened after that uses them.",
+    Case.HANDSHAKE: "A session opens with the cell's protocol, mode and authentication; a message is delivered.",
+    Case.TRAFFIC: "Many messages of several sizes are delivered both ways; content is read back and compared.",
+    Case.RECONNECT: "The connection is reset under traffic. A lossless session resumes by SESSION_RECONNECT (v1: "
+    "connect_seq above 0), a lossy one is replaced; no acknowledged write is lost, none is applied twice.",
+    Case.REPLAY: "Messages that were not acknowledged when the link broke are sent again on the next link.",
+    Case.STANDBY: "A link breaks with nothing to send: no side connects until there is; then the session resumes.",
+    Case.RESET: "One side loses the session and opens another from the same address: it begins at seq 1.",
+    Case.RESTART: "The server restarts with another nonce under load; the client finds it and continues.",
+    Case.REKEY: "Tickets of a few seconds are renewed on an open session, and a link opened afterwards uses them.",
     Case.LOSS_1: "Traffic while 1 % of the packets are lost each way.",
     Case.LOSS_10: "Traffic while 10 % of the packets are lost each way.",
 }
-"""What each case is, in a sentence."""
+"""A sentence that describes each case."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cell:
-    """One combination."""
+    """A cell: one combination of the axes."""
 
     release: str
     wire: str
@@ -95,13 +95,13 @@ class Cell:
 
     @property
     def setup(self) -> tuple[str, str, str, bool]:
-        """What cells that share a cluster have in common: release, wire, auth, and if its daemons are ours."""
+        """The key of cells that share a cluster: release, wire, auth, and True if its daemons are ours."""
         return self.release, self.wire, self.auth, self.role is Role.CLIENT
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a cell is not run."""
+    """The reason why a cell is not run."""
 
     verdict: Verdict
     whose: str
@@ -114,7 +114,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A reason and the cells that it is of: those with one of the values on each axis that it names."""
+    """A reason and the cells that it applies to: those with one of the values on each axis that is not empty."""
 
     reason: Reason
     release: Sequence[str] = ()
@@ -124,7 +124,7 @@ class _Rule:
     case: Sequence[Case] = ()
 
     def holds(self, cell: Cell) -> bool:
-        """Whether the reason is one of this cell's."""
+        """True if the reason applies to this cell."""
         axes = ("release", "wire", "auth", "role", "case")
         return all(not getattr(self, axis) or getattr(cell, axis) in getattr(self, axis) for axis in axes)
 
@@ -144,12 +144,12 @@ RULES = (
         auth=("none",),
     ),
     _Rule(
-        _unsupported("Ceph", "keys of type aes256k came after this release"),
+        _unsupported("Ceph", "this release has no keys of type aes256k"),
         release=("nautilus", "pacific", "reef"),
         auth=("aes256k",),
     ),
     _Rule(
-        _unsupported("Ceph", "compression came after this release"),
+        _unsupported("Ceph", "this release has no compression"),
         release=("nautilus", "pacific"),
         wire=("v2-compressed",),
     ),
@@ -180,48 +180,50 @@ RULES = (
     ),
     _Rule(_meaningless("without authentication there are no tickets"), auth=("none",), case=(Case.REKEY,)),
     _Rule(
-        _unsupported("msgrlab", "tickets of the embedded monitor last an hour, and no option says otherwise"),
+        _unsupported("msgrlab", "tickets of the embedded monitor last an hour, and no option changes that"),
         role=(Role.CLIENT,),
         case=(Case.REKEY,),
     ),
     _Rule(
-        _unsupported("msgrlab", "the peer of this command asks for its tickets once"),
+        _unsupported("msgrlab", "the peer of this command requests its tickets only once"),
         role=(Role.PEER,),
         case=(Case.REKEY,),
     ),
 )
-"""Why cells cannot be run on any machine; the first that holds counts."""
+"""Why cells cannot be run on any machine; the first rule that applies counts."""
 
 
 def reason_of(cell: Cell) -> Reason | None:
-    """Why a cell is not run on any machine; None if it can be."""
+    """Return the reason why a cell cannot be run on any machine; None if it can be run."""
     return next((rule.reason for rule in RULES if rule.holds(cell)), None)
 
 
 def cells(releases: Sequence[str] = RELEASES) -> Iterator[Cell]:
-    """All cells of these releases, those that cannot be run included."""
+    """Yield all cells of these releases, including those that cannot be run."""
     for release, wire, auth, role, case in product(releases, WIRES, AUTHS, Role, Case):
         yield Cell(release, wire, auth, role, case)
 
 
 def select(only: Sequence[str] = (), releases: Sequence[str] = ()) -> list[Cell]:
-    """The cells that match one of the patterns, of these releases.
+    """Return the cells of these releases that match one of the patterns.
 
     Args:
-        only: patterns of ids; a part stands for all below it (``reef/v1``), ``*`` for anything
-            (``*/server/loss*``). All cells unless given.
-        releases: the four that there are images of, unless given.
+        only: patterns of ids; the beginning of an id selects all cells below it (``reef/v1``), ``*`` matches any
+            text (``*/server/loss*``). Empty for all cells.
+        releases: names of releases; empty for the four that have images.
 
     Raises:
         LocalError: no such release, or a pattern matches no cell.
     """
     for release in releases:
         if release not in (*RELEASES, HOST):
-            raise LocalError(f"--release {release!r}: known are {', '.join((*RELEASES, HOST))}")
+            raise LocalError(f"--release: unknown release {release!r}; known: {', '.join((*RELEASES, HOST))}")
     wanted = list(cells(releases or RELEASES))
     for pattern in only:
         if not any(_matches(cell, pattern) for cell in wanted):
-            raise LocalError(f"--only {pattern!r} matches no cell; ids are RELEASE/WIRE/AUTH/ROLE/CASE: --list")
+            raise LocalError(
+                f"--only {pattern!r} matches no cell; ids are RELEASE/WIRE/AUTH/ROLE/CASE, and --list shows all"
+            )
     return [cell for cell in wanted if not only or any(_matches(cell, pattern) for pattern in only)]
 
 

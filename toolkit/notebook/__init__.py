@@ -1,1 +1,1 @@
-"""Notebooks: where they are, how they get into a folder of the user's, and JupyterLab to work in them."""
+"""Notebooks: their location, copies for the user, and the JupyterLab command to open them."""

@@ -1,4 +1,4 @@
-"""The notebooks that come with the project, and copies of them that a user may change."""
+"""The notebooks that come with the project, and copies that a user can change."""
 
 import shutil
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 from messenger.errors import LocalError
 
 _HOMES = (Path(__file__).parent / "ready", Path(__file__).parents[2] / "notebooks")
-"""Where an installed wheel has the notebooks, and where a checkout has them."""
+"""The folder of the notebooks in an installed wheel, and in a checkout."""
 IN_CHECKOUT = Path("notebooks")
 COPIES = Path("msgrlab-notebooks")
-"""Folder that is made in the current directory where there is no checkout."""
+"""Folder for copies, made in the current directory outside a checkout."""
 
 
 def shipped() -> list[Path]:
-    """The notebooks that come with the project, in the order in which they are read.
+    """Return the notebooks that come with the project, in reading order.
 
     Raises:
         LocalError: the installation has none.
@@ -21,21 +21,21 @@ def shipped() -> list[Path]:
     for home in _HOMES:
         if found := sorted(home.glob("*.ipynb")):
             return found
-    raise LocalError(f"{_HOMES[0]}: no notebooks there; install msgrlab again")
+    raise LocalError(f"{_HOMES[0]}: the notebooks are missing; reinstall msgrlab")
 
 
 def provide(directory: Path | None) -> tuple[Path, int]:
-    """A folder with notebooks, made and filled if it does not exist. What exists is not changed.
+    """Return a folder with notebooks; if it does not exist, make it and copy the notebooks into it.
 
     Args:
-        directory: the folder. None: ``notebooks`` in the current directory if it has the tour, which is so in a
+        directory: the folder. None for ``notebooks`` in the current directory if it has the tour, as in a
             checkout, or else ``msgrlab-notebooks``.
 
     Returns:
         The folder, and the number of notebooks copied into it.
 
     Raises:
-        LocalError: the path is no folder, or the copies cannot be written.
+        LocalError: the path is not a folder, or the copies cannot be written.
     """
     notebooks = shipped()
     if directory is None:
@@ -47,5 +47,5 @@ def provide(directory: Path | None) -> tuple[Path, int]:
         for notebook in notebooks:
             shutil.copyfile(notebook, directory / notebook.name)
     except OSError as error:
-        raise LocalError(f"{directory}: {error.strerror}; name a folder, or one that can be made") from None
+        raise LocalError(f"{directory}: {error.strerror}; give a folder that exists or can be created") from None
     return directory, len(notebooks)

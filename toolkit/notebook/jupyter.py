@@ -21,12 +21,12 @@ def require_installed() -> None:
 def command(
     directory: Path, *, port: int | None = None, browser: bool = True, options: Sequence[str] = ()
 ) -> list[str]:
-    """The command line of a JupyterLab that shows ``directory``, on loopback, with a token of its own.
+    """Return the command line that opens ``directory`` in JupyterLab, on loopback and protected by a token.
 
     Args:
         directory: an existing folder.
-        port: TCP port; None: 8888, or the next free one.
-        browser: False: print the address instead of opening a browser.
+        port: TCP port; None for 8888, or the next free one.
+        browser: False to print the address instead of opening a browser.
         options: further options for JupyterLab; they override those above.
     """
     line = [*PYTHON, "-m", _MODULE, f"--ServerApp.root_dir={directory.resolve()}", f"--ServerApp.ip={_LOOPBACK}"]

@@ -1,1 +1,1 @@
-"""What does this address speak: banners, features, modes, and for monitors the cluster behind it."""
+"""Probes an address: its protocol, features and connection modes, and for monitors the cluster behind it."""

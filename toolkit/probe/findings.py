@@ -1,4 +1,4 @@
-"""All that a probe finds out about an address, ready to be shown."""
+"""The findings of a probe about an address, as text and JSON."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ _DEFAULT_PORTS = {AddressType.MSGR2: 3300, AddressType.LEGACY: 6789}
 
 @dataclass(slots=True)
 class ClusterFindings:
-    """What a monitor reported after the login; None where it has not answered."""
+    """The monitor's answers after the login; None for a question that it did not answer."""
 
     name: AuthName
     global_id: int
@@ -36,12 +36,12 @@ class ClusterFindings:
     osdmap_epoch: int | None = None
     settings: dict[str, str] | None = None
     status: Any = None
-    """The answer to ``ceph status``; an object, of a monitor that is sound."""
+    """The answer to ``ceph status``, decoded from JSON: an object, unless the monitor is faulty."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """What was found out, and what stopped the search."""
+    """The findings about an address, and the fault that ended the probe."""
 
     addr: EntityAddr
     wire: WireFindings = field(default_factory=WireFindings)
@@ -50,7 +50,7 @@ class Findings:
     notes: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """The findings as a JSON object."""
+        """Return the findings as a JSON object."""
         values: dict[str, Any] = {"addr": str(self.addr)}
         if self.wire.protocol:
             values |= _wire_json(self.wire)
@@ -61,7 +61,7 @@ class Findings:
         return values
 
     def as_text(self) -> list[tuple[str, str]]:
-        """Label and text of each line to print."""
+        """Return label and text of each line to print."""
         lines = [("address", str(self.addr))]
         if self.wire.protocol:
             lines += _wire_text(self.wire)
@@ -74,10 +74,10 @@ class Findings:
 
 
 def parse_target(text: str) -> EntityAddr:
-    """The address to probe; a monitor's port, of v2 unless it says otherwise.
+    """Parse the address to probe; the default is v2, and the default port that of a monitor (3300, v1 6789).
 
     Raises:
-        LocalError: it is not an address, and no host of that name is known.
+        LocalError: it is not an address, or the host name cannot be resolved.
     """
     addr = EntityAddr.parse(numeric(text), AddressType.MSGR2)
     return (
@@ -86,7 +86,7 @@ def parse_target(text: str) -> EntityAddr:
 
 
 async def investigate(addr: EntityAddr, name_text: str, keyring: Path | None, timeout_s: float) -> Findings:
-    """Find out what there is to know; what stops the search is in ``fault``.
+    """Probe an address, and with a keyring log in to the monitor there; ``fault`` has what ended the probe.
 
     Raises:
         LocalError: the name or the keyring cannot be used.
@@ -105,17 +105,19 @@ async def investigate(addr: EntityAddr, name_text: str, keyring: Path | None, ti
     except TimeoutError as error:
         if findings.cluster is None:
             findings.fault = Fault(FaultReason.READY_TIMEOUT, f"no answer within {timeout_s:g} s")
-        else:  # monitors do not answer what a key may not ask
-            findings.fault = Fault(FaultReason.IDLE_TIMEOUT, f"{error}: capabilities of {name}?")
+        else:  # a monitor ignores requests that the key's capabilities do not allow
+            findings.fault = Fault(
+                FaultReason.IDLE_TIMEOUT, f"{error}; the capabilities of {name} may not allow it"
+            )
     return findings
 
 
 async def _log_in(findings: Findings, name: AuthName, key: CryptoKey, timeout_s: float) -> None:
     if findings.wire.entity_type is not EntityType.MON:
-        findings.notes.append("only monitors are logged in to: others need a ticket from one first")
+        findings.notes.append("no login: only monitors accept a key; other daemons need a ticket from a monitor")
         return
     if AuthMethod.CEPHX not in findings.wire.methods:
-        findings.notes.append("the monitor does not use cephx, so the keyring is of no use")
+        findings.notes.append("the monitor does not use cephx; the keyring is ignored")
         return
     client = CephxClient(name, key)
     async with MonitorSession(findings.addr, client, timeout_s=timeout_s) as session:
@@ -158,7 +160,7 @@ def _wire_text(wire: WireFindings) -> list[tuple[str, str]]:
         ("peer", wire.entity_type.label if wire.entity_type else "unknown"),
         ("msgr2 features", ", ".join(_msgr2_names(wire.msgr2_supported)) or "none"),
         ("sees us as", str(wire.seen_as)),
-        ("auth methods", ", ".join(method.name.lower() for method in wire.methods) or "none named"),
+        ("auth methods", ", ".join(method.name.lower() for method in wire.methods) or "none listed"),
     ]
     for method, modes in wire.modes.items():
         names = ", ".join(mode.name.lower() for mode in modes) or "no mode for this entity"
@@ -177,7 +179,7 @@ def _v1_json(v1: V1Findings) -> dict[str, Any]:
 
 def _v1_text(v1: V1Findings) -> list[tuple[str, str]]:
     peer = v1.entity_type.label if v1.entity_type else "unknown"
-    version = "not told" if v1.protocol_version is None else str(v1.protocol_version)
+    version = "unknown" if v1.protocol_version is None else str(v1.protocol_version)
     return [
         ("protocol", "msgr v1"),
         ("peer", f"{peer}, protocol version {version}"),
@@ -252,6 +254,6 @@ def _status_text(status: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _object(values: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object of that name in a monitor's answer; empty if it has none, or something else."""
+    """Return the object ``name`` of a monitor's answer; empty if it is missing or not an object."""
     found = values.get(name)
     return found if isinstance(found, dict) else {}

@@ -33,15 +33,15 @@ _P = TypeVar("_P")
 
 
 class MonitorSession(Dispatcher):
-    """Talks to one monitor; an async context manager, open while inside.
+    """A session with one monitor; an async context manager that logs in on entry and shuts down on exit.
 
-    Every question raises FaultError when the session ends and TimeoutError when the answer takes too long.
+    Every request raises FaultError if the session ends, and TimeoutError if the answer does not arrive in time.
 
     Args:
         addr: the monitor's msgr v2 address.
         auth: the identity to log in with.
         config: options of the messenger.
-        timeout_s: how long anything may take.
+        timeout_s: time limit of the login and of each answer.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class MonitorSession(Dispatcher):
         return _payload(await self._ask(MMonSubscribe({"osdmap": once}), MOSDMap), MOSDMap)
 
     async def newest_version(self, what: str) -> int:
-        """The newest version of a map: ``osdmap``, ``monmap``, ``mgrmap``, ``mdsmap``."""
+        """Return the newest version of a map: ``osdmap``, ``monmap``, ``mgrmap``, ``mdsmap``."""
         self._last_tid += 1
         message = await self._ask(MMonGetVersion(self._last_tid, what), (MMonGetVersionReply, self._last_tid))
         return _payload(message, MMonGetVersionReply).version
@@ -96,7 +96,7 @@ class MonitorSession(Dispatcher):
         """Run a monitor command; returns its output, decoded from JSON.
 
         Raises:
-            LocalError: the monitor refused it, with its words, or its output is no JSON.
+            LocalError: the monitor refused the command (the error has its text), or its output is not JSON.
         """
         text = json.dumps({"prefix": prefix, "format": "json", **args})
         self._last_tid += 1
@@ -109,10 +109,10 @@ class MonitorSession(Dispatcher):
         try:
             return json.loads(bytes(message.data) or b"null")
         except (ValueError, RecursionError) as error:
-            raise LocalError(f"{prefix}: the monitor's output is no JSON: {error}") from None
+            raise LocalError(f"{prefix}: the monitor's output is not JSON: {error}") from None
 
     async def _ask(self, question: Payload, key: object, tid: int = 0) -> Message:
-        """Send a question and wait for the message that answers it."""
+        """Send a request and wait for the message that answers it."""
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
         self.connection.send(Message.of(question, tid=tid))
@@ -127,7 +127,7 @@ class MonitorSession(Dispatcher):
     # ---- answers
 
     def ms_dispatch(self, connection: CoreConnection, message: Message) -> None:  # noqa: ARG002 - there is one
-        """Hand an answer to its requester."""
+        """Pass an answer to the request that waits for it."""
         payload = message.payload
         key: object = type(payload)
         if isinstance(payload, MMonCommandAck):
@@ -139,7 +139,7 @@ class MonitorSession(Dispatcher):
             answer.set_result(message)
 
     def ms_handle_reset(self, connection: CoreConnection, fault: Fault) -> None:  # noqa: ARG002 - there is one
-        """Fail the waiting requests: the session ended."""
+        """Fail all waiting requests, because the session ended."""
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(FaultError(fault))

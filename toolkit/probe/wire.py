@@ -1,8 +1,8 @@
-"""Asking an address, frame by frame, what it would accept; no credentials are needed.
+"""Probes an address frame by frame for what it supports and accepts; needs no credentials.
 
 See docs/protocol.md §4.2, §4.7.
 
-Every question gets a connection of its own, broken off before a session begins.
+Every question uses a connection of its own, which is closed before a session begins.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _READ_BYTES = 4096
 
 @dataclass(slots=True)
 class WireFindings:
-    """What a peer at an address announced."""
+    """The properties that the peer at an address announced."""
 
     protocol: str = ""
     """``v2`` or ``v1``; empty if the peer sent no banner."""
@@ -48,15 +48,15 @@ class WireFindings:
     seen_as: EntityAddr | None = None
     """This side's address as the peer sees it."""
     v1: V1Findings | None = None
-    """What a v1 peer announced."""
+    """Findings about a v1 peer; None for v2."""
     methods: list[AuthMethod] = field(default_factory=list)
-    """Authentication methods it allows to clients."""
+    """Authentication methods that the peer allows clients."""
     modes: dict[AuthMethod, list[ConMode]] = field(default_factory=dict)
-    """Connection modes it accepts with each of them."""
+    """Connection modes that the peer accepts with each method."""
 
 
 class _Conversation:
-    """One connection, spoken to in whole frames."""
+    """One connection, on which whole frames are sent and received."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -72,12 +72,12 @@ class _Conversation:
         self._pending += chunk
 
     def send(self, frame: ControlFrame, about: str = "") -> None:
-        """Write a control frame; ``about`` is what an error adds to its name."""
+        """Write a control frame; error messages add ``about`` to its name."""
         self._sent = f"after {frame.TAG.name}" + (f" ({about})" if about else "")
         self._writer.write(self._builder.control(frame.TAG, frame.encode()))
 
     async def banner(self) -> tuple[int, int]:
-        """Exchange banners; returns what the peer supports and requires."""
+        """Exchange banners; return the feature masks that the peer supports and requires."""
         self._writer.write(encode_banner(MSGR2_SUPPORTED, 0))
         while (found := decode_banner(memoryview(bytes(self._pending)))) is None:
             await self._more()
@@ -87,11 +87,11 @@ class _Conversation:
         return supported, required
 
     async def v1(self) -> V1Findings:
-        """What a v1 port says; nothing may have been sent before."""
+        """Probe a v1 port; nothing may have been sent on the connection before."""
         return await ask_v1(self._reader, self._writer)
 
     async def receive(self) -> ControlFrame:
-        """The peer's next control frame."""
+        """Return the peer's next control frame."""
         while True:
             whole = memoryview(bytes(self._pending))
             found = self._frames.next_frame(whole, 0, len(whole), owned=False)
@@ -121,13 +121,13 @@ async def _conversation(host: str, port: int) -> AsyncIterator[_Conversation]:
 
 
 async def ask(addr: EntityAddr, name: AuthName, timeout_s: float, found: WireFindings) -> None:
-    """Find out what ``addr`` speaks, as the client ``name`` would see it.
+    """Probe ``addr`` for protocol, features, methods and modes, as the client ``name``.
 
-    ``found`` has what was learned so far, also after an error.
+    The results are stored in ``found`` as they arrive, so that they remain after an error.
 
     Raises:
-        FaultError: no process listens there, or it does not speak the messenger protocol.
-        TimeoutError: it sends too little for too long.
+        FaultError: the connection is refused, or the peer violates the messenger protocol.
+        TimeoutError: an answer takes longer than ``timeout_s``.
     """
     if addr.type is AddressType.LEGACY:
         await _ask_v1(addr, timeout_s, found)
@@ -152,7 +152,7 @@ async def _ask_v2(addr: EntityAddr, name: AuthName, timeout_s: float, found: Wir
         found.protocol = "v2"
         hello = await _greet(talk, addr)
         found.entity_type, found.seen_as = hello.entity_type, hello.peer_addr
-        # No peer has a method 0, so the refusal lists those it does have.
+        # Method 0 is never allowed, so the refusal (AUTH_BAD_METHOD) lists the methods that are.
         answer = await _request(talk, name, AuthMethod.UNKNOWN, ConMode.SECURE, ConMode.CRC)
         methods = answer.allowed_methods if isinstance(answer, AuthBadMethod) else []
         found.methods = [AuthMethod(method) for method in methods if method in list(AuthMethod)]
@@ -171,9 +171,9 @@ async def _greet(talk: _Conversation, addr: EntityAddr) -> Hello:
 
 
 async def _request(talk: _Conversation, name: AuthName, method: AuthMethod, *modes: ConMode) -> ControlFrame:
-    """The answer to an authentication request.
+    """Send an authentication request and return the answer.
 
-    Nautilus decodes the payload before it looks at the method, and closes the connection if there is none.
+    Nautilus decodes the payload before it checks the method, and closes the connection if the payload is empty.
     """
     payload = Encoder()
     payload.u8(AuthMode.MON)
@@ -185,7 +185,7 @@ async def _request(talk: _Conversation, name: AuthName, method: AuthMethod, *mod
 
 
 async def _accepts(addr: EntityAddr, name: AuthName, method: AuthMethod, mode: ConMode, timeout_s: float) -> bool:
-    """True if the peer goes on after being offered just this method and mode."""
+    """True if the peer continues the handshake when only this method and mode are offered."""
     async with asyncio.timeout(timeout_s), _conversation(addr.host, addr.port) as talk:
         await talk.banner()
         await _greet(talk, addr)

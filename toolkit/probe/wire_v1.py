@@ -1,8 +1,8 @@
-"""Asking a v1 port what it is, without credentials and without opening a session (docs/protocol.md §3.2, §3.4).
+"""Probes a v1 port for type and features, without credentials or a session (docs/protocol.md §3.2, §3.4).
 
-A CONNECT with a protocol version that does not exist is refused with the peer's own, which shows the peer's type;
-and the refusal names features: those common to both and those required. Asking once with all features and once
-with none separates the two.
+A CONNECT with an unknown protocol version is refused with the peer's own version, which shows the peer's type. The
+refusal also has a feature mask: features common to both sides, and features that the peer requires. A CONNECT with
+all features and another without any separate the two.
 """
 
 import asyncio
@@ -23,27 +23,27 @@ _PEERS = {15: EntityType.MON, 24: EntityType.OSD, 32: EntityType.MDS}
 
 @dataclass(slots=True)
 class V1Findings:
-    """What a v1 peer announced."""
+    """The properties that a v1 peer announced."""
 
     addr: EntityAddr
-    """The address it announces as its own."""
+    """The address that the peer announces as its own."""
     seen_as: EntityAddr
-    """This side's address as it sees it."""
+    """This side's address as the peer sees it."""
     protocol_version: int | None = None
-    """What it expects of clients; None if it did not say."""
+    """The protocol version that the peer expects of clients; None if it did not reply with BADPROTOVER."""
     supported: int = 0
-    """Features it supports."""
+    """Features that the peer supports."""
     required: int = 0
-    """Features it requires of clients."""
+    """Features that the peer requires of clients."""
 
     @property
     def entity_type(self) -> EntityType | None:
-        """Its type, if its protocol version shows it; managers and clients share theirs."""
+        """The peer's type by its protocol version; None if unknown: managers and clients share a version."""
         return None if self.protocol_version is None else _PEERS.get(self.protocol_version)
 
 
 class _Conversation:
-    """The connection, with what was read of it already."""
+    """The connection, with the bytes already read from it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pending: bytes) -> None:
         self._reader = reader
@@ -57,14 +57,14 @@ class _Conversation:
         self._pending += chunk
 
     async def take(self, kind: type[Banner | ServerIdentify]) -> Banner | ServerIdentify:
-        """The next piece, which is of a fixed size."""
+        """Return the peer's next banner or identification, both of a fixed size."""
         while (found := kind.cut(memoryview(bytes(self._pending)))) is None:
             await self.more()
         del self._pending[: found[0]]
         return found[1]
 
     async def ask(self, features: int) -> ConnectReply:
-        """What it says to a CONNECT of no known protocol version with these features."""
+        """Send a CONNECT with an unknown protocol version and these features; return the reply."""
         self._writer.write(Connect(features, EntityType.CLIENT, 1, 0, _NO_VERSION).encode())
         while (found := ConnectReply.cut(memoryview(bytes(self._pending)), _MAX_ANSWER_BYTES)) is None:
             await self.more()
@@ -72,20 +72,20 @@ class _Conversation:
         return found[1]
 
     def introduce(self, addr: EntityAddr) -> None:
-        """Say the banner and an own address."""
+        """Send the banner and this side's address."""
         self._writer.write(Banner().encode() + ClientIdentify(addr).encode())
 
 
 async def ask_v1(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pending: bytes = b"") -> V1Findings:
-    """Question a v1 port on a connection on which nothing has been written yet.
+    """Probe a v1 port on a connection on which nothing has been written yet.
 
     Args:
-        reader: of the connection.
-        writer: of the connection.
-        pending: what was read from it already.
+        reader: reading side of the connection.
+        writer: writing side of the connection.
+        pending: bytes already read from the connection.
 
     Raises:
-        PeerError: it does not answer as a messenger would.
+        PeerError: the peer violates the messenger protocol, or closes the connection.
     """
     talk = _Conversation(reader, writer, pending)
     await talk.take(Banner)

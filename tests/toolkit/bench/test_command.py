@@ -102,10 +102,10 @@ def test_idle_connections(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
         (["--cores", "3"], "--cores: unknown '3'; known: 1, 2"),
         (["--seconds", "0"], "--seconds: 0 is not from 0.001 to 600"),
         (["--seconds", "nan"], "--seconds: nan is not from"),
-        (["--core", "--cores", "1"], "--core has no connection"),
-        (["--core", "--idle"], "--core has no connection"),
-        (["--idle", "--sizes", "64"], "--idle has no traffic"),
-        (["--out", "/nowhere/at/all.json"], "there is no such folder"),
+        (["--core", "--cores", "1"], "--core can only be combined with"),
+        (["--core", "--idle"], "--core can only be combined with"),
+        (["--idle", "--sizes", "64"], "--idle can only be combined with"),
+        (["--out", "/nowhere/at/all.json"], "there is no folder /nowhere/at"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_exit_2(
@@ -129,4 +129,4 @@ def test_a_file_that_exists_is_left_alone(tmp_path: Path, capsys: pytest.Capture
 def test_two_cores_where_there_is_one(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     assert msgrlab(["bench", "--cores", "1,2"]) == 2
-    assert capsys.readouterr().err == "msgrlab: --cores 2: this process may use only 1 CPU\n"
+    assert capsys.readouterr().err == "msgrlab: --cores 2: this process may only use 1 CPU\n"

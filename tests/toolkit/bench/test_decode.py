@@ -111,10 +111,10 @@ def test_a_file_of_ones_own_with_its_keys(
     ("arguments", "words"),
     [
         (["--size", "many"], "--size: 'many' is not a size"),
-        (["mine.pcap", "--size", "1M"], "--size is for captures that are made"),
-        (["--key-log", "keys"], "--keyring and --key-log are for FILE"),
+        (["mine.pcap", "--size", "1M"], "--size is the size of generated captures"),
+        (["--key-log", "keys"], "--keyring and --key-log need FILE"),
         (["/nowhere/at/all.pcap"], "/nowhere/at/all.pcap: No such file"),
-        (["--out", "/nowhere/at/all.json"], "there is no such folder"),
+        (["--out", "/nowhere/at/all.json"], "there is no folder /nowhere/at"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_exit_2(

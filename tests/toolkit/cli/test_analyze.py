@@ -42,7 +42,7 @@ def test_audit(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr()
     assert re.search(r"^ +\d+ +0  seq_step: ", shown.out, re.MULTILINE)
     assert "\n  v1_challenge: no frame of it has passed\n" in shown.out, "never a tick for nothing judged"
-    assert (shown.out.count("Rules broken"), shown.err) == (0, "")
+    assert (shown.out.count("Violations"), shown.err) == (0, "")
 
 
 def test_audit_of_a_peer_that_breaks_a_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,12 +76,12 @@ def test_what_no_key_opens_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -
     [
         (["analyze", "/nonexistent.pcap"], "No such file"),
         (["analyze", __file__], "neither pcap nor pcapng"),
-        (["analyze", *CAPTURE, "--session", "1"], "--session is for --where"),
+        (["analyze", *CAPTURE, "--session", "1"], "--session needs --where"),
         (["analyze", *CAPTURE, "--where", "1", "--session", "777"], "no session 777; they go from 0 to"),
         (["analyze", *CAPTURE, "--where", "1", "--audit"], "--audit and --where SEQ exclude each other"),
-        (["chart", *CAPTURE, "--timeline"], "give -o FILE.svg"),
-        (["chart", *CAPTURE, "-o", "chart.png"], "ends in .svg or .html"),
-        (["chart", *CAPTURE, "--force"], "--force is for -o"),
+        (["chart", *CAPTURE, "--timeline"], "--timeline needs -o FILE.svg"),
+        (["chart", *CAPTURE, "-o", "chart.png"], "must end in .svg or .html"),
+        (["chart", *CAPTURE, "--force"], "--force needs -o"),
         (["chart", "run.ndjson", "--timeline", "-o", "x.svg"], "No such file"),
     ],
 )
@@ -127,4 +127,4 @@ def test_chart_of_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert msgrlab(["chart", str(history)]) == 0
     assert "STANDBY" in capsys.readouterr().out
     assert msgrlab(["chart", str(history), "--session", "1"]) == 2
-    assert "for captures" in capsys.readouterr().err
+    assert "need a capture, not a history" in capsys.readouterr().err

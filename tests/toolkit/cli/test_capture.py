@@ -165,7 +165,7 @@ def test_a_duration_and_a_count_end_it(tmp_path: Path, capsys: pytest.CaptureFix
     assert out == ""
     assert err.splitlines() == [
         f"{path}: 0 packets, 0 bytes, 0 dropped",
-        "no packet of TCP ports 1 passed lo meanwhile; --ports all takes every port",
+        "no packet of TCP ports 1 passed lo during the capture; --ports all captures every port",
     ]
     with open_capture(path) as reader:
         assert list(reader) == []
@@ -200,9 +200,9 @@ def test_without_permission_it_says_what_helps(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["lo"], "give -o FILE, or --decode to look on only"),
-        (["lo", "-o", "{}", "--keyring", "x"], "--keyring is for --decode"),
-        (["lo", "-o", "{}", "--filter", "frame"], "--filter is for --decode"),
+        (["lo"], "give -o FILE, or --decode to print frames without writing a file"),
+        (["lo", "-o", "{}", "--keyring", "x"], "--keyring needs --decode"),
+        (["lo", "-o", "{}", "--filter", "frame"], "--filter needs --decode"),
         (["lo", "--decode", "--filter", "frame ="], "filter, column"),
         (["lo", "--decode", "--keyring", "/no/such"], "/no/such: No such file"),
         (["lo", "-o", "{}", "--ports", "70000"], "'70000' is no port or range"),

@@ -55,7 +55,7 @@ def test_every_command_reads_a_ring_a_pattern_and_standard_input(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["-", "a.pcap"], "- is standard input, which is a capture of its own: give it alone"),
+        (["-", "a.pcap"], "- (standard input) cannot be combined with other files"),
         (["nothing*.pcap"], "nothing*.pcap: no file matches"),
         (["a.pcap", "--ports", "many"], "ports 'many': 'many' is no port or range"),
     ],

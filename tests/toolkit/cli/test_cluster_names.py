@@ -62,8 +62,8 @@ ANYWHERE = (
 )
 """Command lines that name one of two clusters, where a user types it."""
 WRONG_NAMES = (
-    ("tell a sessions --name", "--name takes the name of a cluster"),
-    ("tell a --name one", "tell: give a NODE and a VERB: msgrlab tell a send b"),
+    ("tell a sessions --name", "--name needs the name of a cluster"),
+    ("tell a --name one", "tell: NODE and VERB are needed, as in: msgrlab tell a send b"),
     ("tell --name two a sessions --name one", "two clusters are named: two and --name one; give one"),
     ("exec a -- --name one", "several clusters are there: one, two; say which by --name"),
     ("tell a sessions -- --name one", "several clusters are there: one, two; say which by --name"),
@@ -97,7 +97,7 @@ def test_every_verb_takes_the_name_of_a_cluster_and_completes_it(
             (["three/a"], "no cluster 'three'; there is one, two"),
             (
                 ["127.0.0.1", "--keyring", "one/a"],
-                "--keyring one/a: only a monitor of a cluster with cephx has one",
+                "--keyring one/a: the node has none; only monitors of a cluster with cephx have one",
             ),
         ):
             refused = msgrlab("probe", *words)
@@ -105,7 +105,10 @@ def test_every_verb_takes_the_name_of_a_cluster_and_completes_it(
         refused = msgrlab("down", "one", "--name", "two")
         assert (refused.returncode, "two clusters are named" in refused.stderr) == (2, True)
         refused = msgrlab("down", "one", "--all")
-        assert (refused.returncode, "--all is for all clusters" in refused.stderr) == (2, True)
+        assert (
+            refused.returncode,
+            "--all and the name of a cluster (one) exclude each other" in refused.stderr,
+        ) == (2, True)
     finally:
         assert done("down", "--name", "one") == "one: down\n"
         assert done("down", "two") == "two: down\n"

@@ -55,7 +55,7 @@ def test_a_case_that_differs_is_explained_and_can_be_repeated(
     monkeypatch.setitem(case._CASES, two_segments.id, _without_variants(two_segments))
     assert run(_words(cluster, "kernel", "--only", two_segments.id)) == 1
     text = capsys.readouterr().out
-    for part in ("HELLO in two segments", "expected  closed", "came      AUTH_BAD_METHOD"):
+    for part in ("HELLO in two segments", "expected  closed", "observed  AUTH_BAD_METHOD"):
         assert part in text
     again = next(line for line in text.splitlines() if line.strip().startswith("again")).split("again", 1)[1]
     assert run(shlex.split(again)[1:]) == 1
@@ -70,12 +70,12 @@ def _without_variants(one: object) -> object:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "which ADDR is to be tested?"),
+        ([], "no ADDR was given"),
         (["127.0.0.1:1", "--only", "v3/*"], "--only 'v3/*' matches no case; areas are cephx/authorizer"),
-        (["127.0.0.1:1", "--level", "lax"], "--level 'lax': known are strict, tolerant"),
-        (["v2:127.0.0.1:1", "--v1"], "is no address of v1, which --v1 asks for"),
+        (["127.0.0.1:1", "--level", "lax"], "--level: unknown level 'lax'; known: strict, tolerant"),
+        (["v2:127.0.0.1:1", "--v1"], "is not a v1 address, as --v1 requires"),
         (["127.0.0.1:99999"], "99999"),
-        (["127.0.0.1:1", "--keyring", "a", "--key-log", "b"], "two ways to authenticate"),
+        (["127.0.0.1:1", "--keyring", "a", "--key-log", "b"], "--keyring and --key-log exclude each other"),
         (["127.0.0.1:1", "--name", "nobody"], "nobody"),
     ],
 )

@@ -201,7 +201,7 @@ def test_columns_of_payloads(extra: tuple[str, ...], decode: Decode, tmp_path: P
         assert set(requests["op"].str.split("+").explode()) >= {"WRITEFULL", "READ"}
     code, _, err = decode(*capture, "--format", "json", "--payloads")
     assert code == 2
-    assert "--payloads is for" in err
+    assert "--payloads needs --format csv or parquet" in err
 
 
 @pytest.mark.parametrize(
@@ -467,9 +467,9 @@ def test_bad_keys_are_named_with_file_and_line(crc: str, decode: Decode, tmp_pat
     [
         (["--filter", "stream = 1"], "filter, column 8: "),
         (["--filter", ""], "filter: it is empty"),
-        (["--format", "parquet"], "give -o FILE"),
+        (["--format", "parquet"], "--format parquet needs -o FILE"),
         (["--format", "xml"], "'table', 'json', 'csv', 'parquet'"),
-        (["--force"], "--force is for -o FILE"),
+        (["--force"], "--force needs -o FILE"),
         (["--limit", "0"], "--limit"),
         (["-o", "/no/such/folder/x.json"], "-o /no/such/folder/x.json: No such file or directory"),
         (["-o", "/tmp", "--force"], "-o /tmp exists already"),

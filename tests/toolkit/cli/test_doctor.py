@@ -28,7 +28,7 @@ def test_the_table_says_what_is_there_what_is_missing_and_what_to_type(
     monkeypatch.setenv("COLUMNS", "120")
     assert run(["doctor"]) == 0
     heading, *rows = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["capability", "status", "what", "it", "is", "for", "remedy"]
+    assert heading.split() == ["capability", "status", "needed", "for", "remedy"]
     assert rows[0].split() == ["here", "yes:", "1.0", "this"]
     assert rows[1].split() == ["addable", "missing:", "left", "[red]home", "that", "fetch", "it"]
     assert rows[2].split() == ["impossible", "not", "on", "this", "machine:", "no", "hardware", "more"]
@@ -49,7 +49,7 @@ def test_the_command_is_not_wrapped_for_a_narrow_terminal(
 def test_nothing_to_add_nothing_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "CAPABILITIES", (FAKES[0], FAKES[2]))
     assert run(["doctor"]) == 0
-    assert "To add" not in capsys.readouterr().out
+    assert "To install" not in capsys.readouterr().out
 
 
 def test_json(fakes: None, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,8 +31,8 @@ def test_a_schedule_is_run_again_and_kept(tmp_path: Path, capsys: pytest.Capture
     out = tmp_path / "run"
     assert run([*QUICK, "--replay", "a:connect arrive0 forth0 break0 notice0@a", "--out", str(out)]) == 0
     text = capsys.readouterr().out
-    assert "b gets CLIENT_IDENT" in text
-    assert text.endswith("nothing wrong\n")
+    assert "b receives CLIENT_IDENT" in text
+    assert text.endswith("no violation\n")
     assert len(History.load(out / "history.ndjson")) > 50
     assert "CLIENT_IDENT" in (out / "chart.svg").read_text(encoding="utf-8")
 
@@ -60,12 +60,12 @@ def test_the_command_for_a_replay_names_the_whole_scope() -> None:
     ("arguments", "complaint"),
     [
         (["--policy", "best_effort"], "unknown policy 'best_effort'; known: lossless_peer"),
-        (["--proto", "v3"], "--proto 'v3': known are v1, v2"),
-        (["--kinds", "fire"], "--kinds 'fire': known are break, refuse, half-open, crash, mark-down"),
-        (["--messages", "1+2+3"], "--messages '1+2+3': give N or N+M"),
-        (["--grain", "byte"], "--grain 'byte': known are frame, session"),
+        (["--proto", "v3"], "--proto: unknown value 'v3'; known: v1, v2"),
+        (["--kinds", "fire"], "--kinds: unknown value 'fire'; known: break, refuse, half-open, crash, mark-down"),
+        (["--messages", "1+2+3"], "--messages: '1+2+3' is not N or N+M"),
+        (["--grain", "byte"], "--grain: unknown value 'byte'; known: frame, session"),
         (["--replay", "jump"], "'jump' is no step"),
-        (["--proto", "v1,v2", "--replay", "a:connect"], "--replay is of one scope"),
+        (["--proto", "v1,v2", "--replay", "a:connect"], "--replay needs exactly one --proto and one --policy"),
         (["--out", "."], ". exists already"),
     ],
 )

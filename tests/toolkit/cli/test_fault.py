@@ -34,17 +34,17 @@ def cluster(tmp_path: Path) -> str:
 def test_words_are_listed() -> None:
     listed = done("fault", "--list")
     assert "partition A B [--one-way]\n    Lose every packet between two nodes" in listed
-    assert "Not here" not in listed
+    assert "Not available" not in listed
     assert {"kill", "mend", "proxy"} <= {word["word"] for word in told("fault", "--list", "--json")}
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((), "fault: which? msgrlab fault --list"),
-        (("--kaos",), "fault: no option --kaos"),
-        (("--chaos", "kill", "b"), "one thing at a time"),
-        (("--chaos", "--replay", "x.yaml"), "one thing at a time"),
+        ((), "fault: no fault was given; msgrlab fault --list"),
+        (("--kaos",), "fault: unknown option --kaos"),
+        (("--chaos", "kill", "b"), "a fault, --chaos and --replay exclude each other"),
+        (("--chaos", "--replay", "x.yaml"), "a fault, --chaos and --replay exclude each other"),
         (("kill", "b"), "no cluster is up: msgrlab up two-peers"),
     ],
 )
@@ -57,7 +57,7 @@ def test_mistakes_are_told(arguments: tuple[str, ...], complaint: str) -> None:
 
 def test_chaos_is_drawn_done_and_done_again(cluster: str, tmp_path: Path) -> None:
     try:
-        assert "Not here: loopback has no packets" in done("fault", "--list")
+        assert "Not available: loopback has no packets" in done("fault", "--list")
         done("fault", "arm", "a", "MESSAGE WRITE", "FAULT")
         done("fault", "undo", "arm", "a", "MESSAGE WRITE", "FAULT")
         done("fault", "proxy", "a", "b", "MESSAGE #3: cut before")

@@ -112,9 +112,9 @@ def test_a_missing_jupyterlab_is_one_line_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["lab", "/dev/null"], "/dev/null: File exists; name a folder, or one that can be made"),
-        (["lab", "/dev/null/x"], "/dev/null/x: Not a directory; name a folder, or one that can be made"),
-        (["lab", "one", "two"], "lab opens one folder; what is two? Options for JupyterLab stand behind --"),
+        (["lab", "/dev/null"], "/dev/null: File exists; give a folder that exists or can be created"),
+        (["lab", "/dev/null/x"], "/dev/null/x: Not a directory; give a folder that exists or can be created"),
+        (["lab", "one", "two"], "lab opens one folder, but two follows it; options for JupyterLab come after --"),
         (["lab", "--port", "0"], "Input should be greater than or equal to 1"),
     ],
 )

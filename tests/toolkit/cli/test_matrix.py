@@ -89,7 +89,7 @@ def test_a_failure_is_explained_reported_and_ends_with_1(
 def test_bad_input_is_refused_before_anything_is_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for words, error in (
         (["--only", "quincy"], "matches no cell"),
-        (["--release", "quincy"], "known are nautilus"),
+        (["--release", "quincy"], "known: nautilus"),
         (["--out", str(tmp_path)], "--out"),
     ):
         assert run(["matrix", *words]) == 2

@@ -113,7 +113,7 @@ def test_a_port_that_is_taken_is_said(server: socket.socket, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "two places are needed: msgrlab proxy LISTEN TARGET"),
+        ([], "LISTEN and TARGET are needed"),
         (["0", "somewhere"], "'somewhere' is no HOST:PORT, as in 10.0.0.1:3300, [::1]:3300 or localhost:0"),
         (["::1:0", "1.2.3.4:1"], "'::1:0' is no HOST:PORT"),
         (["0", "no.such.host.invalid:1"], "target no.such.host.invalid port 1: "),
@@ -121,11 +121,11 @@ def test_a_port_that_is_taken_is_said(server: socket.socket, capsys: pytest.Capt
         (["0", "127.0.0.1:1", "--script", "/none"], "/none: No such file or directory"),
         (["0", "127.0.0.1:1", "--keyring", "/none"], "/none: No such file or directory"),
         (["0", "127.0.0.1:1", "--script", "/dev/zero"], "/dev/zero: is a device, not a file"),
-        (["0", "127.0.0.1:1", "--blind", "--history", "x"], "a blind proxy sees no frames"),
+        (["0", "127.0.0.1:1", "--blind", "--history", "x"], "a blind proxy decodes no frames"),
         (["0", "127.0.0.1:1", "--history", __file__], "exists already, and nothing is overwritten"),
         (["0", "127.0.0.1:1", "--key-log", "/dev/null"], "/dev/null: is a device, not a file"),
         (["0.0.0.0:0", "127.0.0.1:1", "--pretend"], "pretending takes a certain address, 0.0.0.0 is any"),
-        (["--grid", "127.0.0.1:1"], "--grid takes one --keyring"),
+        (["--grid", "127.0.0.1:1"], "--grid needs exactly one --keyring"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(

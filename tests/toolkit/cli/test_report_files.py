@@ -56,7 +56,7 @@ def test_nothing_of_the_users_is_replaced(tmp_path: Path, capsys: pytest.Capture
     mine.write_text("<html>mine</html>")
     for option in ("--html", "--junit"):
         assert msgrlab(["run", "reconnect", option, str(mine)]) == 2
-        assert f"{option} {mine} exists already and is no report" in capsys.readouterr().err
+        assert f"{option} {mine} exists already and is not a report" in capsys.readouterr().err
         assert msgrlab(["run", "reconnect", option, str(tmp_path / "none/x")]) == 2
         assert "there is no folder" in capsys.readouterr().err
     assert mine.read_text() == "<html>mine</html>"

@@ -91,9 +91,9 @@ def test_on_a_terminal_it_fills_the_screen_until_q(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, env=environment) as running:
         try:
             os.close(theirs)
-            shown = read_until(ours, b"sorted by bytes")
+            shown = read_until(ours, b"now by bytes")
             os.write(ours, b"s")
-            read_until(ours, b"sorted by frames")
+            read_until(ours, b"now by frames")
             os.write(ours, b"q")
             rest = read_until(ours, b"\x1b[?1049l")  # the screen that was there before
             assert running.wait(TIMEOUT_S) == 0

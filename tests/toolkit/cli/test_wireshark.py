@@ -21,10 +21,10 @@ def test_the_dissector_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--install", "-o", "x"], "either --install or -o FILE"),
-        (["some.pcap"], "to export a capture, say where to: -o FILE.pcapng"),
-        (["some.pcap", "--install", "-o", "x"], "to export a capture"),
-        (["--keyring", "k"], "keys are of use with a capture only"),
+        (["--install", "-o", "x"], "--install and -o FILE exclude each other"),
+        (["some.pcap"], "to export CAPTURE, -o FILE.pcapng is needed"),
+        (["some.pcap", "--install", "-o", "x"], "to export CAPTURE, -o FILE.pcapng is needed, without --install"),
+        (["--keyring", "k"], "--keyring and --key-log need CAPTURE"),
         (["none.pcap", "-o", "out.pcapng"], "none.pcap: No such file or directory"),
         (["none.pcap", "-o", "out.pcapng", "--keyring", "none.keyring"], "none.keyring"),
     ],

@@ -138,7 +138,7 @@ def test_a_capture_of_a_cluster_opens_with_the_keys_that_were_kept(*, keys: bool
 
 def test_keys_alone_are_not_kept() -> None:
     refused = msgrlab("down", "--keep-keys")
-    assert (refused.returncode, refused.stderr) == (2, "msgrlab: --keep-keys goes with --keep DIR\n")
+    assert (refused.returncode, refused.stderr) == (2, "msgrlab: --keep-keys needs --keep DIR\n")
 
 
 def test_the_command_keeps_keys_where_they_are_asked_for(state: Path, tmp_path: Path) -> None:

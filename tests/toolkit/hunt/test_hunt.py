@@ -113,7 +113,7 @@ def test_a_seed_decides_the_order_alone() -> None:
 def test_cells_are_chosen_by_parts_of_their_ids() -> None:
     assert {cell.action for cell in cells(only=["cut"])} == {Action.CUT}
     assert {cell.point.tag for cell in cells(only=["AUTH_DONE-*"])} == {"AUTH_DONE"}
-    with pytest.raises(LocalError, match=r"no cell is 'AUTH_GONE'.*--list"):
+    with pytest.raises(LocalError, match=r"no cell matches 'AUTH_GONE'.*--list"):
         cells(only=["AUTH_GONE"])
 
 
@@ -194,8 +194,8 @@ def test_the_list_has_cells_with_rules(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_bad_input_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, complaint in (
-        (["--release", "jewel"], "--release 'jewel': known are host, embedded, nautilus"),
-        (["--only", "nothing"], "no cell is 'nothing'"),
+        (["--release", "jewel"], "--release: unknown release 'jewel'; known: host, embedded, nautilus"),
+        (["--only", "nothing"], "no cell matches 'nothing'"),
         (["--out", f"{tmp_path}/no/folder"], "--out "),
     ):
         assert msgrlab(["hunt", *words]) == 2

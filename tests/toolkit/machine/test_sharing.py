@@ -62,8 +62,8 @@ def test_workers_with_other_code_are_refused(
     [
         (["sim", "--dask", "tcp://127.0.0.1:{port}"], 3, "no Dask scheduler answers at tcp://127.0.0.1:"),
         (["sim", "--dask", "nonsense://here"], 3, "no Dask scheduler answers at nonsense://here"),
-        (["sim", "--dask", "local", "--jobs", "2"], 2, "--jobs is for processes of this machine"),
-        (["run", "reconnect", "--dask", "local", "--jobs", "2"], 2, "--jobs is for processes of this machine"),
+        (["sim", "--dask", "local", "--jobs", "2"], 2, "--jobs and --dask exclude each other"),
+        (["run", "reconnect", "--dask", "local", "--jobs", "2"], 2, "--jobs and --dask exclude each other"),
     ],
 )
 def test_what_cannot_be_is_one_line(

@@ -94,7 +94,7 @@ def test_a_cell_keeps_what_was_seen_and_how_to_repeat_it(tmp_path: Path) -> None
         (EvidenceMissing("no frame of it"), Verdict.FAILED, "no frame of it"),
         (LocalError("it broke"), Verdict.FAILED, "LocalError: it broke"),
         (Unsupported("no netem"), Verdict.UNSUPPORTED, "machine: no netem"),
-        (NotServed("EPERM"), Verdict.NOT_RUN, "Ceph: its own programs do not get on: EPERM"),
+        (NotServed("EPERM"), Verdict.NOT_RUN, "Ceph: its own programs fail among themselves: EPERM"),
     ],
 )
 def test_an_error_is_the_cell_s_alone(error: Exception, verdict: Verdict, reason: str, tmp_path: Path) -> None:
@@ -114,7 +114,11 @@ def test_an_error_is_the_cell_s_alone(error: Exception, verdict: Verdict, reason
     ("error", "verdict", "reason"),
     [
         (Unsupported("netns takes root"), Verdict.UNSUPPORTED, "machine: netns takes root"),
-        (LocalError("osd ended\nits log"), Verdict.NOT_RUN, "the cluster did not come up, or not down: osd ended"),
+        (
+            LocalError("osd ended\nits log"),
+            Verdict.NOT_RUN,
+            "the cluster could not be started or stopped: osd ended",
+        ),
     ],
 )
 def test_without_a_cluster_nothing_is_run(error: Exception, verdict: Verdict, reason: str, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_patterns_stand_for_all_below_them() -> None:
 def test_what_matches_nothing_is_refused() -> None:
     with pytest.raises(LocalError, match="--only 'v3' matches no cell"):
         select(["reef", "v3"])
-    with pytest.raises(LocalError, match="--release 'quincy': known are nautilus"):
+    with pytest.raises(LocalError, match="--release: unknown release 'quincy'; known: nautilus"):
         select([], ["quincy"])
 
 

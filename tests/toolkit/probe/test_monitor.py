@@ -50,5 +50,5 @@ async def test_output_that_is_no_json_is_one_clear_line(output: bytes) -> None:
     async with monitor:
         addr = await monitor.bind()
         async with MonitorSession(addr, NoneClient(AuthName.parse("client.admin")), CRC) as session:
-            with pytest.raises(LocalError, match="status: the monitor's output is no JSON"):
+            with pytest.raises(LocalError, match="status: the monitor's output is not JSON"):
                 await session.command(MONMAP, "status")

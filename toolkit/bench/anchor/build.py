@@ -15,13 +15,13 @@ from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
 from toolkit.machine.private import check_own
 
 PROGRAM = "msgr-anchor"
-"""What is built; its source is ``msgr-anchor.cc``."""
+"""Name of the program; its source is ``msgr-anchor.cc``."""
 RELEASE = "tentacle"
-"""Of Ceph; its suite is that of the image."""
+"""Release of Ceph; the Debian suite is that of its image."""
 PACKAGES = ("g++", "librados2", "libboost-dev", "python3-yaml", "xz-utils")
 _ROOT = "root"
 _READY = "root/build/of-version"
-"""Exists once the Debian and the headers are complete."""
+"""File with the version of Ceph's package; exists once the Debian system and the headers are complete."""
 _FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-D__CEPH__", "-D_FILE_OFFSET_BITS=64", "-DFMT_HEADER_ONLY")
 _COMPILE = """\
 cd /build
@@ -38,21 +38,21 @@ done
 
 
 def build(directory: Path, say: Tell = print, tell: Tell = silent, archive: Archive | None = None) -> Path:
-    """Build the program, in a Debian that is made first unless it is there; returns the program's path.
+    """Build the program in a Debian system, which is installed first if it does not exist; return its path.
 
     Args:
-        directory: for all of it, about 1.2 GB; new, empty, or of an earlier build. The log lies beside it.
-        say: called with one line that announces what is fetched from where, and how it is verified.
+        directory: folder for about 1.2 GB; new, empty, or of an earlier build. The log is written next to it.
+        say: called with one line that announces what is downloaded from where, and how it is verified.
         tell: called with each step.
-        archive: Debian's; :meth:`Archive.wanted` unless given.
+        archive: Debian's archive; None for :meth:`Archive.wanted`.
 
     Raises:
         LocalError: the directory has other files, or a program failed; its output is in the log.
-        Unsupported: that needs root, ``debootstrap`` and the keys of Debian's archive.
+        Unsupported: root, ``debootstrap`` or the keys of Debian's archive are missing.
     """
     directory = directory.absolute()
     if directory.exists() and not directory.is_dir():
-        raise LocalError(f"{directory} is no directory")
+        raise LocalError(f"{directory} is not a directory")
     debian.check_means()
     with alone(directory, say):
         work = Work(directory.with_name(f"{directory.name}.log"), tell)
@@ -64,19 +64,19 @@ def build(directory: Path, say: Tell = print, tell: Tell = silent, archive: Arch
 
 
 def version(directory: Path) -> str:
-    """Of Debian's package of Ceph that a build is of, as in ``20.2.4-1``."""
+    """Return the version of Debian's Ceph package from which a build was made, as in ``20.2.4-1``."""
     return (directory / _READY).read_text(encoding="ascii").strip()
 
 
 def _make_debian(work: Work, directory: Path, say: Tell, archive: Archive) -> None:
     if directory.exists() and any(directory.iterdir()):
-        raise LocalError(f"{directory} has files of others: name a new directory, or an earlier build")
+        raise LocalError(f"{directory} contains other files; give a new directory, or that of an earlier build")
     suite = debian.image(RELEASE).suite
     mirror = archive.mirror_of(suite)
     say(
-        f"building {PROGRAM} in {directory}: debootstrap and apt fetch {', '.join(PACKAGES)} and Ceph's source of"
-        f" Debian {suite.name} from {mirror}, verify them with {archive.keys()} and run the packages' scripts as"
-        " root in a chroot (three minutes and 1.2 GB)"
+        f"building {PROGRAM} in {directory}: debootstrap and apt download {', '.join(PACKAGES)} and the source"
+        f" of Ceph in Debian {suite.name} from {mirror}, verify them with {archive.keys()} and run the packages'"
+        " scripts as root in a chroot (three minutes and 1.2 GB)"
     )
     with whole(directory) as unfinished:
         root = unfinished / _ROOT

@@ -1,7 +1,7 @@
-"""Measures our messenger and a program in turns: A B B A, the same messages on the same CPUs.
+"""Measures our messenger and another program in turns (A B B A), with the same messages on the same CPUs.
 
-Absolute figures of a busy machine mean little. Turns that follow each other meet the same load, and so their
-ratios are kept by pair.
+Absolute figures of a busy machine mean little. Consecutive turns run under about the same load, so the ratio is
+taken per pair of turns.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from toolkit.bench.cell import Cell
 from toolkit.bench.measure import Pair, Peer, Turn, warm_up
 
 TURNS = 7
-"""Of each side."""
+"""Number of turns of each side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Ours as a multiple of the program's, in turns that followed each other."""
+    """Our value divided by the program's, over pairs of consecutive turns."""
 
     median: float
     least: float
@@ -31,31 +31,31 @@ class Ratios:
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[float, float]]) -> "Ratios":
-        """Those of pairs of our value and the program's."""
+        """Return the ratios of pairs of our value and the program's."""
         ratios = sorted(ours / theirs for ours, theirs in pairs)
         return cls(median(ratios), ratios[0], ratios[-1])
 
     def as_json(self) -> dict[str, float]:
-        """The JSON object."""
+        """Return the JSON object."""
         return {name: round(value, 3) for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One cell: medians over the turns, and ratios of pairs of them."""
+    """The comparison in one cell: medians over the turns, and ratios of pairs of turns."""
 
     cell: Cell
     ops_per_s: float
     program_ops_per_s: float
     rate: Ratios
-    """The larger, the better for us."""
+    """Ratio of the rates; above 1, ours is faster."""
     cpu_us_per_op: float
     """User and system time of sender and receiver together."""
     program_cpu_us_per_op: float
     cpu: Ratios
-    """The smaller, the better for us."""
+    """Ratio of the CPU times; below 1, ours needs less."""
     load: float
-    """Of the machine, the mean of the last minute; these measurements alone make up to 2."""
+    """Load of the machine, the mean of the last minute; the measurement itself accounts for up to 2."""
 
     def as_json(self) -> dict[str, Any]:
         """The row of the JSON contract."""
@@ -78,13 +78,13 @@ def compare(
     """Measure every cell, in processes of its own.
 
     Args:
-        cells: what to measure.
+        cells: the cells to measure.
         program: path of the other messenger's program.
-        seconds: how long each side is measured in each cell, all turns together.
-        finished: called with each result at once.
+        seconds: duration of each side's turns in each cell, all turns together.
+        finished: called with each result as soon as it is complete.
 
     Raises:
-        LocalError: a process ended, did not answer, or answered what it must not.
+        LocalError: a process exited, did not answer, or sent an invalid answer.
     """
     return asyncio.run(_compare(cells, program, seconds, finished))
 

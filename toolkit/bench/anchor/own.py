@@ -1,9 +1,9 @@
-"""Our messenger as a program for ``msgrlab bench --against``: another Python or another checkout beside this one.
+"""Our messenger as a program for ``msgrlab bench --against``, to compare another Python or another checkout.
 
     #!/bin/sh
     PYTHONPATH=/path/of/the/other/checkout exec /path/of/its/python -P -m toolkit.bench.anchor.own "$@"
 
-It takes the options, and answers by the lines, that docs/speed.md describes.
+It takes the options and prints the lines that docs/speed.md describes.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from toolkit.bench.measure import Pair, Peer
 
 
 def main(words: list[str] | None = None) -> None:
-    """Be the program until the input ends; an error is one line on standard error."""
+    """Run the program until the input ends; print an error as one line on standard error."""
     parser = argparse.ArgumentParser(prog="own", allow_abbrev=False)
     parser.add_argument("--proto", type=Protocol, required=True)
     parser.add_argument("--mode", choices=MODES, required=True)

@@ -1,6 +1,6 @@
-"""A program that runs another messenger in the same cells, as its controller sees it.
+"""The controller's side of a program that runs another messenger in the same cells.
 
-docs/speed.md describes what such a program is given and what it answers.
+docs/speed.md describes the options and answers of such a program.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _LONGEST_COMPLAINT = 1000
 
 
 def options(cell: Cell) -> list[str]:
-    """What a program is given for a cell."""
+    """Return the command-line options of a program for a cell."""
     sender_cpu, receiver_cpu = cpus(cell.cores)
     values = {
         "proto": cell.protocol.value,
@@ -38,14 +38,14 @@ def options(cell: Cell) -> list[str]:
 
 
 class Program:
-    """The program, started for one cell and ended with the block.
+    """The program: a context manager that starts it for one cell, and ends it with the block.
 
     Args:
-        path: of the program.
-        cell: what it is to measure.
+        path: path of the program.
+        cell: the cell to measure.
 
     Raises:
-        LocalError: on entry, if it cannot be started.
+        LocalError: on entry, if the program cannot be started.
     """
 
     def __init__(self, path: Path, cell: Cell) -> None:
@@ -77,23 +77,23 @@ class Program:
             self._complaints.cancel()
 
     async def run(self, count: int) -> Turn:
-        """Let ``count`` messages through.
+        """Have the program send ``count`` messages; return its figures.
 
         Raises:
-            LocalError: the program ended, was silent for two minutes, or its answer is none.
+            LocalError: the program exited, sent nothing for two minutes, or sent an invalid answer.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(b"%d\n" % count)
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-                with suppress(ConnectionError):  # it has ended, and what it printed before is of interest
+                with suppress(ConnectionError):  # the program exited; its last output says more
                     await self._process.stdin.drain()
                 line = await self._process.stdout.readline()
         except TimeoutError:
-            raise LocalError(f"{self._path}: silent for {_ANSWER_TIMEOUT_S:g} s") from None
+            raise LocalError(f"{self._path}: no answer within {_ANSWER_TIMEOUT_S:g} s") from None
         except ValueError:
-            raise LocalError(f"{self._path}: answered with a line that does not end") from None
+            raise LocalError(f"{self._path}: the answer is longer than a line may be") from None
         if not line.endswith(b"\n"):
             raise await self._ended()
         return self._turn(line, count)
@@ -107,8 +107,8 @@ class Program:
         except (ValueError, KeyError, TypeError):
             quoted = shown_line(line.decode(errors="replace").strip()[:_MOST_QUOTED])
             raise LocalError(
-                f"{self._path}: answered {quoted!r} to {count} messages, which is no JSON object with this count,"
-                " elapsed_s and cpu_us_per_op"
+                f"{self._path}: answered {quoted!r} to {count} messages, which is not a JSON object with this"
+                " count, elapsed_s and cpu_us_per_op"
             ) from None
         return Turn(elapsed_s, cpu_us * count / 1e6)
 
@@ -123,7 +123,7 @@ class Program:
 
 
 async def _last_line(errors: asyncio.StreamReader) -> str:
-    """The last line that is not empty, of any number of lines."""
+    """Read to the end and return the last line that is not empty."""
     last = b""
     while piece := await errors.read(1 << 16):
         last = (last + piece)[-_LONGEST_COMPLAINT:]

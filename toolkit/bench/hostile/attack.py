@@ -1,4 +1,4 @@
-"""What attacks have in common."""
+"""The base class of attacks."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -7,7 +7,7 @@ from toolkit.bench.hostile.links import Target
 
 
 class Attack(ABC):
-    """One attack; the process that runs it calls :meth:`step` again and again, and then ends.
+    """One attack; its process calls :meth:`step` repeatedly until the attack is over, and then exits.
 
     Args:
         target: the attacked server.
@@ -16,13 +16,13 @@ class Attack(ABC):
     PAUSE_S: ClassVar[float] = 0.02
     """Pause between two steps."""
     IS_FLOOD: ClassVar[bool] = False
-    """The server is kept as busy as the attackers can."""
+    """True if the attack sends as much as the server accepts."""
     OPEN_FILES: ClassVar[int] = 0
-    """RLIMIT_NOFILE of the server under this attack; 0 leaves it as it is."""
+    """RLIMIT_NOFILE of the server under this attack; 0 to leave it unchanged."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
 
     @abstractmethod
     def step(self) -> None:
-        """Do a part of it, which takes milliseconds."""
+        """Do a part of the attack, in a few milliseconds."""

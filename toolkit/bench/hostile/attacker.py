@@ -1,7 +1,7 @@
 """The attackers' process.
 
-The first line is an :class:`AttackSpec`, answered by ``{"ready": true}`` when the attack is under way. ``leave``
-ends it and is answered by the number of connections that were dialled: the sockets close with the process.
+The first line is an :class:`AttackSpec`, answered by ``{"ready": true}`` once the attack runs. ``leave`` ends it
+and is answered by the number of connections that were opened; their sockets close with the process.
 """
 
 import os
@@ -14,11 +14,11 @@ from toolkit.bench.hostile.links import Target
 from toolkit.bench.hostile.spec import AttackSpec
 
 _NICE = 10
-"""Attackers have machines of their own: here they must not take the legitimate client's CPU."""
+"""Priority of the attackers: unlike on real machines, they share a CPU with the legitimate client."""
 
 
 def run_attack(spec: AttackSpec) -> int:
-    """Attack until a line comes; returns the number of connections that were dialled."""
+    """Attack until a line arrives on standard input; return the number of connections opened."""
     os.sched_setaffinity(0, {spec.cpu})
     os.nice(_NICE)
     target = Target(spec)

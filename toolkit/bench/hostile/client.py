@@ -1,8 +1,8 @@
-"""The legitimate client's process: one lossless session by each protocol, and requests at a steady pace.
+"""The legitimate client's process: one lossless session per protocol, with requests at a steady pace.
 
-The first line is a :class:`ClientSpec`, answered by ``{"ready": ADDRS}``, the addresses that it announces, once
-requests are being sent. Each ``phase`` begins the next phase. ``finish`` sends no more requests, waits for the
-answers and is answered by a :class:`Seen`.
+The first line is a :class:`ClientSpec`, answered by ``{"ready": ADDRS}``, the client's addresses, once requests
+are being sent. Each ``phase`` begins the next phase. ``finish`` stops sending, waits for the answers and is
+answered by a :class:`Seen`.
 """
 
 import asyncio
@@ -39,39 +39,38 @@ _DATA_BYTES = 64
 
 @dataclass(slots=True)
 class Phase:
-    """The requests that were due in one phase: from that moment to the answer."""
+    """Latencies of the requests due in one phase, from the time they were due to the answer."""
 
     p50_ms: float
     p99_ms: float
 
     @classmethod
     def of(cls, latencies_ms: Sequence[float]) -> Self:
-        """The percentiles of some latencies; infinite where there are none."""
+        """Compute the percentiles of latencies; infinite if there are none."""
         ordered = sorted(latencies_ms) or [math.inf]
         return cls(*(round(ordered[-(-len(ordered) * percent // 100) - 1], 3) for percent in (50, 99)))
 
 
 @dataclass(slots=True)
 class Seen:
-    """What the client saw, both sessions together."""
+    """The client's figures, for both sessions together."""
 
     phases: list[Phase]
     lost: int
-    """Requests whose answer did not come, or did not come in order and unchanged."""
+    """Requests whose answer is missing, out of order or wrong."""
     resets: int
-    """Events by which a session has ended or has lost messages."""
+    """Number of reset and remote_reset events."""
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """What :func:`dataclasses.asdict` made a dict of."""
+        """Restore an object from the dict that :func:`dataclasses.asdict` made of it."""
         return cls(**values | {"phases": [Phase(**phase) for phase in values["phases"]]})
 
 
 class Requests(Dispatcher):
-    """The requests of one session, each due ``pace_s`` after the one before.
+    """The requests of one session, each due ``pace_s`` after the previous one.
 
-    Latency is measured from the moment at which a request was due, so that a client that is late because of the
-    attack counts as late.
+    Latency is measured from the time at which a request was due, so that a delay of the client itself counts.
     """
 
     def __init__(self, pace_s: float) -> None:
@@ -86,16 +85,16 @@ class Requests(Dispatcher):
         self.wrong = 0
         self.resets = 0
         self.complete = asyncio.Event()
-        """Nothing more is sent, and every request has an answer."""
+        """Set once sending has stopped and every request has an answer."""
 
     def start(self, connection: Connection) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._connection = connection
         self._due_s = self._loop.time()
         self._send()
 
     def stop(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -104,7 +103,7 @@ class Requests(Dispatcher):
 
     @property
     def missing(self) -> int:
-        """Requests without an answer."""
+        """Number of requests without an answer."""
         return len(self._waiting)
 
     def _send(self) -> None:
@@ -118,7 +117,7 @@ class Requests(Dispatcher):
         self._timer = self._loop.call_at(self._due_s, self._send)
 
     def ms_dispatch(self, connection: Connection, message: Message) -> None:  # noqa: ARG002 - there is one
-        """Answers come in the order of the requests."""
+        """Match an answer with its request; answers must arrive in the order of the requests."""
         if not self._waiting:
             self.wrong += 1
             return
@@ -129,11 +128,11 @@ class Requests(Dispatcher):
             self.complete.set()
 
     def ms_handle_reset(self, connection: Connection, fault: Fault) -> None:  # noqa: ARG002 - counted
-        """The session is over."""
+        """Count the end of the session."""
         self.resets += 1
 
     def ms_handle_remote_reset(self, connection: Connection, fault: Fault) -> None:  # noqa: ARG002 - counted
-        """The server has forgotten the session."""
+        """Count a reset of the session by the server."""
         self.resets += 1
 
 

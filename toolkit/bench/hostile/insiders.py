@@ -1,4 +1,4 @@
-"""Attacks of clients that have a valid ticket."""
+"""Attacks by clients with a valid ticket."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,13 +16,13 @@ from toolkit.errors import ScenarioFailed
 from toolkit.node.raw.v1 import RawV1Link
 
 _BATCH = 256
-"""Frames that a flood writes at a time."""
+"""Number of frames that a flood writes at a time."""
 _REQUESTS = 8
-"""Requests that a slow reader sends at a time."""
+"""Number of requests that a slow reader sends at a time."""
 
 
 class SlowReaders(Attack):
-    """Clients that ask for large answers and never read them."""
+    """Clients that request large answers and never read them."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -34,14 +34,14 @@ class SlowReaders(Attack):
         return link, _messages(link, BIG_REQUEST, _REQUESTS)
 
     def step(self) -> None:
-        """Ask each for some more."""
+        """Send more requests on each link."""
         for link, more in self._crowd.refill():
             with suppress(OSError):
                 link.stream.write(more())
 
 
 class SlowSenders(Attack):
-    """Clients whose messages come by one byte at a time."""
+    """Clients that send their messages one byte at a time."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -52,14 +52,14 @@ class SlowSenders(Attack):
         return link, list(reversed(link.message(1, type_=ONE_WAY, data=bytes(4 * KIB))))
 
     def step(self) -> None:
-        """One more byte of each."""
+        """Send one more byte on each link."""
         for link, rest in self._crowd.refill():
             if rest:
                 link.stream.write(bytes([rest.pop()]))
 
 
 class HugeMessages(Attack):
-    """Clients that declare messages of the largest length; half of them stop, the others trickle."""
+    """Clients that announce messages of the largest length; half of them then stop, the others send slowly."""
 
     DATA_BYTES = 512 * MIB - 4 * KIB
     """A little below the default of max_frame_bytes."""
@@ -75,13 +75,13 @@ class HugeMessages(Attack):
         return link
 
     def step(self) -> None:
-        """A kilobyte more of every second message."""
+        """Send one more kilobyte of every second message."""
         for link in self._crowd.refill()[::2]:
             link.stream.write(bytes(KIB))
 
 
 class _Flood(Attack):
-    """Frames on a few links, as many as the server takes."""
+    """Sends frames on a few links, as many as the server accepts."""
 
     PAUSE_S = 0.0
     IS_FLOOD = True
@@ -95,11 +95,11 @@ class _Flood(Attack):
         return link, self.frames(link)
 
     def frames(self, link: RawLink) -> Callable[[], bytes]:
-        """What makes the next batch of frames for a link."""
+        """Return the function that makes the next batch of frames for a link."""
         raise NotImplementedError
 
     def step(self) -> None:
-        """Fill every socket; read what the server answers."""
+        """Fill the send buffer of every socket; discard the server's answers."""
         for link, more in self._crowd.refill():
             wire = wire_of(link)
             wire.pour(more)
@@ -110,7 +110,7 @@ class Keepalives(_Flood):
     """KEEPALIVE2 frames, each of which the server answers."""
 
     def frames(self, link: RawLink) -> Callable[[], bytes]:
-        """The same batch again and again."""
+        """Return a function that repeats the same batch."""
         return partial(_same, _small_frame(link, v2.KeepAlive2(1, 0), v1.KeepAlive2(1, 0)) * _BATCH)
 
 
@@ -118,7 +118,7 @@ class Acks(_Flood):
     """ACK frames that acknowledge nothing."""
 
     def frames(self, link: RawLink) -> Callable[[], bytes]:
-        """The same batch again and again."""
+        """Return a function that repeats the same batch."""
         return partial(_same, _small_frame(link, v2.Ack(0), v1.Ack(0)) * _BATCH)
 
 
@@ -126,15 +126,15 @@ class TinyMessages(_Flood):
     """Messages without parts."""
 
     def frames(self, link: RawLink) -> Callable[[], bytes]:
-        """The next messages."""
+        """Return a function that makes the next messages."""
         return _messages(link, ONE_WAY, _BATCH)
 
 
 class Logins(Attack):
-    """Sessions of ever new clients, which leave as soon as they are open."""
+    """Sessions of new clients, which close as soon as they are open."""
 
     def step(self) -> None:
-        """A session by each protocol."""
+        """Open and close a session by each protocol."""
         for protocol in self.target.addrs:
             with suppress(OSError, ScenarioFailed):
                 link = self.target.open_link(protocol)
@@ -146,7 +146,7 @@ class Squatting(Attack):
     """Clients that claim the legitimate client's address, its name, or another entity type."""
 
     def step(self) -> None:
-        """Each claim by each protocol."""
+        """Make each claim by each protocol."""
         for protocol, victim in self.target.victims.items():
             self._try(self.target.link(protocol, victim))
             named = self.target.link(protocol, victim)
@@ -168,12 +168,12 @@ def _same(batch: bytes) -> bytes:
 
 
 def _small_frame(link: RawLink, frame: v2.ControlFrame, piece: v1.Frame) -> bytes:
-    """One of two frames that mean the same, as the link's protocol has it."""
+    """Encode one of two equivalent frames: ``frame`` on v2, ``piece`` on v1."""
     return piece.encode() if isinstance(link, RawV1Link) else link.writer.control(frame.TAG, frame.encode())
 
 
 def _messages(link: RawLink, type_: int, count: int) -> Callable[[], bytes]:
-    """What makes the next messages of a link, so many at a time."""
+    """Return a function that makes the next ``count`` messages of a link."""
     seq = 0
 
     def batch() -> bytes:
@@ -185,7 +185,7 @@ def _messages(link: RawLink, type_: int, count: int) -> Callable[[], bytes]:
 
 
 class _Declared(bytes):
-    """No bytes at all; their length is what a message's head declares."""
+    """Empty bytes whose length is the one that the header of a message announces."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The attackers' side of the network: sockets to the server, raw links over them, and crowds that come back."""
+"""The attackers' side of the network: sockets to the server, raw links over them, and crowds that reconnect."""
 
 import select
 import socket
@@ -37,14 +37,14 @@ class Wire(SocketStream):
     """One connection to the server. It can be written without waiting, and reset.
 
     Args:
-        sock: connected, or about to be.
+        sock: a socket that is connected or connecting.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
         self.sock = sock
         self.recorded = bytearray()
-        """Everything that :meth:`write` was given."""
+        """All bytes passed to :meth:`write`."""
         self._rest = memoryview(b"")
 
     def write(self, raw: bytes) -> None:
@@ -53,7 +53,7 @@ class Wire(SocketStream):
         super().write(raw)
 
     def pour(self, more: Callable[[], bytes]) -> int:
-        """Send chunks from ``more`` until the kernel takes no more; returns the number of bytes."""
+        """Send chunks from ``more`` until the kernel's buffer is full; return the number of bytes sent."""
         total = 0
         with suppress(OSError):
             while True:
@@ -65,7 +65,7 @@ class Wire(SocketStream):
         return total
 
     def discard(self) -> None:
-        """Read what has arrived and forget it."""
+        """Read and discard all received bytes."""
         with suppress(OSError):
             while len(self.sock.recv(_READ_BYTES)) == _READ_BYTES:
                 pass
@@ -88,20 +88,20 @@ class Target:
         self.addrs = {Protocol(name): EntityAddr.parse(addr) for name, addr in spec.addrs.items()}
         self.victims = {Protocol(name): EntityAddr.parse(addr) for name, addr in spec.victims.items()}
         self.protocols = cycle(self.addrs)
-        """The protocols in turn, for links that any of them will do for."""
+        """The protocols in turn, for attacks that work with any protocol."""
         self.links = 0
-        """Connections that were dialled."""
+        """Number of connections opened."""
         self.receive_buffer_bytes = 0
-        """SO_RCVBUF of what is dialled; 0 leaves it to the kernel."""
+        """SO_RCVBUF of new connections; 0 for the kernel's default."""
         self._hosts = cycle(ATTACKER_HOSTS)
         self._key = CryptoKey.from_base64(spec.key)
         self._rng = SystemRandom()
 
     def dial(self, protocol: Protocol) -> Wire:
-        """Begin to connect from the next of the attackers' hosts, without waiting.
+        """Start connecting from the next of the attackers' hosts, without waiting.
 
         Raises:
-            OSError: no socket is to be had, or it was reset at once.
+            OSError: no socket can be opened, or the connection was reset at once.
         """
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
@@ -118,7 +118,7 @@ class Target:
             raise
 
     def link(self, protocol: Protocol, addr: EntityAddr | None = None) -> RawLink:
-        """Dial a link of a new entity that has a ticket of its own; nothing is sent yet.
+        """Connect a link of a new entity with a ticket of its own; nothing is sent yet.
 
         Args:
             protocol: to speak.
@@ -133,7 +133,7 @@ class Target:
         client = MintingClient(
             AuthName(name.type, str(name.num)), name.num, {RECEIVER.type: ServiceKey(SECRET_ID, self._key)}
         )
-        server: AuthServer = auth_server(self._key)  # part of an identity; never asked
+        server: AuthServer = auth_server(self._key)  # an identity needs one, but it is never used
         me = Identity(name, AddrVec((own,)), client, server, self._rng, time)
         kind = RawV2Link if protocol is Protocol.V2 else RawV1Link
         link: RawLink = kind(wire, me, Other(RECEIVER.type, self.addrs[protocol]), connecting=True)
@@ -141,7 +141,7 @@ class Target:
         return link
 
     def open_link(self, protocol: Protocol) -> RawLink:
-        """Dial a link and finish its handshake.
+        """Connect a link and complete its handshake.
 
         Raises:
             OSError: as :meth:`dial`.
@@ -157,19 +157,19 @@ class Target:
 
 
 def wire_of(link: RawLink) -> Wire:
-    """The connection under a link of :class:`Target`."""
+    """Return the connection of a link of :class:`Target`."""
     assert isinstance(link.stream, Wire)
     return link.stream
 
 
 class Crowd(Generic[T]):
-    """A number of connections that is kept up: what the server closes is dialled again.
+    """A fixed number of connections: those that the server closes are opened again.
 
     Args:
         count: how many.
-        per_step: how many are dialled at most by one :meth:`refill`.
-        dial: dials one.
-        wire: the connection of what ``dial`` returned.
+        per_step: maximum number of connections that one :meth:`refill` opens.
+        dial: opens a connection and returns its member.
+        wire: returns the connection of a member.
     """
 
     def __init__(self, count: int, per_step: int, dial: Callable[[], T], wire: Callable[[T], Wire]) -> None:
@@ -181,7 +181,7 @@ class Crowd(Generic[T]):
         self._poll = select.poll()
 
     def refill(self) -> list[T]:
-        """Drop what the server has closed and dial again; returns all that there are."""
+        """Remove members that the server has closed, open new ones, and return all."""
         for descriptor, _ in self._poll.poll(0):
             self._poll.unregister(descriptor)
             self._wire(self._members.pop(descriptor)).close()
@@ -190,6 +190,6 @@ class Crowd(Generic[T]):
                 member = self._dial()
                 descriptor = self._wire(member).sock.fileno()
                 self._members[descriptor] = member
-                # Hang-ups alone: what the server sends may be left unread.
+                # poll for hang-ups only: bytes from the server may stay unread
                 self._poll.register(descriptor, select.POLLRDHUP)
         return list(self._members.values())

@@ -1,4 +1,4 @@
-"""Measures attacks: the attackers come and go, the client is timed, the server says what it holds."""
+"""Measures attacks: starts and stops the attackers, times the client, and reads the server's resources."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,41 +21,41 @@ NONE = "none"
 PACE_S = 0.005
 """Pause between two requests of one session."""
 P99_MS, FLOOD_P99_MS = 20.0, 50.0
-"""The longest p99 that is good enough on two cores."""
+"""Goals for p99 on two cores, in general and during floods."""
 RSS_MIB = 64.0
-"""What the server may need above the dispatch throttle."""
+"""Goal for the growth of the server's memory, beyond the dispatch throttle."""
 GIVEN_BACK_S = 15.0
-"""The longest time after which the server may hold something of attackers that have left."""
+"""Goal for the time until the server has released all resources of attackers that have left."""
 RESIDUE_MIB = 16.0
-"""Memory that allocators may keep: everything is given back when the server is this near its memory of before."""
+"""Growth of memory that allocators may keep: below it, the server's memory counts as released."""
 _GIVE_UP_S = 100.0
 _LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostileResult:
-    """One attack."""
+    """The result of one attack."""
 
     attack: str
     protocols: tuple[Protocol, ...]
     quiet_p50_ms: float
-    """Before the attackers came; from the moment at which a request was due to its answer."""
+    """Latency before the attack, from the time at which a request was due to its answer."""
     quiet_p99_ms: float
     p50_ms: float
-    """Of the requests that were due while the attack was on."""
+    """Latency of the requests due during the attack."""
     p99_ms: float
     rss_mib: float
-    """The server's peak above what it had before the attackers came."""
+    """Growth of the server's peak memory since before the attack."""
     cpu: float
-    """The part of a CPU that the server used during the attack."""
+    """Share of one CPU that the server used during the attack."""
     lost: int
-    """Requests of the legitimate client whose answer did not come in order and unchanged."""
+    """Requests of the legitimate client whose answer is missing, out of order or wrong."""
     resets: int
-    """Times that the legitimate client's sessions ended or lost messages."""
+    """Number of reset and remote_reset events of the legitimate client's sessions."""
     given_back_s: float | None
-    """From the attackers' leaving until the server held no more than before; None if it still did after 100 s."""
+    """Time from the end of the attack until the server held no more than before; None if it took over 100 s."""
     connections: int
-    """Connections that the attackers dialled."""
+    """Number of connections that the attackers opened."""
     received: dict[str, int]
     """Messages that the server dispatched, by type."""
     faults: dict[str, int]
@@ -63,12 +63,12 @@ class HostileResult:
 
     @property
     def p99_limit_ms(self) -> float:
-        """The longest p99 that is good enough."""
+        """The goal for p99 during this attack."""
         return FLOOD_P99_MS if self.attack != NONE and ATTACKS[self.attack].IS_FLOOD else P99_MS
 
     @property
     def rss_limit_mib(self) -> float:
-        """What the server may need at most."""
+        """The goal for the growth of the server's memory."""
         return RSS_MIB + THROTTLE_MIB
 
     @property
@@ -119,7 +119,7 @@ def measure_attacks(
         finished: called with each result.
 
     Raises:
-        LocalError: a process ended or did not answer.
+        LocalError: a process exited or did not answer.
     """
 
     async def measure_all() -> list[HostileResult]:
@@ -191,7 +191,7 @@ async def _held(server: BenchProcess) -> Held:
 
 
 async def _given_back_s(server: BenchProcess, before: Held) -> float | None:
-    """Seconds until the server holds no more than before; None if it still does when patience is over."""
+    """Return the seconds until the server holds no more than before; None if the time limit is exceeded."""
     began_s = monotonic()
     while (waited_s := monotonic() - began_s) < _GIVE_UP_S:
         now = await _held(server)

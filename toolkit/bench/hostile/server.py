@@ -47,7 +47,7 @@ class Answering(Dispatcher):
         self.received: Counter[int] = Counter()
 
     def ms_dispatch(self, connection: Connection, message: Message) -> None:
-        """Answer a request under its own tid."""
+        """Answer a request with the same tid."""
         self.received[message.type] += 1
         if message.type == REQUEST:
             connection.send(Message(REQUEST, data=bytes(message.data), tid=message.tid))
@@ -56,18 +56,18 @@ class Answering(Dispatcher):
 
 
 def _trim() -> None:
-    """Have glibc return free memory to the kernel; other C libraries have no such call."""
+    """Return glibc's free memory to the kernel; other C libraries have no such call."""
     with suppress(AttributeError):
         CDLL(None).malloc_trim(0)
 
 
 def held(messenger: Messenger, application: Answering) -> Held:
-    """What the server holds now."""
+    """Return the resources that the server holds now."""
     dump = messenger.perf_dump()
     gauges, counters = _numbers(dump["msgr-now"]), _numbers(dump["msgr"])
     throttles = [_numbers(group) for name, group in dump.items() if name.startswith("throttle-")]
     with _spare_descriptors():
-        _trim()  # what the allocator keeps for later is not held
+        _trim()  # memory that only the allocator keeps does not count
         memory_mib, peak_mib = rss_mib(), peak_rss_mib()
         descriptors = len(list(Path("/proc/self/fd").iterdir()))
     return Held(
@@ -86,7 +86,7 @@ def held(messenger: Messenger, application: Answering) -> Held:
 
 @contextmanager
 def _spare_descriptors() -> Iterator[None]:
-    """Descriptors for the files of /proc, while attackers have taken all that there are."""
+    """Raise the descriptor limit during the block, to read /proc although attackers use all descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft + _SPARE_DESCRIPTORS, hard), hard))
     try:
@@ -96,7 +96,7 @@ def _spare_descriptors() -> Iterator[None]:
 
 
 def _numbers(group: Mapping[str, object]) -> dict[str, int]:
-    """The plain counters of a group, without the times."""
+    """Return the integer counters of a group, without the times."""
     return {name: int(value) for name, value in group.items() if isinstance(value, int | float)}
 
 

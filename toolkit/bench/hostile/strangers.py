@@ -1,4 +1,4 @@
-"""Attacks that need no key."""
+"""Attacks by clients without a key."""
 
 from contextlib import suppress
 from itertools import cycle
@@ -17,7 +17,7 @@ from toolkit.errors import ScenarioFailed
 from toolkit.node.raw.frames import RawFrame
 
 _HUGE_BYTES = 127 * KIB
-"""Of a frame before authentication, for which the default limit is 128 KiB."""
+"""Length of a frame before authentication; the default limit is 128 KiB."""
 _BEGIN_OF_BANNER = b"ceph"
 _BEGIN_OF_FRAME = bytes([Tag.HELLO])
 
@@ -25,7 +25,7 @@ _BEGIN_OF_FRAME = bytes([Tag.HELLO])
 class Silent(Attack):
     """Connections that never send a byte."""
 
-    PAUSE_S = 0.5  # what the server closes is dialled again twice a second: this is no flood
+    PAUSE_S = 0.5  # closed connections are opened again only twice a second: this is not a flood
     CONNECTIONS: ClassVar[int] = 800
 
     def __init__(self, target: Target) -> None:
@@ -36,7 +36,7 @@ class Silent(Attack):
         return self.target.dial(next(self.target.protocols))
 
     def step(self) -> None:
-        """Keep them up."""
+        """Reconnect closed connections."""
         self._crowd.refill()
 
 
@@ -52,7 +52,7 @@ class HalfOpen(Attack):
         link = self.target.link(next(self.target.protocols))
         number = next(self._step_numbers)
         steps = link.steps
-        # By an even number the link stops between two frames, by an odd one within a frame.
+        # with an even number the link stops between two frames, with an odd one within a frame
         stop = number // 2 % len(steps)
         link.handshake(until=steps[stop])
         if number % 2:
@@ -60,12 +60,12 @@ class HalfOpen(Attack):
         return link
 
     def step(self) -> None:
-        """Keep them up."""
+        """Reconnect closed connections."""
         self._crowd.refill()
 
 
 class Trickle(Attack):
-    """Connections whose handshake comes by one byte at a time."""
+    """Connections that send their handshake one byte at a time."""
 
     PAUSE_S = 0.05
 
@@ -79,14 +79,14 @@ class Trickle(Attack):
         return self.target.dial(protocol), [opening[i : i + 1] for i in reversed(range(len(opening)))]
 
     def step(self) -> None:
-        """One more byte of each."""
+        """Send one more byte on each connection."""
         for wire, rest in self._crowd.refill():
             if rest:
                 wire.write(rest.pop())
 
 
 class HugeHandshake(Attack):
-    """Handshakes with a frame of the largest length that comes but for its last byte."""
+    """Handshakes with a frame of the largest length, whose last byte is never sent."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -100,19 +100,19 @@ class HugeHandshake(Attack):
         return wire
 
     def step(self) -> None:
-        """Keep them up, and go on sending what the kernel did not take."""
+        """Reconnect closed connections, and continue unfinished writes."""
         for wire in self._crowd.refill():
             wire.read()
 
 
 class Connections(Attack):
-    """Connections that are closed as soon as they are there, as many as go."""
+    """Connections that are closed as soon as they are open, as many as possible."""
 
     PAUSE_S = 0.0
     IS_FLOOD = True
 
     def step(self) -> None:
-        """A batch of them."""
+        """Open and close a batch of connections."""
         for _ in range(32):
             with suppress(OSError):
                 self.target.dial(next(self.target.protocols)).close()
@@ -126,7 +126,7 @@ class Resets(Attack):
         self._parts = cycle((0, 5, -1))
 
     def step(self) -> None:
-        """A batch of each kind."""
+        """Open and reset a batch of each kind."""
         for _ in range(12):
             with suppress(OSError):
                 protocol = next(self.target.protocols)
@@ -140,14 +140,14 @@ class Resets(Attack):
 
 
 class Descriptors(Silent):
-    """More connections than the server may have files open."""
+    """More connections than the server's limit of open files."""
 
     CONNECTIONS = 600
     OPEN_FILES = 128
 
 
 class Replay(Attack):
-    """The recorded bytes of a handshake and a message, sent again on new connections."""
+    """Replays the recorded bytes of a handshake and a message on new connections."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -155,7 +155,7 @@ class Replay(Attack):
         self._sent: list[Wire] = []
 
     def step(self) -> None:
-        """Record first, then send what was recorded."""
+        """Record a link first; afterwards replay it on new connections."""
         for protocol in self.target.addrs:
             if protocol not in self._recorded:
                 link = self.target.open_link(protocol)
@@ -174,7 +174,7 @@ class Replay(Attack):
 
 
 def _opening(target: Target, protocol: Protocol) -> bytes:
-    """The first bytes of an honest connector."""
+    """Return the first bytes of a valid connector."""
     own = target.victims[protocol]
     if protocol is Protocol.V1:
         return v1.Banner().encode() + v1.ClientIdentify(own).encode()

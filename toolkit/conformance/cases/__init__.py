@@ -1,1 +1,1 @@
-"""The cases, a file per area."""
+"""The cases, one file per area."""

@@ -34,7 +34,7 @@ def _first(
     of_bytes: Callable[[bytes], bytes] = bytes,
     mode: ConMode | None = None,
 ) -> tuple[V2Peer, Ticket]:
-    """Send the first authorizer, bent in one place."""
+    """Send the first authorizer with one deviation."""
     peer = attempt.greeted()
     ticket, global_id = _ticket(attempt, peer)
     payload = build_authorizer(of_ticket(ticket), global_id + more_id, Authorize(_NONCE), RNG)
@@ -43,7 +43,7 @@ def _first(
 
 
 def _second(attempt: Attempt, make: Callable[[int], Authorize]) -> tuple[V2Peer, Ticket]:
-    """Answer the challenge by what ``make`` makes of it."""
+    """Answer the challenge with the authorizer that ``make`` builds from it."""
     peer, ticket = _first(attempt)
     challenge = open_challenge(ticket.session_key, peer.expect(AuthReplyMore).auth_payload)
     _, global_id = _ticket(attempt, peer)
@@ -55,12 +55,12 @@ def _flipped(place: int) -> Callable[[bytes], bytes]:
     return lambda raw: raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]
 
 
-@AUTHORIZER.case("A good authorizer: AUTH_REPLY_MORE with a challenge", "AUTH_REPLY_MORE")
+@AUTHORIZER.case("A valid authorizer: AUTH_REPLY_MORE with a challenge", "AUTH_REPLY_MORE")
 def _challenged(attempt: Attempt) -> str:
     return _first(attempt)[0].outcome()
 
 
-@AUTHORIZER.case("Each link gets another challenge", "another")
+@AUTHORIZER.case("Every link gets a different challenge", "another")
 def _fresh(attempt: Attempt) -> str:
     found = set()
     for _ in range(2):
@@ -69,13 +69,13 @@ def _fresh(attempt: Attempt) -> str:
     return "another" if len(found) == 2 else "the same"
 
 
-@AUTHORIZER.case("The challenge plus one: AUTH_DONE", "AUTH_DONE")
+@AUTHORIZER.case("The challenge plus one as the answer: AUTH_DONE", "AUTH_DONE")
 def _answered(attempt: Attempt) -> str:
     return _second(attempt, lambda challenge: Authorize(_NONCE, True, successor(challenge)))[0].outcome()
 
 
 @AUTHORIZER.case(
-    "AUTH_DONE proves that the target could open the ticket: it has the nonce plus one", "nonce plus one"
+    "AUTH_DONE contains the nonce plus one, which proves that the target decrypted the ticket", "nonce plus one"
 )
 def _proof(attempt: Attempt) -> str:
     peer, ticket = _second(attempt, lambda challenge: Authorize(_NONCE, True, successor(challenge)))
@@ -93,7 +93,7 @@ def _secret(attempt: Attempt) -> str:
     return str(len(open_reply(ticket.session_key, peer.expect(AuthDone).auth_payload).connection_secret))
 
 
-@AUTHORIZER.case("The challenge itself instead of the challenge plus one: refused", *_REFUSED)
+@AUTHORIZER.case("The challenge itself as the answer, without plus one: refused", *_REFUSED)
 def _wrong_answer(attempt: Attempt) -> str:
     return _second(attempt, lambda challenge: Authorize(_NONCE, True, challenge))[0].outcome()
 
@@ -120,7 +120,7 @@ def _replayed(attempt: Attempt) -> str:
     return _second(attempt, lambda _: Authorize(_NONCE, True, successor(old)))[0].outcome()
 
 
-@AUTHORIZER.case("A bit in the sealed ticket is flipped: refused", *_REFUSED)
+@AUTHORIZER.case("A flipped bit in the encrypted ticket: refused", *_REFUSED)
 def _ticket_flipped(attempt: Attempt) -> str:
     def bend(ticket: Ticket) -> Ticket:
         blob = ticket.blob
@@ -129,7 +129,7 @@ def _ticket_flipped(attempt: Attempt) -> str:
     return _first(attempt, of_ticket=bend)[0].outcome()
 
 
-@AUTHORIZER.case("A ticket sealed with a service key that does not exist: refused", *_REFUSED)
+@AUTHORIZER.case("A ticket encrypted with an unknown service key: refused", *_REFUSED)
 def _unknown_key(attempt: Attempt) -> str:
     def bend(ticket: Ticket) -> Ticket:
         return replace(ticket, blob=TicketBlob(999_999_999, ticket.blob.blob))
@@ -147,7 +147,7 @@ def _other_id(attempt: Attempt) -> str:
     return _first(attempt, more_id=1)[0].outcome()
 
 
-@AUTHORIZER.case("A bit in the sealed part of the authorizer is flipped: refused", *_REFUSED)
+@AUTHORIZER.case("A flipped bit in the encrypted part of the authorizer: refused", *_REFUSED)
 def _sealed_flipped(attempt: Attempt) -> str:
     return _first(attempt, of_bytes=lambda raw: _flipped(len(raw) - 20)(raw))[0].outcome()
 

@@ -18,17 +18,17 @@ from toolkit.conformance.target import RNG
 LOGIN = Area("cephx/login", "5.5", Need.LOGIN, Need.CEPHX, Need.MONITOR)
 _REFUSED = ("AUTH_BAD_METHOD", CLOSED)
 _NAME_AT = 5
-"""Where the id of the name begins in the payload of AUTH_REQUEST: behind auth mode and type."""
+"""Offset of the entity id in the payload of AUTH_REQUEST: after auth mode and entity type."""
 
 
 def _client(attempt: Attempt) -> CephxClient:
-    """A client with the key of the run that has no global_id yet."""
+    """Return a client with the key of the run, but without a global_id."""
     known = cast("CephxClient", attempt.target.auth_client)
     return CephxClient(known.name, known.key)
 
 
 def _challenge(attempt: Attempt, client: CephxClient) -> tuple[V2Peer, int]:
-    """Send the name; returns the monitor's challenge."""
+    """Send the entity name; return the monitor's challenge."""
     peer = attempt.greeted(auth_client=client)
     peer.auth_request()
     payload = peer.expect(AuthReplyMore).auth_payload
@@ -62,13 +62,13 @@ def _challenged(attempt: Attempt) -> str:
     return "a challenge" if _challenge(attempt, _client(attempt))[1] else "0"
 
 
-@LOGIN.case("Each link gets another challenge", "another")
+@LOGIN.case("Every link gets a different challenge", "another")
 def _fresh(attempt: Attempt) -> str:
     found = {_challenge(attempt, _client(attempt))[1] for _ in range(2)}
     return "another" if len(found) == 2 else "the same"
 
 
-@LOGIN.case("The right proof: AUTH_DONE", "AUTH_DONE")
+@LOGIN.case("The correct proof: AUTH_DONE", "AUTH_DONE")
 def _right(attempt: Attempt) -> str:
     client = _client(attempt)
     peer, challenge = _challenge(attempt, client)
@@ -87,28 +87,28 @@ def _global_ids(attempt: Attempt) -> str:
     return "different" if len(found) == 2 else "the same"
 
 
-@LOGIN.case("AUTH_DONE carries an AUTH ticket that the key opens", "a ticket")
+@LOGIN.case("AUTH_DONE carries an AUTH ticket that the key decrypts", "a ticket")
 def _ticket(attempt: Attempt) -> str:
     client = _client(attempt)
     _logged_in(attempt, client)
     return "a ticket" if EntityType.AUTH in client.tickets else "none"
 
 
-@LOGIN.case("AUTH_DONE carries tickets of the services that were asked for", "osd")
+@LOGIN.case("AUTH_DONE carries tickets of the requested services", "osd")
 def _service_tickets(attempt: Attempt) -> str:
     client = _client(attempt)
     _logged_in(attempt, client)
     return "osd" if EntityType.OSD in client.tickets else "none"
 
 
-@LOGIN.case("A client that shows its AUTH ticket keeps its global_id", "the same", section="5.5")
+@LOGIN.case("A client that presents its AUTH ticket keeps its global_id", "the same", section="5.5")
 def _reclaimed(attempt: Attempt) -> str:
     client = _client(attempt)
     found = {_logged_in(attempt, client).global_id for _ in range(2)}
     return "the same" if len(found) == 1 else "different"
 
 
-@LOGIN.case("The proof by another key: refused", *_REFUSED)
+@LOGIN.case("A proof made with another key: refused", *_REFUSED)
 def _other_key(attempt: Attempt) -> str:
     client = _client(attempt)
     key = client.key
@@ -118,7 +118,7 @@ def _other_key(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@LOGIN.case("The proof by another key: the result is -EACCES or -EPERM", "denied", section="4.7")
+@LOGIN.case("A proof made with another key: the result is -EACCES or -EPERM", "denied", section="4.7")
 def _denied(attempt: Attempt) -> str:
     client = _client(attempt)
     peer, challenge = _challenge(attempt, client)
@@ -127,7 +127,7 @@ def _denied(attempt: Attempt) -> str:
     return "denied" if result in (-13, -1) else str(result)
 
 
-@LOGIN.case("The proof for the challenge of another link: refused", *_REFUSED)
+@LOGIN.case("A proof for the challenge of another link: refused", *_REFUSED)
 def _replayed(attempt: Attempt) -> str:
     client = _client(attempt)
     _, old = _challenge(attempt, client)
@@ -144,12 +144,12 @@ def _wrong_request(attempt: Attempt) -> str:
     return _answered(attempt, encoded(RequestHeader(RequestType.GET_PRINCIPAL_SESSION_KEY)))
 
 
-@LOGIN.case("A request that does not exist instead of the proof: refused", *_REFUSED)
+@LOGIN.case("An unknown request instead of the proof: refused", *_REFUSED)
 def _unknown_request(attempt: Attempt) -> str:
     return _answered(attempt, b"\x34\x12" + bytes(20))
 
 
-@LOGIN.case("A proof that is cut off: refused", *_REFUSED)
+@LOGIN.case("A truncated proof: refused", *_REFUSED)
 def _cut(attempt: Attempt) -> str:
     client = _client(attempt)
     peer, challenge = _challenge(attempt, client)
@@ -169,12 +169,12 @@ def _introduction(attempt: Attempt, name: AuthName | None = None) -> bytes:
     return client.exchange(EntityType.MON, 0.0, RNG).start().payload
 
 
-@LOGIN.case("A name that has no key: refused, at once or after a challenge", *_REFUSED, "AUTH_REPLY_MORE")
+@LOGIN.case("A name without a key: refused, at once or after a challenge", *_REFUSED, "AUTH_REPLY_MORE")
 def _unknown_name(attempt: Attempt) -> str:
     return _requested(attempt, _introduction(attempt, AuthName(EntityType.CLIENT, "no-such-client")))
 
 
-@LOGIN.case("The right proof form of a name that has no key: refused", *_REFUSED)
+@LOGIN.case("A well-formed proof for a name without a key: refused", *_REFUSED)
 def _unknown_proof(attempt: Attempt) -> str:
     client = CephxClient(AuthName(EntityType.CLIENT, "no-such-client"), _client(attempt).key)
     peer = attempt.greeted(auth_client=client)
@@ -186,12 +186,12 @@ def _unknown_proof(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@LOGIN.case("A name that is cut off: refused", *_REFUSED)
+@LOGIN.case("A truncated name: refused", *_REFUSED)
 def _cut_name(attempt: Attempt) -> str:
     return _requested(attempt, _introduction(attempt)[: _NAME_AT + 5])
 
 
-@LOGIN.case("An auth mode that does not exist: refused", *_REFUSED)
+@LOGIN.case("An unknown auth mode: refused", *_REFUSED)
 def _mode(attempt: Attempt) -> str:
     return _requested(attempt, b"\x05" + _introduction(attempt)[1:])
 
@@ -203,7 +203,7 @@ def _long_name(attempt: Attempt) -> str:
 
 
 @LOGIN.case(
-    "The right proof with a request for no tickets at all: AUTH_DONE",
+    "The correct proof with a request for no tickets: AUTH_DONE",
     "AUTH_DONE",
     classic=(CRASHED,),
     destructive=True,

@@ -26,7 +26,7 @@ _NONE_REQUIRED = "requires none"
 
 
 def _after(attempt: Attempt, raw: bytes, what: str) -> str:
-    """What answers CONNECT with a wrong protocol version behind a banner; BADPROTOVER if the banner was read."""
+    """Send CONNECT with a wrong protocol version after a banner; BADPROTOVER shows that the banner was valid."""
     peer = attempt.dial_v1()
     peer.put(raw, what)
     return _refusal(peer)
@@ -43,7 +43,7 @@ def _refusal(peer: V1Peer) -> str:
 
 
 def _connect(peer: V1Peer, **changes: Any) -> Connect:
-    """A CONNECT without an authorizer."""
+    """Return a CONNECT without an authorizer."""
     version = {EntityType.MON: 15, EntityType.OSD: 24, EntityType.MDS: 32}.get(peer.other.type, 0)
     fields: dict[str, Any] = {
         "features": CLIENT_FEATURES,
@@ -62,7 +62,7 @@ def _unasked(attempt: Attempt) -> str:
     return str(peer.expect(ServerIdentify).PIECE)
 
 
-@BANNER.case("The right banner: the target goes on", "BADPROTOVER")
+@BANNER.case("The correct banner: the handshake continues", "BADPROTOVER")
 def _right(attempt: Attempt) -> str:
     return _after(attempt, _GOOD, "the banner")
 
@@ -82,7 +82,7 @@ def _v2(attempt: Attempt) -> str:
     return _after(attempt, b"ceph v2\n\x10\x00" + bytes(16), "the banner of msgr v2")
 
 
-@BANNER.case("The banner arrives byte by byte: the target goes on", "BADPROTOVER")
+@BANNER.case("The banner arrives byte by byte: the handshake continues", "BADPROTOVER")
 def _bytewise(attempt: Attempt) -> str:
     peer = attempt.dial_v1()
     for byte in _GOOD:
@@ -91,7 +91,7 @@ def _bytewise(attempt: Attempt) -> str:
     return _refusal(peer)
 
 
-@BANNER.case("Half a banner and the end of the stream: the link is closed", CLOSED)
+@BANNER.case("The stream ends after half a banner: the link is closed", CLOSED)
 def _half(attempt: Attempt) -> str:
     peer = attempt.dial_v1()
     peer.expect(Banner)
@@ -110,7 +110,7 @@ def _identify(attempt: Attempt) -> ServerIdentify:
     return peer.expect(ServerIdentify)
 
 
-@ADDRESS.case("The target announces the address that was dialled", "the dialled address")
+@ADDRESS.case("The target announces the address to which the peer connected", "the dialled address")
 def _own(attempt: Attempt) -> str:
     found, dialled = _identify(attempt).server_addr, attempt.target.addr
     same = (found.ip, found.port) == (dialled.ip, dialled.port)
@@ -123,7 +123,7 @@ def _nonce(attempt: Attempt) -> str:
     return "the same" if len(found) == 1 else str(found)
 
 
-@ADDRESS.case("The target announces the IP address that it sees of the peer", "own IP")
+@ADDRESS.case("The target announces the IP address from which the peer connects", "own IP")
 def _seen(attempt: Attempt) -> str:
     peer = attempt.dial_v1()
     peer.banner()
@@ -140,7 +140,7 @@ def _addressed(attempt: Attempt, raw: bytes, what: str) -> str:
     return peer.answer_to_connect()
 
 
-@ADDRESS.case("The peer's address without an IP: the target takes that of the connection", "BADPROTOVER")
+@ADDRESS.case("The peer's address has no IP: the target uses that of the connection", "BADPROTOVER")
 def _blank_ip(attempt: Attempt) -> str:
     peer = attempt.dial_v1()
     addr = replace(peer.addr, ip=bytes(len(peer.addr.ip)))
@@ -148,7 +148,7 @@ def _blank_ip(attempt: Attempt) -> str:
 
 
 @ADDRESS.case(
-    "The peer's address without a family: the target takes the IP of the connection",
+    "The peer's address has no family: the target uses the IP of the connection",
     "BADPROTOVER",
     level=Level.TOLERANT,
 )
@@ -156,7 +156,7 @@ def _no_family(attempt: Attempt) -> str:
     return _addressed(attempt, bytes(136), "an address of zeros")
 
 
-@ADDRESS.case("The end of the stream inside the peer's address: the link is closed", CLOSED)
+@ADDRESS.case("The stream ends inside the peer's address: the link is closed", CLOSED)
 def _cut(attempt: Attempt) -> str:
     peer = attempt.dial_v1()
     peer.banner()
@@ -181,25 +181,27 @@ def _answer(attempt: Attempt, **changes: Any) -> str:
     return peer.answer_to_connect()
 
 
-@CONNECT.case("A protocol version that does not exist: BADPROTOVER", "BADPROTOVER")
+@CONNECT.case("An unknown protocol version: BADPROTOVER", "BADPROTOVER")
 def _wrong_version(attempt: Attempt) -> str:
     return _answer(attempt, protocol_version=0xFFFF)
 
 
-@CONNECT.case("Protocol version 0 towards a target that has another: BADPROTOVER", "BADPROTOVER")
+@CONNECT.case("Protocol version 0 to a target that has another version: BADPROTOVER", "BADPROTOVER")
 def _version_0(attempt: Attempt) -> str:
     version = _reply(attempt, protocol_version=0xFFFF).protocol_version
     return _answer(attempt, protocol_version=0 if version else 1)
 
 
-@CONNECT.case("BADPROTOVER names the version that the target's type has for clients", "the version", section="3.1")
+@CONNECT.case(
+    "BADPROTOVER names the version that this type of daemon expects of clients", "the version", section="3.1"
+)
 def _names_version(attempt: Attempt) -> str:
     found = _reply(attempt, protocol_version=0xFFFF).protocol_version
     return "the version" if found in (0, 15, 24, 32) else str(found)
 
 
 @CONNECT.case(
-    "No features: FEATURES if the target requires any; otherwise CONNECT is judged on",
+    "CONNECT without features: FEATURES if the target requires any, otherwise the next check",
     "FEATURES",
     "READY",
     "BADAUTHORIZER",
@@ -216,12 +218,12 @@ def _names_features(attempt: Attempt) -> str:
     return "names some" if reply.features else "none"
 
 
-@CONNECT.case("A wrong protocol version and missing features: BADPROTOVER comes first", "BADPROTOVER")
+@CONNECT.case("A wrong protocol version and missing features: BADPROTOVER takes precedence", "BADPROTOVER")
 def _order(attempt: Attempt) -> str:
     return _answer(attempt, protocol_version=0xFFFF, features=0)
 
 
-@CONNECT.case("A CONNECT after BADPROTOVER on the same link is judged anew", "BADPROTOVER")
+@CONNECT.case("A wrong CONNECT after BADPROTOVER on the same link is checked again", "BADPROTOVER")
 def _again(attempt: Attempt) -> str:
     peer = attempt.identified_v1()
     peer.send(_connect(peer, protocol_version=0xFFFF))
@@ -230,7 +232,7 @@ def _again(attempt: Attempt) -> str:
     return peer.answer_to_connect()
 
 
-@CONNECT.case("A good CONNECT after BADPROTOVER on the same link: the session opens", OPEN, needs=(Need.SESSION,))
+@CONNECT.case("A valid CONNECT after BADPROTOVER on the same link: the session opens", OPEN, needs=(Need.SESSION,))
 def _good_after_version(attempt: Attempt) -> str:
     peer = attempt.identified_v1()
     peer.send(_connect(peer, protocol_version=0xFFFF))
@@ -241,7 +243,7 @@ def _good_after_version(attempt: Attempt) -> str:
 
 
 @CONNECT.case(
-    "A good CONNECT after one without features on the same link: the session opens",
+    "A valid CONNECT after one without features on the same link: the session opens",
     OPEN,
     _NONE_REQUIRED,
     needs=(Need.SESSION,),
@@ -257,7 +259,7 @@ def _good_after_features(attempt: Attempt) -> str:
     return peer.fate()
 
 
-@CONNECT.case("Features that are not defined are ignored", *_OPENED, needs=(Need.SESSION,), section="2.4")
+@CONNECT.case("Undefined features are ignored", *_OPENED, needs=(Need.SESSION,), section="2.4")
 def _unknown_features(attempt: Attempt) -> str:
     return attempt.identified_v1(features=CLIENT_FEATURES | 1 << 55 | 1 << 63).ask()
 
@@ -309,7 +311,7 @@ def _reserved(attempt: Attempt) -> str:
 
 
 @CONNECT.case(
-    "Each last reply has a higher global_seq than the one before", "higher", needs=(Need.SESSION,), section="3.6"
+    "The global_seq of the last reply grows from link to link", "higher", needs=(Need.SESSION,), section="3.6"
 )
 def _global_seq(attempt: Attempt) -> str:
     first = _last_reply(attempt).global_seq
@@ -319,7 +321,7 @@ def _global_seq(attempt: Attempt) -> str:
 
 
 @CONNECT.case(
-    "connect_seq 5 of a session that the target does not have: RESETSESSION, or a lossy session opens",
+    "connect_seq 5 for an unknown session: RESETSESSION, or a lossy session opens",
     "RESETSESSION",
     *_OPENED,
     needs=(Need.SESSION,),
@@ -329,7 +331,7 @@ def _unknown_session(attempt: Attempt) -> str:
 
 
 @CONNECT.case(
-    "connect_seq 5 of a session that a lossless target does not have: RESETSESSION",
+    "connect_seq 5 for an unknown session at a lossless target: RESETSESSION",
     "RESETSESSION",
     needs=(Need.LOSSLESS,),
 )
@@ -352,7 +354,7 @@ def _huge_authorizer(attempt: Attempt) -> str:
     return peer.answer_to_connect()
 
 
-@CONNECT.case("The end of the stream inside CONNECT: the link is closed", CLOSED)
+@CONNECT.case("The stream ends inside CONNECT: the link is closed", CLOSED)
 def _half_connect(attempt: Attempt) -> str:
     peer = attempt.identified_v1()
     peer.put(_connect(peer).encode()[:20], "20 bytes of CONNECT")
@@ -363,7 +365,7 @@ def _half_connect(attempt: Attempt) -> str:
 # ---- authorizers
 
 
-@AUTHORIZER.case("A good authorizer: CHALLENGE_AUTHORIZER", "CHALLENGE_AUTHORIZER")
+@AUTHORIZER.case("A valid authorizer: CHALLENGE_AUTHORIZER", "CHALLENGE_AUTHORIZER")
 def _challenged(attempt: Attempt) -> str:
     peer = attempt.identified_v1()
     peer.send(peer.connect_message())

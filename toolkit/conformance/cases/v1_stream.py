@@ -30,17 +30,17 @@ def _raw(attempt: Attempt, raw: bytes, what: str) -> str:
     return peer.fate()
 
 
-@STREAM.case("KEEPALIVE2 is answered with its stamp", "the same stamp")
+@STREAM.case("KEEPALIVE2 is answered with the same stamp", "the same stamp")
 def _stamp(attempt: Attempt) -> str:
     return attempt.open_v1().echo(1_700_000_000, 123_456_789)
 
 
-@STREAM.case("KEEPALIVE2 with the stamp 0 is answered with 0", "the same stamp")
+@STREAM.case("KEEPALIVE2 with stamp 0 is answered with stamp 0", "the same stamp")
 def _stamp_0(attempt: Attempt) -> str:
     return attempt.open_v1().echo(0, 0)
 
 
-@STREAM.case("KEEPALIVE2 with the last second of 32 bits is answered with it", "the same stamp")
+@STREAM.case("KEEPALIVE2 with the highest second of 32 bits is answered with the same stamp", "the same stamp")
 def _stamp_high(attempt: Attempt) -> str:
     return attempt.open_v1().echo(_U32, 999_999_999)
 
@@ -50,7 +50,7 @@ def _once(attempt: Attempt) -> str:
     return attempt.open_v1().echoes()
 
 
-@STREAM.case("KEEPALIVE is not answered, the link goes on", "no answer", classic=(SILENCE,))
+@STREAM.case("KEEPALIVE is not answered, the link stays open", "no answer", classic=(SILENCE,))
 def _old(attempt: Attempt) -> str:
     peer = attempt.open_v1()
     peer.send(KeepAlive())
@@ -58,7 +58,7 @@ def _old(attempt: Attempt) -> str:
     return "no answer" if fate == OPEN and not peer.seen_of(KeepAlive2Ack) else fate
 
 
-@STREAM.case("KEEPALIVE2_ACK that answers nothing is ignored", OPEN)
+@STREAM.case("An unsolicited KEEPALIVE2_ACK is ignored", OPEN)
 def _unasked(attempt: Attempt) -> str:
     return _raw(attempt, KeepAlive2Ack(9, 9).encode(), "KEEPALIVE2_ACK")
 
@@ -78,17 +78,17 @@ def _close(attempt: Attempt) -> str:
     return _raw(attempt, bytes([Tag.CLOSE]), "CLOSE")
 
 
-@STREAM.case("The tag 0: the link is closed", CLOSED, section="3.1")
+@STREAM.case("Tag 0: the link is closed", CLOSED, section="3.1")
 def _tag_0(attempt: Attempt) -> str:
     return _raw(attempt, b"\0", "tag 0")
 
 
-@STREAM.case("The tag 17, behind the last one: the link is closed", CLOSED, section="3.1")
+@STREAM.case("Tag 17, one above the highest: the link is closed", CLOSED, section="3.1")
 def _tag_17(attempt: Attempt) -> str:
     return _raw(attempt, bytes([17]), "tag 17")
 
 
-@STREAM.case("The tag 255: the link is closed", CLOSED, section="3.1")
+@STREAM.case("Tag 255: the link is closed", CLOSED, section="3.1")
 def _tag_255(attempt: Attempt) -> str:
     return _raw(attempt, b"\xff", "tag 255")
 
@@ -106,7 +106,7 @@ for _tag in (
     _of_replies(_tag)
 
 
-@STREAM.case("The end of the stream inside KEEPALIVE2: the link is closed", CLOSED)
+@STREAM.case("The stream ends inside KEEPALIVE2: the link is closed", CLOSED)
 def _half(attempt: Attempt) -> str:
     peer = attempt.open_v1()
     peer.put(KeepAlive2(1, 1).encode()[:5], "5 bytes of KEEPALIVE2")
@@ -142,47 +142,47 @@ def _flip(place: int) -> Callable[[bytearray], None]:
 _FRONT_AT = _HEADER_AT + _HEADER_BYTES
 
 
-@MESSAGE.case("A message with front, middle and data: it is taken", OPEN)
+@MESSAGE.case("A message with front, middle and data: it is accepted", OPEN)
 def _whole(attempt: Attempt) -> str:
     return _bent(attempt, "a message with three parts", lambda _: None)
 
 
-@MESSAGE.case("A message without parts: it is taken", OPEN)
+@MESSAGE.case("A message without parts: it is accepted", OPEN)
 def _empty(attempt: Attempt) -> str:
     return _sent(attempt, 1)
 
 
-@MESSAGE.case("The crc of the header is wrong: the link is closed", CLOSED)
+@MESSAGE.case("A wrong crc of the header: the link is closed", CLOSED)
 def _header_crc(attempt: Attempt) -> str:
     return _bent(attempt, "a message with a wrong header crc", _flip(_FRONT_AT - 1))
 
 
-@MESSAGE.case("A bit of the header is flipped: the link is closed", CLOSED)
+@MESSAGE.case("A flipped bit in the header: the link is closed", CLOSED)
 def _header_bit(attempt: Attempt) -> str:
     return _bent(attempt, "a message with a flipped bit in its tid", _flip(_HEADER_AT + 8))
 
 
-@MESSAGE.case("A bit of the front is flipped: the link is closed", CLOSED)
+@MESSAGE.case("A flipped bit in the front: the link is closed", CLOSED)
 def _front(attempt: Attempt) -> str:
     return _bent(attempt, "a message with a flipped bit in its front", _flip(_FRONT_AT))
 
 
-@MESSAGE.case("A bit of the middle is flipped: the link is closed", CLOSED)
+@MESSAGE.case("A flipped bit in the middle: the link is closed", CLOSED)
 def _middle(attempt: Attempt) -> str:
     return _bent(attempt, "a message with a flipped bit in its middle", _flip(_FRONT_AT + 5))
 
 
-@MESSAGE.case("A bit of the data is flipped: the link is closed", CLOSED)
+@MESSAGE.case("A flipped bit in the data: the link is closed", CLOSED)
 def _data(attempt: Attempt) -> str:
     return _bent(attempt, "a message with a flipped bit in its data", _flip(_FRONT_AT + 11))
 
 
-@MESSAGE.case("The crc of the front in the footer is wrong: the link is closed", CLOSED)
+@MESSAGE.case("A wrong crc of the front in the footer: the link is closed", CLOSED)
 def _footer_front(attempt: Attempt) -> str:
     return _bent(attempt, "a message with a wrong front crc", _flip(_FRONT_AT + 15))
 
 
-@MESSAGE.case("The footer lacks COMPLETE, as of an aborted message: the link is closed", CLOSED)
+@MESSAGE.case("A footer without COMPLETE (an aborted message): the link is closed", CLOSED)
 def _aborted(attempt: Attempt) -> str:
     def bend(raw: bytearray) -> None:
         raw[-1] &= ~_COMPLETE
@@ -190,7 +190,7 @@ def _aborted(attempt: Attempt) -> str:
     return _bent(attempt, "a message without COMPLETE", bend)
 
 
-@MESSAGE.case("NOCRC and the crc 0 of the data: the crc does not count", OPEN)
+@MESSAGE.case("NOCRC and 0 as the crc of the data: the crc is not checked", OPEN)
 def _no_crc(attempt: Attempt) -> str:
     peer = attempt.open_v1()
     peer.without_data_crc()
@@ -198,7 +198,7 @@ def _no_crc(attempt: Attempt) -> str:
     return peer.fate()
 
 
-@MESSAGE.case("A bit of the signature is flipped: the link is closed", CLOSED, needs=(Need.SIGNATURES,))
+@MESSAGE.case("A flipped bit in the signature: the link is closed", CLOSED, needs=(Need.SIGNATURES,))
 def _signature(attempt: Attempt) -> str:
     return _bent(attempt, "a message with a wrong signature", _flip(-2))
 
@@ -218,7 +218,7 @@ def _huge(attempt: Attempt) -> str:
     return _bent(attempt, "a message that announces 12 GiB", bend)
 
 
-@MESSAGE.case("The end of the stream inside a message: the link is closed", CLOSED)
+@MESSAGE.case("The stream ends inside a message: the link is closed", CLOSED)
 def _half_message(attempt: Attempt) -> str:
     peer = attempt.open_v1()
     peer.put(peer.message(1, front=bytes(100))[:80], "80 bytes of a message")
@@ -235,34 +235,36 @@ def _sent(attempt: Attempt, *seqs: int) -> str:
     return peer.fate()
 
 
-@SEQ.case("The first message has seq 1: it is taken", OPEN)
+@SEQ.case("The first message has seq 1: it is accepted", OPEN)
 def _first(attempt: Attempt) -> str:
     return _sent(attempt, 1)
 
 
 @SEQ.case(
-    "The first message has seq 12345, as after a reset with a random one: it is taken", OPEN, kernel=(CLOSED,)
+    "The first message has seq 12345, as after a reset to a random seq: it is accepted", OPEN, kernel=(CLOSED,)
 )
 def _random_first(attempt: Attempt) -> str:
     return _sent(attempt, 12345)
 
 
-@SEQ.case("A gap between two messages: the later one is taken", OPEN, kernel=(CLOSED,))
+@SEQ.case("A gap in seq between two messages: the later one is accepted", OPEN, kernel=(CLOSED,))
 def _gap(attempt: Attempt) -> str:
     return _sent(attempt, 1, 5)
 
 
-@SEQ.case("A message comes twice: the second is dropped, the link goes on", OPEN, classic=(SILENCE,))
+@SEQ.case("A message is sent twice: the second copy is dropped, the link stays open", OPEN, classic=(SILENCE,))
 def _twice(attempt: Attempt) -> str:
     return _sent(attempt, 1, 1)
 
 
-@SEQ.case("A message older than the last one: it is dropped, the link goes on", OPEN, classic=(SILENCE,))
+@SEQ.case(
+    "A message with a lower seq than the last one: it is dropped, the link stays open", OPEN, classic=(SILENCE,)
+)
 def _older(attempt: Attempt) -> str:
     return _sent(attempt, 1, 2, 3, 2)
 
 
-@SEQ.case("The target's messages are numbered from 1, without a gap", "without a gap", needs=(Need.REPLIES,))
+@SEQ.case("The target numbers its messages from 1, without gaps", "without a gap", needs=(Need.REPLIES,))
 def _numbers(attempt: Attempt) -> str:
     peer = attempt.open_v1()
     peer.send_messages(1, 2, 3)
@@ -298,7 +300,7 @@ def _no_ack(attempt: Attempt) -> str:
 
 
 def _broken(attempt: Attempt, messages: int = 0, **changes: Any) -> None:
-    """A session whose link the peer has closed."""
+    """Open a session and close its link."""
     peer = attempt.identified_v1()
     peer.ask(**changes)
     peer.seq()
@@ -309,7 +311,7 @@ def _broken(attempt: Attempt, messages: int = 0, **changes: Any) -> None:
 
 
 def _resumed(attempt: Attempt, connect_seq: int, seq: int = 0) -> tuple[V1Peer, int]:
-    """The session on a new link, and the in_seq that the target has given."""
+    """Resume the session on a new link; return the link and the in_seq of the target's SEQ."""
     peer = attempt.identified_v1()
     reply = peer.ask(connect_seq=connect_seq)
     if reply == "RETRY_GLOBAL":
@@ -321,40 +323,43 @@ def _resumed(attempt: Attempt, connect_seq: int, seq: int = 0) -> tuple[V1Peer, 
     return peer, number
 
 
-@RESUME.case("The session's link broke, CONNECT with a higher connect_seq: SEQ, and the session works", OPEN)
+@RESUME.case("CONNECT with a higher connect_seq after the link broke: SEQ, and the session works", OPEN)
 def _resume(attempt: Attempt) -> str:
     _broken(attempt)
     return _resumed(attempt, 2)[0].fate()
 
 
 @RESUME.case(
-    "The first reply to a dial that takes a session over is RETRY_GLOBAL", "RETRY_GLOBAL", level=Level.TOLERANT
+    "The first reply to a CONNECT that replaces a session's link is RETRY_GLOBAL",
+    "RETRY_GLOBAL",
+    level=Level.TOLERANT,
 )
 def _replaces(attempt: Attempt) -> str:
     _broken(attempt)
     return attempt.identified_v1().ask(connect_seq=2)
 
 
-@RESUME.case("SEQ has in_seq 0 where no message has arrived", "0", section="3.6")
+@RESUME.case("SEQ has in_seq 0 if no message has arrived", "0", section="3.6")
 def _in_seq_0(attempt: Attempt) -> str:
     _broken(attempt)
     return str(_resumed(attempt, 2)[1])
 
 
-@RESUME.case("SEQ has the seq of the last message that has arrived", "3", section="3.6")
+@RESUME.case("SEQ has the seq of the last message received", "3", section="3.6")
 def _in_seq_3(attempt: Attempt) -> str:
     _broken(attempt, messages=3)
     return str(_resumed(attempt, 2)[1])
 
 
-@RESUME.case("CONNECT with the target's connect_seq: RETRY_SESSION with one more", "RETRY_SESSION")
+@RESUME.case("CONNECT with the target's connect_seq: RETRY_SESSION with connect_seq + 1", "RETRY_SESSION")
 def _retry(attempt: Attempt) -> str:
     _broken(attempt)
     return attempt.identified_v1().ask(connect_seq=1)
 
 
 @RESUME.case(
-    "CONNECT with a lower global_seq: RETRY_GLOBAL with that which the target remembers", "RETRY_GLOBAL 1000"
+    "CONNECT with a lower global_seq: RETRY_GLOBAL with the highest global_seq that the target has seen",
+    "RETRY_GLOBAL 1000",
 )
 def _retry_global(attempt: Attempt) -> str:
     _broken(attempt, global_seq=1000)
@@ -369,7 +374,8 @@ def _global_seq(peer: V1Peer) -> int:
 
 
 @RESUME.case(
-    "CONNECT with connect_seq 0, as after a restart: the session begins anew", *("SEQ", "READY", "RETRY_GLOBAL")
+    "CONNECT with connect_seq 0, as after a restart: a new session replaces the old one",
+    *("SEQ", "READY", "RETRY_GLOBAL"),
 )
 def _restarted(attempt: Attempt) -> str:
     _broken(attempt, messages=2)

@@ -23,7 +23,7 @@ AUTH = Area("v2/auth", "4.7")
 SIGNATURE = Area("v2/signature", "4.7", Need.LOGIN)
 _NO_METHOD = 77
 _MANY = 100_000
-"""Daemons of Ceph allocate what a list announces first: 2^32 - 1 would block them for minutes."""
+"""Number of modes announced: Ceph's daemons allocate the list first, and 2^32 - 1 would block them for minutes."""
 _IN = ("AUTH_REPLY_MORE", "AUTH_DONE")
 
 
@@ -34,14 +34,14 @@ def _refused(attempt: Attempt, method: int, *modes: int) -> tuple[V2Peer, AuthBa
 
 
 def _opening(attempt: Attempt, peer: V2Peer) -> bytes:
-    """The payload of a good AUTH_REQUEST; the exchange goes on with it."""
+    """Return the payload of a valid AUTH_REQUEST, with which the exchange can continue."""
     target = attempt.target
     peer.exchange = peer.me.auth_client.exchange(target.facts.entity_type, peer.me.wall_s(), peer.me.rng)
     return peer.exchange.start().payload
 
 
 def _requested(attempt: Attempt, modes: list[int], mode: ConMode = ConMode.CRC) -> V2Peer:
-    """A good AUTH_REQUEST with those modes is sent."""
+    """Send a valid AUTH_REQUEST with these modes; return the link."""
     peer = attempt.greeted(mode=mode)
     peer.send(AuthRequest(attempt.method, modes, _opening(attempt, peer)))
     return peer
@@ -78,13 +78,13 @@ def _known(attempt: Attempt) -> int:
     return methods[0] if methods else AuthMethod.CEPHX
 
 
-@AUTH.case("Only a mode that does not exist: AUTH_BAD_METHOD", "AUTH_BAD_METHOD")
+@AUTH.case("Only an unknown mode: AUTH_BAD_METHOD", "AUTH_BAD_METHOD")
 def _unknown_mode(attempt: Attempt) -> str:
     _refused(attempt, _known(attempt), 99)
     return "AUTH_BAD_METHOD"
 
 
-@AUTH.case("Only a mode that does not exist: the result is -EOPNOTSUPP", "-95")
+@AUTH.case("Only an unknown mode: the result is -EOPNOTSUPP", "-95")
 def _mode_errno(attempt: Attempt) -> str:
     return str(_refused(attempt, _known(attempt), 99)[1].result)
 
@@ -95,34 +95,34 @@ def _no_mode(attempt: Attempt) -> str:
     return "AUTH_BAD_METHOD"
 
 
-@AUTH.case("A method that exists but is not among the allowed ones: AUTH_BAD_METHOD", "AUTH_BAD_METHOD")
+@AUTH.case("A known method that is not allowed: AUTH_BAD_METHOD", "AUTH_BAD_METHOD")
 def _not_allowed(attempt: Attempt) -> str:
     method = AuthMethod.GSS if AuthMethod.GSS not in attempt.facts.methods else _NO_METHOD
     _refused(attempt, method, ConMode.SECURE, ConMode.CRC)
     return "AUTH_BAD_METHOD"
 
 
-@AUTH.case("A second refused AUTH_REQUEST on the same link is answered like the first", "AUTH_BAD_METHOD")
+@AUTH.case("A second unacceptable AUTH_REQUEST on the same link is refused like the first", "AUTH_BAD_METHOD")
 def _refused_twice(attempt: Attempt) -> str:
     peer, _ = _refused(attempt, _NO_METHOD, ConMode.CRC)
     peer.send(AuthRequest(_NO_METHOD, [ConMode.CRC], introduction()))
     return peer.outcome()
 
 
-@AUTH.case("A good AUTH_REQUEST after AUTH_BAD_METHOD on the same link is accepted", *_IN, needs=(Need.LOGIN,))
+@AUTH.case("A valid AUTH_REQUEST after AUTH_BAD_METHOD on the same link is accepted", *_IN, needs=(Need.LOGIN,))
 def _second_chance(attempt: Attempt) -> str:
     peer, _ = _refused(attempt, _NO_METHOD, ConMode.CRC)
     peer.send(AuthRequest(attempt.method, [attempt.usual_mode], _opening(attempt, peer)))
     return peer.outcome()
 
 
-@AUTH.case("A mode that does not exist before one that is allowed: it is passed over", *_IN, needs=(Need.LOGIN,))
+@AUTH.case("An unknown mode before an allowed one: it is skipped", *_IN, needs=(Need.LOGIN,))
 def _unknown_first(attempt: Attempt) -> str:
     return _requested(attempt, [99, attempt.usual_mode]).outcome()
 
 
 def _chosen(attempt: Attempt, modes: list[int]) -> str:
-    """The mode in AUTH_DONE."""
+    """Return the mode in AUTH_DONE."""
     peer = _requested(attempt, modes)
     while isinstance(reply := peer.await_next(), AuthReplyMore):
         peer.send(AuthRequestMore(peer.exchange.more(reply.auth_payload)))
@@ -141,21 +141,23 @@ def _secure_first(attempt: Attempt) -> str:
     return _chosen(attempt, [ConMode.SECURE, ConMode.CRC])
 
 
-@AUTH.case("AUTH_REQUEST whose payload is cut off: the link is closed", CLOSED, section="4.3")
+@AUTH.case("AUTH_REQUEST with a truncated payload: the link is closed", CLOSED, section="4.3")
 def _cut(attempt: Attempt) -> str:
     peer = attempt.greeted()
     peer.payload(Tag.AUTH_REQUEST, AuthRequest(2, [1], introduction()).encode()[:-9], "AUTH_REQUEST, cut off")
     return peer.outcome()
 
 
-@AUTH.case("AUTH_REQUEST that announces more modes than it has: the link is closed", CLOSED, section="4.3")
+@AUTH.case("AUTH_REQUEST that announces more modes than it contains: the link is closed", CLOSED, section="4.3")
 def _many_modes(attempt: Attempt) -> str:
     peer = attempt.greeted()
     peer.payload(Tag.AUTH_REQUEST, pack("<III", 2, _MANY, 1), "AUTH_REQUEST with 100000 modes")
     return peer.outcome()
 
 
-@AUTH.case("AUTH_REQUEST with bytes behind its fields: they are ignored", *_IN, section="4.3", needs=(Need.LOGIN,))
+@AUTH.case(
+    "AUTH_REQUEST with extra bytes after its fields: they are ignored", *_IN, section="4.3", needs=(Need.LOGIN,)
+)
 def _trailing(attempt: Attempt) -> str:
     peer = attempt.greeted()
     request = AuthRequest(attempt.method, [attempt.usual_mode], _opening(attempt, peer))
@@ -163,14 +165,14 @@ def _trailing(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@AUTH.case("A good method with an empty payload: refused, or the link is closed", "AUTH_BAD_METHOD", CLOSED)
+@AUTH.case("An allowed method with an empty payload: refused, or the link is closed", "AUTH_BAD_METHOD", CLOSED)
 def _empty_payload(attempt: Attempt) -> str:
     peer = attempt.greeted()
     peer.send(AuthRequest(_known(attempt), [ConMode.CRC, ConMode.SECURE], b""))
     return peer.outcome()
 
 
-@AUTH.case("A good method with a random payload: refused, or the link is closed", "AUTH_BAD_METHOD", CLOSED)
+@AUTH.case("An allowed method with a random payload: refused, or the link is closed", "AUTH_BAD_METHOD", CLOSED)
 def _random_payload(attempt: Attempt) -> str:
     peer = attempt.greeted()
     peer.send(AuthRequest(_known(attempt), [ConMode.CRC, ConMode.SECURE], bytes(range(200, 256))))
@@ -190,7 +192,7 @@ def _request_in_between(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@AUTH.case("AUTH_DONE names a mode that the peer has offered", "offered", needs=(Need.LOGIN,))
+@AUTH.case("AUTH_DONE names a mode that the peer offered", "offered", needs=(Need.LOGIN,))
 def _offered(attempt: Attempt) -> str:
     mode = attempt.usual_mode
     return "offered" if _chosen(attempt, [mode]) == mode.name else "another"
@@ -211,18 +213,20 @@ def _send_signature(peer: V2Peer, signature: bytes, what: str) -> str:
     return peer.outcome()
 
 
-@SIGNATURE.case("The target sends AUTH_SIGNATURE right after AUTH_DONE, before that of the peer", "AUTH_SIGNATURE")
+@SIGNATURE.case(
+    "The target sends AUTH_SIGNATURE right after AUTH_DONE, before the peer's AUTH_SIGNATURE", "AUTH_SIGNATURE"
+)
 def _unasked(attempt: Attempt) -> str:
     return attempt.proven().outcome()
 
 
-@SIGNATURE.case("The target's signature is over everything that it has received", "right")
+@SIGNATURE.case("The target's signature covers all bytes that it has received", "right")
 def _over_received(attempt: Attempt) -> str:
     peer = attempt.proven()
     return "right" if peer.expect(AuthSignature).signature == peer.expected_signature else "wrong"
 
 
-@SIGNATURE.case("Without a session key the target's signature is 32 zero bytes; with one it is not", "right")
+@SIGNATURE.case("The target's signature is 32 zero bytes if, and only if, there is no session key", "right")
 def _zeros(attempt: Attempt) -> str:
     found = attempt.proven().expect(AuthSignature).signature
     return "right" if (found == bytes(32)) is not attempt.target.by_cephx else found.hex()
@@ -249,7 +253,7 @@ def _last_bit(attempt: Attempt) -> str:
 
 
 @SIGNATURE.case(
-    "A signature of zeros where there is a session key: the link is closed", CLOSED, needs=(Need.CEPHX,)
+    "A signature of zeros although there is a session key: the link is closed", CLOSED, needs=(Need.CEPHX,)
 )
 def _of_zeros(attempt: Attempt) -> str:
     return _signed(attempt, bytes(32), "a signature of zeros")
@@ -275,7 +279,7 @@ def _empty(attempt: Attempt) -> str:
 
 
 @SIGNATURE.case(
-    "The peer's mode list was changed on its way, so its signature is over other bytes: the link is closed",
+    "The peer's mode list was tampered with in transit, so its signature does not match: the link is closed",
     CLOSED,
     needs=(Need.CEPHX,),
 )
@@ -284,7 +288,7 @@ def _downgraded(attempt: Attempt) -> str:
 
 
 @SIGNATURE.case(
-    "The target's banner was changed on its way, so the peer signs other bytes: the link is closed",
+    "The target's banner was tampered with in transit, so the peer's signature does not match: the link is closed",
     CLOSED,
     needs=(Need.CEPHX,),
 )
@@ -293,7 +297,7 @@ def _banner_changed(attempt: Attempt) -> str:
 
 
 def _tampered(attempt: Attempt, change: Callable[[bytes], bytes]) -> str:
-    """Sign received bytes that a peer would have if they were changed on their way."""
+    """Send a signature over the received bytes after ``change``, as if they had been altered in transit."""
     peer = attempt.proven()
     received = peer.signed_bytes
     changed = change(received)
@@ -327,7 +331,7 @@ def _twice(attempt: Attempt) -> str:
 
 
 @SIGNATURE.case(
-    "The right signature with bytes behind it: they are ignored",
+    "The correct signature with extra bytes after it: they are ignored",
     OPEN,
     section="4.3",
     level=Level.TOLERANT,

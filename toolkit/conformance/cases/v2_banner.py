@@ -28,25 +28,25 @@ def _with_banner(attempt: Attempt, raw: bytes, what: str) -> str:
 
 
 def _after_banner(peer: V2Peer) -> str:
-    """What comes behind the target's banner."""
+    """Return the outcome after the target's banner."""
     peer.gets_banner()
     return peer.outcome()
 
 
-@BANNER.case("The target sends its banner without waiting for that of the peer", "banner")
+@BANNER.case("The target sends its banner without waiting for the peer's banner", "banner")
 def _unasked(attempt: Attempt) -> str:
     peer = attempt.dial()
     return "banner" if peer.gets_banner() else SILENCE
 
 
-@BANNER.case("The target requires no features that msgr 2.1 does not have", "known features", section="2.5")
+@BANNER.case("The target requires only features of msgr 2.1", "known features", section="2.5")
 def _required(attempt: Attempt) -> str:
     _, required = attempt.dial().expect_banner()
     known = Msgr2Feature.REVISION_1 | Msgr2Feature.COMPRESSION
     return "known features" if not required & ~known else f"requires 0x{required:x}"
 
 
-@BANNER.case("The target supports what it requires", "yes", section="2.5")
+@BANNER.case("The target supports every feature that it requires", "yes", section="2.5")
 def _consistent(attempt: Attempt) -> str:
     supported, required = attempt.dial().expect_banner()
     return "yes" if not required & ~supported else "no"
@@ -77,12 +77,12 @@ def _short_payload(attempt: Attempt) -> str:
     return _with_banner(attempt, b"ceph v2\n" + pack("<HQ", 8, 1), "a banner with a payload of 8 bytes")
 
 
-@BANNER.case("A banner payload of no bytes: the link is closed", CLOSED)
+@BANNER.case("An empty banner payload: the link is closed", CLOSED)
 def _no_payload(attempt: Attempt) -> str:
     return _with_banner(attempt, b"ceph v2\n" + pack("<H", 0), "a banner with an empty payload")
 
 
-@BANNER.case("A banner payload of 24 bytes, as a later version may send: the first 16 count", "HELLO")
+@BANNER.case("A banner payload of 24 bytes, as a later version may send: only the first 16 are used", "HELLO")
 def _long_payload(attempt: Attempt) -> str:
     raw = b"ceph v2\n" + pack("<HQQQ", 24, 1, 0, 0xFFFF)
     return _with_banner(attempt, raw, "a banner with a payload of 24 bytes")
@@ -119,7 +119,7 @@ def _bytewise(attempt: Attempt) -> str:
     return _after_banner(peer)
 
 
-@BANNER.case("Half a banner and the end of the stream: the link is closed", CLOSED)
+@BANNER.case("The stream ends after half a banner: the link is closed", CLOSED)
 def _half(attempt: Attempt) -> str:
     peer = attempt.dial()
     peer.put(_GOOD[:12], "12 bytes of a banner")
@@ -142,7 +142,7 @@ def _together(attempt: Attempt) -> str:
 
 
 def _hello(attempt: Attempt, payload: bytes, what: str) -> str:
-    """What comes of a HELLO with that payload: the answer to an AUTH_REQUEST behind it."""
+    """Send a HELLO with this payload; return the answer to the AUTH_REQUEST that follows."""
     peer = attempt.dial()
     peer.banner()
     peer.expect(Hello)
@@ -156,14 +156,14 @@ def _encoded(attempt: Attempt, entity_type: EntityType | None = None, **addr: ob
     return Hello(entity_type or attempt.target.name.type, target).encode()
 
 
-@HELLO.case("The target sends HELLO once it has the banner, without waiting for that of the peer", "HELLO")
+@HELLO.case("The target sends HELLO after the peer's banner, without waiting for the peer's HELLO", "HELLO")
 def _hello_first(attempt: Attempt) -> str:
     peer = attempt.dial()
     peer.banner()
     return _after_banner(peer)
 
 
-@HELLO.case("HELLO has the IP address and port of the peer's end of the connection", "own address")
+@HELLO.case("HELLO contains the IP address and port of the peer's end of the connection", "own address")
 def _seen_as(attempt: Attempt) -> str:
     peer = attempt.dial()
     peer.banner()
@@ -181,7 +181,7 @@ def _seen_type(attempt: Attempt) -> str:
     return "v2, nonce 0" if (seen.type, seen.nonce) == (AddressType.MSGR2, 0) else str(seen)
 
 
-@HELLO.case("HELLO names one entity type", "one type")
+@HELLO.case("HELLO names exactly one entity type", "one type")
 def _type(attempt: Attempt) -> str:
     peer = attempt.dial()
     peer.banner()
@@ -190,7 +190,7 @@ def _type(attempt: Attempt) -> str:
     return "one type" if found is not EntityType.ANY else str(found)
 
 
-@HELLO.case("HELLO with bytes behind its fields: they are ignored", "AUTH_BAD_METHOD")
+@HELLO.case("HELLO with extra bytes after its fields: they are ignored", "AUTH_BAD_METHOD")
 def _trailing(attempt: Attempt) -> str:
     return _hello(attempt, _encoded(attempt) + b"\x01\x02\x03", "HELLO with three bytes more")
 
@@ -208,7 +208,7 @@ def _no_address(attempt: Attempt) -> str:
     return _hello(attempt, bytes([attempt.target.name.type]), "HELLO with the entity type only")
 
 
-@HELLO.case("HELLO whose address is cut off: the link is closed", CLOSED)
+@HELLO.case("HELLO with a truncated address: the link is closed", CLOSED)
 def _cut_address(attempt: Attempt) -> str:
     return _hello(attempt, _encoded(attempt)[:-6], "HELLO without its last 6 bytes")
 
@@ -220,7 +220,7 @@ def _address_form(attempt: Attempt) -> str:
     return _hello(attempt, bytes(raw), "HELLO with an address of form 7")
 
 
-@HELLO.case("HELLO whose address needs a decoder of version 2: the link is closed", CLOSED, section="1.3")
+@HELLO.case("HELLO whose address requires decoder version 2: the link is closed", CLOSED, section="1.3")
 def _address_compat(attempt: Attempt) -> str:
     raw = bytearray(_encoded(attempt))
     raw[2] = raw[3] = 2
@@ -233,7 +233,7 @@ def _sockaddr(attempt: Attempt) -> str:
     return _hello(attempt, raw, "HELLO with a sockaddr of 1 byte")
 
 
-@HELLO.case("HELLO without an IP address, as of a blank address: it is read", "AUTH_BAD_METHOD", section="1.3")
+@HELLO.case("HELLO with a blank address (no IP address): it is read", "AUTH_BAD_METHOD", section="1.3")
 def _blank(attempt: Attempt) -> str:
     return _hello(attempt, _encoded(attempt, ip=b"", port=0, nonce=0), "HELLO with a blank address")
 

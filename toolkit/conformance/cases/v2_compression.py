@@ -28,22 +28,22 @@ def _answer(attempt: Attempt, *methods: int, wanted: bool = True) -> str:
     return f"compressed by {Algorithm(done.method).name}" if done.is_compress else _NONE
 
 
-@COMPRESSION.case("The peer does not want compression and names no method: there is none", _NONE)
+@COMPRESSION.case("The peer requests no compression and lists no method: the link is not compressed", _NONE)
 def _unwanted(attempt: Attempt) -> str:
     return _answer(attempt, wanted=False)
 
 
-@COMPRESSION.case("The peer does not want compression, but names methods: there is none", _NONE)
+@COMPRESSION.case("The peer requests no compression, but lists methods: the link is not compressed", _NONE)
 def _unwanted_methods(attempt: Attempt) -> str:
     return _answer(attempt, Algorithm.SNAPPY, Algorithm.ZLIB, wanted=False)
 
 
-@COMPRESSION.case("The peer wants compression and names no method: there is none", _NONE)
+@COMPRESSION.case("The peer requests compression and lists no method: the link is not compressed", _NONE)
 def _no_method(attempt: Attempt) -> str:
     return _answer(attempt)
 
 
-@COMPRESSION.case("The peer wants compression by a method that does not exist: there is none", _NONE)
+@COMPRESSION.case("The peer requests compression by an unknown method: the link is not compressed", _NONE)
 def _unknown_method(attempt: Attempt) -> str:
     return _answer(attempt, _UNKNOWN)
 
@@ -56,7 +56,7 @@ def _method_0(attempt: Attempt) -> str:
 
 
 @COMPRESSION.case(
-    "The peer wants compression by snappy: there is some between OSDs at most",
+    "The peer requests compression by snappy: only a link between OSDs may be compressed",
     _NONE,
     _BETWEEN_OSDS,
     level=Level.TOLERANT,
@@ -67,7 +67,7 @@ def _snappy(attempt: Attempt) -> str:
     return _BETWEEN_OSDS if answer != _NONE and between_osds else answer
 
 
-@COMPRESSION.case("After a negotiation without result the session works", OPEN)
+@COMPRESSION.case("After a negotiation without compression the session works", OPEN)
 def _goes_on(attempt: Attempt) -> str:
     peer = _due(attempt)
     peer.send(CompressionRequest(True, [_UNKNOWN]))
@@ -88,7 +88,7 @@ def _without(attempt: Attempt) -> str:
     return attempt.open().fate()
 
 
-@COMPRESSION.case("COMPRESSION_REQUEST that is cut off: the link is closed", CLOSED, section="4.3")
+@COMPRESSION.case("A truncated COMPRESSION_REQUEST: the link is closed", CLOSED, section="4.3")
 def _cut(attempt: Attempt) -> str:
     peer = _due(attempt)
     peer.payload(Tag.COMPRESSION_REQUEST, b"\x00\x01", "COMPRESSION_REQUEST of 2 bytes")
@@ -96,7 +96,7 @@ def _cut(attempt: Attempt) -> str:
 
 
 @COMPRESSION.case(
-    "COMPRESSION_REQUEST that announces more methods than it has: the link is closed", CLOSED, section="4.3"
+    "COMPRESSION_REQUEST that announces more methods than it contains: the link is closed", CLOSED, section="4.3"
 )
 def _many(attempt: Attempt) -> str:
     peer = _due(attempt)

@@ -13,12 +13,12 @@ PREAMBLE = Area("v2/preamble", "4.4")
 FRAME = Area("v2/frame", "4.5", Need.SESSION, Need.CRC)
 _PING = 2
 _ACCEPTED = "AUTH_BAD_METHOD"
-"""What answers the AUTH_REQUEST behind a HELLO that was read."""
+"""Outcome of a HELLO that was accepted: the answer to the AUTH_REQUEST that follows."""
 _FOUR_GIB = 0xFFFFFFFF
 
 
 def _hello(attempt: Attempt, what: str, tag: int = Tag.HELLO, **changes: Any) -> str:
-    """What comes of a HELLO whose frame is bent: the answer to the AUTH_REQUEST behind it."""
+    """Send a HELLO in a frame with these deviations; return the answer to the AUTH_REQUEST that follows."""
     peer = attempt.dial()
     peer.banner()
     peer.expect(Hello)
@@ -28,27 +28,27 @@ def _hello(attempt: Attempt, what: str, tag: int = Tag.HELLO, **changes: Any) ->
     return peer.outcome()
 
 
-@PREAMBLE.case("The crc of a preamble is wrong: the link is closed", CLOSED)
+@PREAMBLE.case("A wrong crc of a preamble: the link is closed", CLOSED)
 def _preamble_crc(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO with a wrong preamble crc", preamble_mask=1)
 
 
-@PREAMBLE.case("The highest bit of the preamble's crc is wrong: the link is closed", CLOSED)
+@PREAMBLE.case("A wrong highest bit of the preamble's crc: the link is closed", CLOSED)
 def _preamble_high_bit(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO with a wrong preamble crc", preamble_mask=1 << 31)
 
 
-@PREAMBLE.case("The tag 0: the link is closed", CLOSED, section="4.3")
+@PREAMBLE.case("Tag 0: the link is closed", CLOSED, section="4.3")
 def _tag_0(attempt: Attempt) -> str:
     return _hello(attempt, "a frame with tag 0", tag=0)
 
 
-@PREAMBLE.case("The tag 23, behind the last one: the link is closed", CLOSED, section="4.3")
+@PREAMBLE.case("Tag 23, one above the highest: the link is closed", CLOSED, section="4.3")
 def _tag_23(attempt: Attempt) -> str:
     return _hello(attempt, "a frame with tag 23", tag=23)
 
 
-@PREAMBLE.case("The tag 255: the link is closed", CLOSED, section="4.3")
+@PREAMBLE.case("Tag 255: the link is closed", CLOSED, section="4.3")
 def _tag_255(attempt: Attempt) -> str:
     return _hello(attempt, "a frame with tag 255", tag=255)
 
@@ -68,12 +68,12 @@ def _many_segments(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO with 255 segments", count=255)
 
 
-@PREAMBLE.case("Two segments of which the last is empty: the link is closed", CLOSED)
+@PREAMBLE.case("Two segments, the last of them empty: the link is closed", CLOSED)
 def _last_empty(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO with an empty second segment", count=2)
 
 
-@PREAMBLE.case("Four segments of which the last three are empty: the link is closed", CLOSED)
+@PREAMBLE.case("Four segments, the last three of them empty: the link is closed", CLOSED)
 def _all_empty(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO with three empty segments behind it", count=4)
 
@@ -89,18 +89,18 @@ def _four_gib(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO that announces 4 GiB", lengths=(_FOUR_GIB,))
 
 
-@PREAMBLE.case("Alignment 0: it is a hint", _ACCEPTED, level=Level.TOLERANT, classic=(CRASHED,), destructive=True)
+@PREAMBLE.case("Alignment 0: it is ignored", _ACCEPTED, level=Level.TOLERANT, classic=(CRASHED,), destructive=True)
 def _alignment_0(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO with alignment 0", alignments=(0, 0, 0, 0))
 
 
-@PREAMBLE.case("Alignment 4096 of a control frame: it is a hint", _ACCEPTED)
+@PREAMBLE.case("Alignment 4096 of a control frame: it is ignored", _ACCEPTED)
 def _alignment_page(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO with alignment 4096", alignments=(4096, 0, 0, 0))
 
 
 @PREAMBLE.case(
-    "Alignment 3, no power of two: it is a hint",
+    "Alignment 3, not a power of two: it is ignored",
     _ACCEPTED,
     level=Level.TOLERANT,
     classic=(CLOSED, CRASHED),
@@ -110,7 +110,7 @@ def _alignment_3(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO with alignment 3", alignments=(3, 0, 0, 0))
 
 
-@PREAMBLE.case("The reserved byte is not 0: it is ignored", _ACCEPTED, level=Level.TOLERANT)
+@PREAMBLE.case("A reserved byte other than 0: it is ignored", _ACCEPTED, level=Level.TOLERANT)
 def _reserved(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO with reserved byte 1", reserved=1)
 
@@ -121,7 +121,7 @@ def _unknown_flag(attempt: Attempt) -> str:
 
 
 @PREAMBLE.case(
-    "The flag for compression where none was agreed on: the link is closed",
+    "The compression flag without negotiated compression: the link is closed",
     CLOSED,
     section="4.10",
     classic=(CRASHED, _ACCEPTED),
@@ -131,12 +131,12 @@ def _compressed(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO with the flag for compression", flags=FLAG_COMPRESSED)
 
 
-@PREAMBLE.case("The crc of a control segment is wrong: the link is closed", CLOSED, section="4.5")
+@PREAMBLE.case("A wrong crc of a control segment: the link is closed", CLOSED, section="4.5")
 def _segment_crc(attempt: Attempt) -> str:
     return _hello(attempt, "HELLO with a wrong segment crc", crc_masks=(1, 0, 0, 0))
 
 
-@PREAMBLE.case("The length in the preamble is one byte less than the segment: the link is closed", CLOSED)
+@PREAMBLE.case("A length in the preamble one byte below that of the segment: the link is closed", CLOSED)
 def _short_length(attempt: Attempt) -> str:
     peer = attempt.dial()
     payload = Hello(peer.name.type, peer.other.addr).encode()
@@ -173,7 +173,7 @@ def _bytewise(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@PREAMBLE.case("The end of the stream inside a preamble: the link is closed", CLOSED)
+@PREAMBLE.case("The stream ends inside a preamble: the link is closed", CLOSED)
 def _end_in_preamble(attempt: Attempt) -> str:
     peer = attempt.greeted()
     peer.put(RawFrame(Tag.AUTH_REQUEST, (bytes(20),)).preamble()[:16], "16 bytes of a preamble")
@@ -181,7 +181,7 @@ def _end_in_preamble(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@PREAMBLE.case("The end of the stream inside a segment: the link is closed", CLOSED)
+@PREAMBLE.case("The stream ends inside a segment: the link is closed", CLOSED)
 def _end_in_segment(attempt: Attempt) -> str:
     peer = attempt.greeted()
     peer.put(RawFrame(Tag.AUTH_REQUEST, (bytes(20),)).encode()[:40], "8 bytes of a segment of 20")
@@ -193,7 +193,7 @@ def _end_in_segment(attempt: Attempt) -> str:
 
 
 def message(seq: int, *parts: bytes, **changes: Any) -> RawFrame:
-    """An MPing with these parts behind its header; the target ignores what they contain."""
+    """Return an MPing with these parts after its header; the target ignores their contents."""
     header = MESSAGE_HEADER.pack(seq, seq, _PING, 127, 1, 0, 0, 0, 3, 1, 0)
     return RawFrame(Tag.MESSAGE, (header, *parts), **changes)
 
@@ -204,75 +204,75 @@ def _sent(attempt: Attempt, frame: RawFrame, what: str) -> str:
     return peer.fate()
 
 
-@FRAME.case("A MESSAGE of one segment, all its parts are empty: it is taken", OPEN, section="4.8")
+@FRAME.case("A MESSAGE of one segment, all parts empty: it is accepted", OPEN, section="4.8")
 def _one_segment(attempt: Attempt) -> str:
     return _sent(attempt, message(1), "a message without parts")
 
 
-@FRAME.case("A MESSAGE of two segments: it is taken", OPEN)
+@FRAME.case("A MESSAGE of two segments: it is accepted", OPEN)
 def _two_parts(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"front"), "a message with a front")
 
 
-@FRAME.case("A MESSAGE of four segments: it is taken", OPEN)
+@FRAME.case("A MESSAGE of four segments: it is accepted", OPEN)
 def _four_parts(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"front", b"middle", b"data"), "a message with three parts")
 
 
-@FRAME.case("A MESSAGE with data, but an empty front and middle: it is taken", OPEN)
+@FRAME.case("A MESSAGE with data, but an empty front and middle: it is accepted", OPEN)
 def _empty_inside(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"", b"", b"data"), "a message with data only")
 
 
-@FRAME.case("The crc of a message's header is wrong: the link is closed", CLOSED)
+@FRAME.case("A wrong crc of a message's header: the link is closed", CLOSED)
 def _header_crc(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"front", crc_masks=(1, 0, 0, 0)), "a message with a wrong header crc")
 
 
-@FRAME.case("The crc of a message's front is wrong: the link is closed", CLOSED)
+@FRAME.case("A wrong crc of a message's front: the link is closed", CLOSED)
 def _front_crc(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"front", crc_masks=(0, 1, 0, 0)), "a message with a wrong front crc")
 
 
-@FRAME.case("The crc of a message's middle is wrong: the link is closed", CLOSED)
+@FRAME.case("A wrong crc of a message's middle: the link is closed", CLOSED)
 def _middle_crc(attempt: Attempt) -> str:
     frame = message(1, b"front", b"middle", crc_masks=(0, 0, 1, 0))
     return _sent(attempt, frame, "a message with a wrong middle crc")
 
 
-@FRAME.case("The crc of a message's data is wrong: the link is closed", CLOSED)
+@FRAME.case("A wrong crc of a message's data: the link is closed", CLOSED)
 def _data_crc(attempt: Attempt) -> str:
     frame = message(1, b"front", b"", b"data", crc_masks=(0, 0, 0, 1))
     return _sent(attempt, frame, "a message with a wrong data crc")
 
 
-@FRAME.case("The crc slot of an empty segment inside the count is wrong: the link is closed", CLOSED)
+@FRAME.case("A wrong crc of an empty segment within the segment count: the link is closed", CLOSED)
 def _empty_slot(attempt: Attempt) -> str:
     frame = message(1, b"front", b"", b"data", crc_masks=(0, 0, 1, 0))
     return _sent(attempt, frame, "a message with a wrong crc of its empty middle")
 
 
-@FRAME.case("The late status 0: the link is closed", CLOSED)
+@FRAME.case("Late status 0: the link is closed", CLOSED)
 def _status_0(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"front", late_status=0), "a message with late status 0")
 
 
-@FRAME.case("The late status 0xF: the link is closed", CLOSED)
+@FRAME.case("Late status 0xF: the link is closed", CLOSED)
 def _status_f(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"front", late_status=0xF), "a message with late status 0xF")
 
 
-@FRAME.case("The high bits of the late status are reserved: they are ignored", OPEN)
+@FRAME.case("The reserved high bits of the late status are set: they are ignored", OPEN)
 def _status_high_bits(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"front", late_status=0xA0 | COMPLETE), "a message with late status 0xAE")
 
 
-@FRAME.case("A message that its sender aborted: it is dropped, the link goes on", OPEN, kernel=(CLOSED,))
+@FRAME.case("A message that its sender aborted: it is dropped, the link stays open", OPEN, kernel=(CLOSED,))
 def _aborted(attempt: Attempt) -> str:
     return _sent(attempt, message(1, bytes(64), late_status=ABORTED), "an aborted message")
 
 
-@FRAME.case("The seq of an aborted message comes again with the next one", OPEN, section="4.8", kernel=(CLOSED,))
+@FRAME.case("The message after an aborted one may have the same seq", OPEN, section="4.8", kernel=(CLOSED,))
 def _aborted_again(attempt: Attempt) -> str:
     peer = attempt.open()
     peer.frame(message(1, bytes(64), late_status=ABORTED), "an aborted message")
@@ -287,13 +287,16 @@ def _aborted_crc(attempt: Attempt) -> str:
 
 
 @FRAME.case(
-    "MESSAGE whose header has 40 bytes instead of 41: the link is closed", CLOSED, section="4.8", destructive=True
+    "A MESSAGE with a header of 40 bytes instead of 41: the link is closed",
+    CLOSED,
+    section="4.8",
+    destructive=True,
 )
 def _short_header(attempt: Attempt) -> str:
     return _sent(attempt, RawFrame(Tag.MESSAGE, (bytes(40),)), "a message with a header of 40 bytes")
 
 
-@FRAME.case("A message and a keepalive in one segment of TCP: both are read", OPEN)
+@FRAME.case("A message and a keepalive in one TCP segment: both are read", OPEN)
 def _together(attempt: Attempt) -> str:
     peer = attempt.open()
     ping = KeepAlive2(7, 7)

@@ -23,7 +23,7 @@ def _wrong_target(attempt: Attempt, **changes: object) -> str:
     return _answer(attempt, target_addr=replace(attempt.target.addr, **changes))  # type: ignore[arg-type]
 
 
-@IDENT.case("CLIENT_IDENT as it should be: SERVER_IDENT, and the session works", OPEN)
+@IDENT.case("A valid CLIENT_IDENT: SERVER_IDENT, and the session works", OPEN)
 def _good(attempt: Attempt) -> str:
     return attempt.open().fate()
 
@@ -54,7 +54,7 @@ def _wrong_ip(attempt: Attempt) -> str:
     return _wrong_target(attempt, ip=ip[:-1] + bytes([ip[-1] ^ 0x80]))
 
 
-@IDENT.case("CLIENT_IDENT for the target's address, but as one of v1: the link is closed", CLOSED)
+@IDENT.case("CLIENT_IDENT for the target's address, but of type v1: the link is closed", CLOSED)
 def _wrong_type(attempt: Attempt) -> str:
     return _wrong_target(attempt, type=AddressType.LEGACY)
 
@@ -64,7 +64,7 @@ def _no_features(attempt: Attempt) -> str:
     return _answer(attempt, features_supported=0)
 
 
-@IDENT.case("IDENT_MISSING_FEATURES names MSG_ADDR2 where only that is missing", "MSG_ADDR2", section="2.4")
+@IDENT.case("IDENT_MISSING_FEATURES names MSG_ADDR2 if only that is missing", "MSG_ADDR2", section="2.4")
 def _without_addr2(attempt: Attempt) -> str:
     peer = attempt.admitted()
     peer.send(peer.client_ident(features_supported=CLIENT_FEATURES & ~MSG_ADDR2))
@@ -85,7 +85,7 @@ def _second_chance(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@IDENT.case("CLIENT_IDENT with features that are not defined: they are ignored", "SERVER_IDENT", section="2.4")
+@IDENT.case("CLIENT_IDENT with undefined features: they are ignored", "SERVER_IDENT", section="2.4")
 def _unknown_features(attempt: Attempt) -> str:
     return _answer(attempt, features_supported=CLIENT_FEATURES | 1 << 55 | 1 << 63)
 
@@ -120,7 +120,7 @@ def _server_ident(attempt: Attempt) -> ServerIdent:
     return attempt.ident(attempt.admitted())
 
 
-@IDENT.case("SERVER_IDENT has the dialled address among the target's addresses", "yes")
+@IDENT.case("SERVER_IDENT lists the address to which the peer connected", "yes")
 def _addresses(attempt: Attempt) -> str:
     addrs = _server_ident(attempt).addrs
     return "yes" if attempt.target.addr in addrs else str(addrs)
@@ -138,7 +138,7 @@ def _cookie(attempt: Attempt) -> str:
     return "a cookie" if _server_ident(attempt).server_cookie else "0"
 
 
-@IDENT.case("Each SERVER_IDENT has a higher global_seq than the one before", "higher", section="3.6")
+@IDENT.case("The global_seq of SERVER_IDENT grows from link to link", "higher", section="3.6")
 def _global_seq(attempt: Attempt) -> str:
     first = _server_ident(attempt).global_seq
     with Attempt(attempt.target) as other:
@@ -146,7 +146,7 @@ def _global_seq(attempt: Attempt) -> str:
     return "higher" if second > first > 0 else f"{second} after {first}"
 
 
-@IDENT.case("The target supports MSG_ADDR2, and what it requires", "yes", section="2.4")
+@IDENT.case("The target supports MSG_ADDR2 and every feature that it requires", "yes", section="2.4")
 def _consistent(attempt: Attempt) -> str:
     ident = _server_ident(attempt)
     missing = (ident.features_required | MSG_ADDR2) & ~ident.features_supported
@@ -164,12 +164,12 @@ def _payload(attempt: Attempt, what: str, change: Callable[[bytes], bytes]) -> s
     return peer.outcome()
 
 
-@IDENT.case("CLIENT_IDENT that is cut off: the link is closed", CLOSED, section="4.3")
+@IDENT.case("A truncated CLIENT_IDENT: the link is closed", CLOSED, section="4.3")
 def _cut(attempt: Attempt) -> str:
     return _payload(attempt, "CLIENT_IDENT without its last 5 bytes", lambda raw: raw[:-5])
 
 
-@IDENT.case("CLIENT_IDENT with bytes behind its fields: they are ignored", "SERVER_IDENT", section="4.3")
+@IDENT.case("CLIENT_IDENT with extra bytes after its fields: they are ignored", "SERVER_IDENT", section="4.3")
 def _trailing(attempt: Attempt) -> str:
     return _payload(attempt, "CLIENT_IDENT with four bytes more", lambda raw: raw + b"more")
 
@@ -182,7 +182,7 @@ def _marker(attempt: Attempt) -> str:
 
 
 @IDENT.case(
-    "CLIENT_IDENT that announces more addresses than it has: the link is closed",
+    "CLIENT_IDENT that announces more addresses than it contains: the link is closed",
     CLOSED,
     section="1.3",
     destructive=True,
@@ -200,7 +200,7 @@ def _one_address(attempt: Attempt) -> str:
     return _payload(attempt, "CLIENT_IDENT with a bare address", lambda raw: raw[5:])
 
 
-@IDENT.case("Two links of two addresses of one peer are two sessions: both work", OPEN)
+@IDENT.case("Two links from two addresses of one peer are two sessions: both work", OPEN)
 def _two_sessions(attempt: Attempt) -> str:
     first = attempt.open()
     with Attempt(attempt.target) as other:
@@ -209,7 +209,7 @@ def _two_sessions(attempt: Attempt) -> str:
 
 
 @IDENT.case(
-    "CLIENT_IDENT of the same address, cookie and a higher global_seq: the new link has the session",
+    "CLIENT_IDENT with the same address and cookie and a higher global_seq: the new link takes over the session",
     OPEN,
 )
 def _again(attempt: Attempt) -> str:

@@ -15,23 +15,25 @@ _U32, _U63, _U64 = (1 << 32) - 1, 1 << 63, (1 << 64) - 1
 _FAR = 1 << 40
 
 
-@KEEPALIVE.case("KEEPALIVE2 is answered with its stamp", "the same stamp")
+@KEEPALIVE.case("KEEPALIVE2 is answered with the same stamp", "the same stamp")
 def _stamp(attempt: Attempt) -> str:
     return attempt.open().echo(1_700_000_000, 123_456_789)
 
 
-@KEEPALIVE.case("KEEPALIVE2 with the stamp 0 is answered with 0", "the same stamp")
+@KEEPALIVE.case("KEEPALIVE2 with stamp 0 is answered with stamp 0", "the same stamp")
 def _stamp_0(attempt: Attempt) -> str:
     return attempt.open().echo(0, 0)
 
 
-@KEEPALIVE.case("KEEPALIVE2 with the last second of 32 bits is answered with it", "the same stamp")
+@KEEPALIVE.case("KEEPALIVE2 with the highest second of 32 bits is answered with the same stamp", "the same stamp")
 def _stamp_high(attempt: Attempt) -> str:
     return attempt.open().echo(_U32, 999_999_999)
 
 
 @KEEPALIVE.case(
-    "KEEPALIVE2 with more than 999999999 ns is answered with them", "the same stamp", level=Level.TOLERANT
+    "KEEPALIVE2 with more than 999999999 ns is answered with the same stamp",
+    "the same stamp",
+    level=Level.TOLERANT,
 )
 def _stamp_nanoseconds(attempt: Attempt) -> str:
     return attempt.open().echo(5, _U32)
@@ -53,7 +55,9 @@ def _in_turn(attempt: Attempt) -> str:
     return "5 answers" if stamps == list(range(5)) else str(stamps)
 
 
-@KEEPALIVE.case("Three KEEPALIVE2 at once: the last is answered, and answers are in order", "the last, in order")
+@KEEPALIVE.case(
+    "Three KEEPALIVE2 at once: at least the last is answered, and answers are in order", "the last, in order"
+)
 def _at_once(attempt: Attempt) -> str:
     peer = attempt.open()
     peer.send(KeepAlive2(1, 0), KeepAlive2(2, 0), KeepAlive2(3, 0))
@@ -64,7 +68,7 @@ def _at_once(attempt: Attempt) -> str:
     return f"{stamps}, {fate}"
 
 
-@KEEPALIVE.case("KEEPALIVE2_ACK that answers nothing is ignored", OPEN)
+@KEEPALIVE.case("An unsolicited KEEPALIVE2_ACK is ignored", OPEN)
 def _unasked(attempt: Attempt) -> str:
     peer = attempt.open()
     peer.send(KeepAlive2Ack(9, 9))
@@ -76,7 +80,7 @@ def _short(attempt: Attempt) -> str:
     return _payload(attempt, Tag.KEEPALIVE2, bytes(4), "KEEPALIVE2 of 4 bytes")
 
 
-@KEEPALIVE.case("KEEPALIVE2 with bytes behind its stamp: they are ignored", OPEN, section="4.3")
+@KEEPALIVE.case("KEEPALIVE2 with extra bytes after its stamp: they are ignored", OPEN, section="4.3")
 def _trailing(attempt: Attempt) -> str:
     return _payload(attempt, Tag.KEEPALIVE2, bytes(12), "KEEPALIVE2 of 12 bytes")
 
@@ -111,12 +115,12 @@ def _ack_beyond(attempt: Attempt) -> str:
     return _acked(attempt, 1000)
 
 
-@ACK.case("ACK with the highest number of 64 bits: it is ignored", OPEN, level=Level.TOLERANT)
+@ACK.case("ACK of the highest 64-bit number: it is ignored", OPEN, level=Level.TOLERANT)
 def _ack_high(attempt: Attempt) -> str:
     return _acked(attempt, _U64)
 
 
-@ACK.case("The same ACK twice: it is ignored", OPEN)
+@ACK.case("The same ACK twice: the second is ignored", OPEN)
 def _ack_twice(attempt: Attempt) -> str:
     peer = attempt.open()
     peer.send(Ack(1), Ack(1))
@@ -128,12 +132,12 @@ def _ack_short(attempt: Attempt) -> str:
     return _payload(attempt, Tag.ACK, bytes(4), "ACK of 4 bytes")
 
 
-@ACK.case("ACK with bytes behind its number: they are ignored", OPEN, section="4.3")
+@ACK.case("ACK with extra bytes after its number: they are ignored", OPEN, section="4.3")
 def _ack_trailing(attempt: Attempt) -> str:
     return _payload(attempt, Tag.ACK, pack("<QI", 0, 7), "ACK of 12 bytes")
 
 
-@ACK.case("A message whose ack_seq is beyond what was sent: it is ignored", OPEN, level=Level.TOLERANT)
+@ACK.case("A message whose ack_seq was never sent: the ack_seq is ignored", OPEN, level=Level.TOLERANT)
 def _ack_seq_beyond(attempt: Attempt) -> str:
     peer = attempt.open()
     peer.send_messages(1, ack_seq=1000)
@@ -141,7 +145,7 @@ def _ack_seq_beyond(attempt: Attempt) -> str:
 
 
 def _told(peer: V2Peer, seq: int) -> str:
-    """True if the target acknowledges up to ``seq``, by ACK or by the ack_seq of a message."""
+    """True if the target acknowledges messages up to ``seq``, by ACK or by the ack_seq of a message."""
     numbers = []
     while (frame := peer.await_next()) is not None:
         if isinstance(frame, Ack):
@@ -194,40 +198,42 @@ def _sent(attempt: Attempt, *seqs: int) -> str:
     return peer.fate()
 
 
-@SEQ.case("The first message has seq 1: it is taken", OPEN)
+@SEQ.case("The first message has seq 1: it is accepted", OPEN)
 def _first(attempt: Attempt) -> str:
     return _sent(attempt, 1)
 
 
 @SEQ.case(
-    "The first message has seq 12345, as after a reset with a random one: it is taken", OPEN, kernel=(CLOSED,)
+    "The first message has seq 12345, as after a reset to a random seq: it is accepted", OPEN, kernel=(CLOSED,)
 )
 def _random_first(attempt: Attempt) -> str:
     return _sent(attempt, 12345)
 
 
-@SEQ.case("A gap between two messages: the later one is taken", OPEN, kernel=(CLOSED,))
+@SEQ.case("A gap in seq between two messages: the later one is accepted", OPEN, kernel=(CLOSED,))
 def _gap(attempt: Attempt) -> str:
     return _sent(attempt, 1, 5)
 
 
-@SEQ.case("A gap of 2^40 messages: the later one is taken", OPEN, kernel=(CLOSED,), level=Level.TOLERANT)
+@SEQ.case("A gap of 2^40 in seq: the later message is accepted", OPEN, kernel=(CLOSED,), level=Level.TOLERANT)
 def _wide_gap(attempt: Attempt) -> str:
     return _sent(attempt, 1, _FAR)
 
 
-@SEQ.case("A message comes twice: the second is dropped, the link goes on", OPEN, classic=(SILENCE,))
+@SEQ.case("A message is sent twice: the second copy is dropped, the link stays open", OPEN, classic=(SILENCE,))
 def _twice(attempt: Attempt) -> str:
     return _sent(attempt, 1, 1)
 
 
-@SEQ.case("A message older than the last one: it is dropped, the link goes on", OPEN, classic=(SILENCE,))
+@SEQ.case(
+    "A message with a lower seq than the last one: it is dropped, the link stays open", OPEN, classic=(SILENCE,)
+)
 def _older(attempt: Attempt) -> str:
     return _sent(attempt, 1, 2, 3, 2)
 
 
 @SEQ.case(
-    "A first message with seq 0, which is no number of a message: it is dropped",
+    "A first message with the invalid seq 0: it is dropped",
     OPEN,
     classic=(SILENCE,),
     level=Level.TOLERANT,
@@ -237,7 +243,7 @@ def _zero(attempt: Attempt) -> str:
 
 
 def _answers(attempt: Attempt, *seqs: int) -> str:
-    """How many messages the target has taken, as its in_seq shows."""
+    """Return the number of messages that the target has accepted, by its in_seq."""
     peer = attempt.open()
     peer.send_messages(*seqs)
     peer.fate()
@@ -247,18 +253,20 @@ def _answers(attempt: Attempt, *seqs: int) -> str:
     return str(again.expect(SessionReconnectOk).msg_seq)
 
 
-@SEQ.case("in_seq is that of the last message after a gap", "7", needs=(Need.LOSSLESS,), destructive=True)
+@SEQ.case("in_seq is the seq of the last message after a gap", "7", needs=(Need.LOSSLESS,), destructive=True)
 def _in_seq_after_gap(attempt: Attempt) -> str:
     return _answers(attempt, 1, 7)
 
 
-@SEQ.case("in_seq does not fall by an older message", "3", needs=(Need.LOSSLESS,), destructive=True)
+@SEQ.case(
+    "in_seq does not decrease after a message with a lower seq", "3", needs=(Need.LOSSLESS,), destructive=True
+)
 def _in_seq_stays(attempt: Attempt) -> str:
     return _answers(attempt, 1, 2, 3, 1)
 
 
 def _replies(attempt: Attempt, *seqs: int) -> list[int]:
-    """The seqs of the target's messages after these."""
+    """Send messages; return the seqs of the target's messages after them."""
     peer = attempt.open()
     peer.send_messages(*seqs)
     peer.fate()
@@ -267,14 +275,14 @@ def _replies(attempt: Attempt, *seqs: int) -> list[int]:
     return found + [message.seq for message in peer.seen_of(RawMessage)]
 
 
-@SEQ.case("The target's messages are numbered from 1, without a gap", "without a gap", needs=(Need.REPLIES,))
+@SEQ.case("The target numbers its messages from 1, without gaps", "without a gap", needs=(Need.REPLIES,))
 def _numbers(attempt: Attempt) -> str:
     found = _replies(attempt, 1, 2, 3)
     return "without a gap" if found == list(range(1, len(found) + 1)) else str(found)
 
 
 @SEQ.case(
-    "The target's messages of the next session are numbered from 1 again",
+    "The target numbers the messages of the next session from 1 again",
     "without a gap",
     needs=(Need.REPLIES, Need.LOSSY),
 )

@@ -1,4 +1,4 @@
-"""Which frames a target accepts in which state: every other one ends the link (docs/protocol.md §4.1, §4.11)."""
+"""The frames that a target accepts in each state; any other closes the link (docs/protocol.md §4.1, §4.11)."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from toolkit.conformance.peers import V2Peer
 from toolkit.lab.raw_places import ACCEPTOR, V2_PLACES, v2_samples
 
 _TAKEN = {place.state: place.takes for place in V2_PLACES if place.role == ACCEPTOR}
-"""Tags of what an acceptor takes in each state."""
+"""Tags of the frames that an acceptor accepts in each state."""
 
 
 def _hello_due(attempt: Attempt) -> V2Peer:
@@ -39,7 +39,7 @@ def _compression_due(attempt: Attempt) -> V2Peer:
 
 
 def _register(area: str, where: str, state: str, reach: Callable[[Attempt], V2Peer], *needs: Need) -> None:
-    """A case for each frame that is not taken in a state."""
+    """Add a case for each frame that is not accepted in a state."""
     order = Area(f"v2/order/{area}", "4.1", *needs)
     for tag in Tag:
         if tag not in _TAKEN[state]:
@@ -59,7 +59,7 @@ def _case(reach: Callable[[Attempt], V2Peer], tag: Tag) -> Callable[[Attempt], s
 
 
 def _end(peer: V2Peer) -> str:
-    """How the link ends; messages that the target has sent meanwhile are passed over."""
+    """Return the end of the link as an outcome; skip messages that the target sends before it."""
     answer = peer.outcome()
     while answer.startswith("MESSAGE "):
         answer = peer.outcome()

@@ -1,4 +1,4 @@
-"""SESSION_RECONNECT, and dials that meet an existing session (docs/protocol.md §4.9)."""
+"""SESSION_RECONNECT, and CLIENT_IDENT for an existing session (docs/protocol.md §4.9)."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ def _unknown(attempt: Attempt) -> V2Peer:
     return peer
 
 
-@UNKNOWN.case("SESSION_RECONNECT of a session that the target does not have: a full SESSION_RESET", _FULL)
+@UNKNOWN.case("SESSION_RECONNECT for an unknown session: a full SESSION_RESET", _FULL)
 def _reset(attempt: Attempt) -> str:
     return _unknown(attempt).outcome()
 
@@ -68,7 +68,7 @@ def _keepalive_after_reset(attempt: Attempt) -> str:
     return peer.fate()
 
 
-@UNKNOWN.case("SESSION_RECONNECT that is cut off: the link is closed", CLOSED, section="4.3")
+@UNKNOWN.case("A truncated SESSION_RECONNECT: the link is closed", CLOSED, section="4.3")
 def _cut(attempt: Attempt) -> str:
     peer = attempt.admitted()
     raw = peer.session_reconnect().encode()
@@ -76,7 +76,7 @@ def _cut(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@UNKNOWN.case("SESSION_RECONNECT with bytes behind its fields: they are ignored", _FULL, section="4.3")
+@UNKNOWN.case("SESSION_RECONNECT with extra bytes after its fields: they are ignored", _FULL, section="4.3")
 def _trailing(attempt: Attempt) -> str:
     peer = attempt.admitted()
     raw = peer.session_reconnect(server_cookie=77).encode()
@@ -85,7 +85,7 @@ def _trailing(attempt: Attempt) -> str:
 
 
 @UNKNOWN.case(
-    "SESSION_RECONNECT of a lossy session that is open: a full SESSION_RESET, or none of its own",
+    "SESSION_RECONNECT for an open lossy session: SESSION_RESET, full or not",
     _FULL,
     _PARTIAL,
     needs=(Need.LOSSY,),
@@ -99,14 +99,14 @@ def _lossy(attempt: Attempt) -> str:
 
 
 def _reconnect(attempt: Attempt, **changes: Any) -> V2Peer:
-    """A new link with SESSION_RECONNECT."""
+    """Open a new link and send SESSION_RECONNECT on it."""
     peer = attempt.admitted()
     peer.send(peer.session_reconnect(**changes))
     return peer
 
 
 def _session(attempt: Attempt, messages: int = 0) -> tuple[V2Peer, dict[str, Any]]:
-    """An open session and the fields of the SESSION_RECONNECT that resumes it; its link still stands."""
+    """Open a session; return its link, still open, and the fields of the SESSION_RECONNECT that resumes it."""
     peer = attempt.open()
     if messages:
         peer.send_messages(*range(1, messages + 1))
@@ -115,13 +115,13 @@ def _session(attempt: Attempt, messages: int = 0) -> tuple[V2Peer, dict[str, Any
 
 
 def _broken(attempt: Attempt, messages: int = 0) -> dict[str, Any]:
-    """The same, after its link was closed by the peer."""
+    """Open a session and close its link; return the fields of the SESSION_RECONNECT that resumes it."""
     peer, fields = _session(attempt, messages)
     peer.hang_up()
     return fields
 
 
-@KNOWN.case("The session's link broke, SESSION_RECONNECT: SESSION_RECONNECT_OK, and the session works", OPEN)
+@KNOWN.case("SESSION_RECONNECT after the link broke: SESSION_RECONNECT_OK, and the session works", OPEN)
 def _resumed(attempt: Attempt) -> str:
     peer = _reconnect(attempt, **_broken(attempt))
     peer.expect(SessionReconnectOk)
@@ -129,7 +129,7 @@ def _resumed(attempt: Attempt) -> str:
 
 
 @KNOWN.case(
-    "The session's link still stands, SESSION_RECONNECT with a higher connect_seq: the new link has the session",
+    "SESSION_RECONNECT with a higher connect_seq while the link is open: the new link takes over the session",
     OPEN,
 )
 def _taken_over(attempt: Attempt) -> str:
@@ -139,7 +139,7 @@ def _taken_over(attempt: Attempt) -> str:
     return peer.fate()
 
 
-@KNOWN.case("The link that a reconnection replaces is closed", CLOSED)
+@KNOWN.case("The link that a reconnect replaces is closed", CLOSED)
 def _old_link(attempt: Attempt) -> str:
     old, fields = _session(attempt)
     _reconnect(attempt, **fields).expect(SessionReconnectOk)
@@ -153,17 +153,17 @@ def _drained(peer: V2Peer) -> str:
     return answer
 
 
-@KNOWN.case("SESSION_RECONNECT_OK has in_seq 0 where no message has arrived", "0", section="3.6")
+@KNOWN.case("SESSION_RECONNECT_OK has in_seq 0 if no message has arrived", "0", section="3.6")
 def _in_seq_0(attempt: Attempt) -> str:
     return str(_reconnect(attempt, **_broken(attempt)).expect(SessionReconnectOk).msg_seq)
 
 
-@KNOWN.case("SESSION_RECONNECT_OK has the seq of the last message that has arrived", "3", section="3.6")
+@KNOWN.case("SESSION_RECONNECT_OK has the seq of the last message received", "3", section="3.6")
 def _in_seq_3(attempt: Attempt) -> str:
     return str(_reconnect(attempt, **_broken(attempt, messages=3)).expect(SessionReconnectOk).msg_seq)
 
 
-@KNOWN.case("A message that comes again after a reconnection is dropped: in_seq stays", "2", section="3.6")
+@KNOWN.case("A message sent again after a reconnect is dropped: in_seq stays the same", "2", section="3.6")
 def _replayed(attempt: Attempt) -> str:
     fields = _broken(attempt, messages=2)
     peer = _reconnect(attempt, **fields)
@@ -192,7 +192,7 @@ def _other_server_cookie(attempt: Attempt) -> str:
     return _reconnect(attempt, **fields).outcome()
 
 
-@KNOWN.case("SESSION_RECONNECT under another address: a full SESSION_RESET", _FULL)
+@KNOWN.case("SESSION_RECONNECT from another address: a full SESSION_RESET", _FULL)
 def _other_address(attempt: Attempt) -> str:
     fields = _broken(attempt)
     addr = attempt.addr()
@@ -200,7 +200,7 @@ def _other_address(attempt: Attempt) -> str:
 
 
 def _at_connect_seq(attempt: Attempt, connect_seq: int) -> dict[str, Any]:
-    """A session whose last dial had that connect_seq, and whose link broke."""
+    """Open a session whose last connection had this ``connect_seq``, and close its link."""
     fields = _broken(attempt) | {"connect_seq": connect_seq}
     peer = _reconnect(attempt, **fields)
     peer.expect(SessionReconnectOk)
@@ -208,7 +208,10 @@ def _at_connect_seq(attempt: Attempt, connect_seq: int) -> dict[str, Any]:
     return fields
 
 
-@KNOWN.case("SESSION_RECONNECT with a lower connect_seq: SESSION_RETRY with the target's", "connect_seq 5 or more")
+@KNOWN.case(
+    "SESSION_RECONNECT with a lower connect_seq: SESSION_RETRY with the target's connect_seq",
+    "connect_seq 5 or more",
+)
 def _retry(attempt: Attempt) -> str:
     fields = _at_connect_seq(attempt, 5) | {"connect_seq": 2}
     retry = _reconnect(attempt, **fields).expect(SessionRetry)
@@ -216,7 +219,7 @@ def _retry(attempt: Attempt) -> str:
 
 
 @KNOWN.case(
-    "SESSION_RECONNECT on the same link with the connect_seq behind that of SESSION_RETRY: the session works", OPEN
+    "SESSION_RECONNECT on the same link with the connect_seq of SESSION_RETRY plus one: the session works", OPEN
 )
 def _after_retry(attempt: Attempt) -> str:
     fields = _at_connect_seq(attempt, 5) | {"connect_seq": 2}
@@ -228,7 +231,8 @@ def _after_retry(attempt: Attempt) -> str:
 
 
 @KNOWN.case(
-    "SESSION_RECONNECT with a lower global_seq: SESSION_RETRY_GLOBAL with that which the target remembers", "1000"
+    "SESSION_RECONNECT with a lower global_seq: SESSION_RETRY_GLOBAL with the highest that the target has seen",
+    "1000",
 )
 def _retry_global(attempt: Attempt) -> str:
     peer = attempt.admitted()
@@ -255,7 +259,7 @@ def _after_retry_global(attempt: Attempt) -> str:
 
 
 @KNOWN.case(
-    "SESSION_RECONNECT with a lower connect_seq and a lower global_seq: SESSION_RETRY_GLOBAL comes first",
+    "SESSION_RECONNECT with a lower connect_seq and global_seq: SESSION_RETRY_GLOBAL takes precedence",
     f"SESSION_RETRY_GLOBAL global_seq={_HIGH}",
 )
 def _global_first(attempt: Attempt) -> str:
@@ -266,7 +270,7 @@ def _global_first(attempt: Attempt) -> str:
     return _reconnect(attempt, **fields | {"connect_seq": 2, "global_seq": 3}).outcome()
 
 
-@KNOWN.case("SESSION_RECONNECT with the global_seq that the target remembers: it is not outdated", _OK)
+@KNOWN.case("SESSION_RECONNECT with the same global_seq as before: it is not outdated", _OK)
 def _same_global(attempt: Attempt) -> str:
     peer = attempt.admitted()
     attempt.ident(peer, global_seq=_HIGH)
@@ -274,20 +278,22 @@ def _same_global(attempt: Attempt) -> str:
     return _reconnect(attempt, server_cookie=peer.server_cookie, global_seq=_HIGH).outcome()
 
 
-@KNOWN.case("SESSION_RECONNECT with the target's connect_seq: a race, which the addresses decide", _OK, "WAIT")
+@KNOWN.case(
+    "SESSION_RECONNECT with the target's connect_seq: a connection race, decided by the addresses", _OK, "WAIT"
+)
 def _race(attempt: Attempt) -> str:
     return _reconnect(attempt, **_at_connect_seq(attempt, 5)).outcome()
 
 
 @KNOWN.case(
-    "SESSION_RECONNECT with an in_seq beyond what the target has sent: it is accepted", _OK, level=Level.TOLERANT
+    "SESSION_RECONNECT with an in_seq that the target never sent: it is accepted", _OK, level=Level.TOLERANT
 )
 def _in_seq_beyond(attempt: Attempt) -> str:
     return _reconnect(attempt, **_broken(attempt), msg_seq=50).outcome()
 
 
 @KNOWN.case(
-    "CLIENT_IDENT on the same link after SESSION_RETRY: the session begins anew",
+    "CLIENT_IDENT on the same link after SESSION_RETRY: a new session replaces the old one",
     "SERVER_IDENT",
     crimson=(CLOSED,),
     level=Level.TOLERANT,
@@ -299,7 +305,7 @@ def _ident_after_retry(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@KNOWN.case("Five reconnections in a row: each resumes the session", OPEN)
+@KNOWN.case("Five reconnects in a row: each resumes the session", OPEN)
 def _often(attempt: Attempt) -> str:
     fields = _broken(attempt)
     for connect_seq in range(1, 6):
@@ -343,7 +349,7 @@ def _outdated(attempt: Attempt) -> str:
 
 
 @TAKEOVER.case(
-    "CLIENT_IDENT with another cookie and a lower global_seq, after the link broke: the peer has restarted",
+    "CLIENT_IDENT with another cookie and a lower global_seq after the link broke: treated as a restarted peer",
     "SERVER_IDENT",
     classic=(CLOSED,),
     crimson=(CLOSED,),
@@ -371,7 +377,7 @@ def _old_session(attempt: Attempt) -> str:
     return _drained(old)
 
 
-@TAKEOVER.case("After a restart the target counts messages from 1 again: seq 1 is taken", "1", section="3.6")
+@TAKEOVER.case("After a restart of the peer the target accepts seq 1 again", "1", section="3.6")
 def _counts_again(attempt: Attempt) -> str:
     peer = attempt.open()
     peer.send_messages(1, 2, 3)
@@ -385,7 +391,7 @@ def _counts_again(attempt: Attempt) -> str:
     return str(_reconnect(attempt, **fields).expect(SessionReconnectOk).msg_seq)
 
 
-@TAKEOVER.case("SESSION_RECONNECT of the session before a restart: SESSION_RESET", _FULL, _PARTIAL)
+@TAKEOVER.case("SESSION_RECONNECT for the session before a restart: SESSION_RESET", _FULL, _PARTIAL)
 def _resume_old(attempt: Attempt) -> str:
     peer = attempt.open()
     attempt.ident(attempt.admitted(), client_cookie=attempt.client_cookie ^ 1)

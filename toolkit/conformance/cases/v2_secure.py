@@ -21,7 +21,7 @@ def _open(attempt: Attempt, **options: Any) -> V2Peer:
 
 
 def _ping(peer: V2Peer, **changes: Any) -> bytes:
-    """KEEPALIVE2 encrypted."""
+    """Return an encrypted KEEPALIVE2."""
     return RawFrame(_PING.TAG, (_PING.encode(),), **changes).encode(peer.seal)
 
 
@@ -34,17 +34,17 @@ def _works(attempt: Attempt) -> str:
     return _open(attempt).fate()
 
 
-@SECURE.case("The target's AUTH_SIGNATURE is encrypted already, with nonce A", "AUTH_SIGNATURE")
+@SECURE.case("The target's AUTH_SIGNATURE is already encrypted, with nonce A", "AUTH_SIGNATURE")
 def _signature(attempt: Attempt) -> str:
     return attempt.proven(mode=ConMode.SECURE).outcome()
 
 
-@SECURE.case("A message of one part: it is taken", OPEN, section="4.5")
+@SECURE.case("A message of one part: it is accepted", OPEN, section="4.5")
 def _message(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"front"))
 
 
-@SECURE.case("A message whose parts are no multiples of 16 bytes: it is taken", OPEN, section="4.5")
+@SECURE.case("A message whose parts are not multiples of 16 bytes: it is accepted", OPEN, section="4.5")
 def _parts(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"f" * 17, b"", b"d" * 33))
 
@@ -55,21 +55,21 @@ def _sent(attempt: Attempt, frame: RawFrame) -> str:
     return peer.fate()
 
 
-@SECURE.case("A bit of the first part's ciphertext is flipped: the link is closed", CLOSED)
+@SECURE.case("A flipped bit in the ciphertext of the first part: the link is closed", CLOSED)
 def _ciphertext(attempt: Attempt) -> str:
     peer = _open(attempt)
     peer.put(_flipped(_ping(peer), 20), "KEEPALIVE2 with a flipped bit")
     return peer.fate()
 
 
-@SECURE.case("A bit of the first part's tag is flipped: the link is closed", CLOSED)
+@SECURE.case("A flipped bit in the tag of the first part: the link is closed", CLOSED)
 def _tag(attempt: Attempt) -> str:
     peer = _open(attempt)
     peer.put(_flipped(_ping(peer), _FIRST_PART - 1), "KEEPALIVE2 with a wrong tag")
     return peer.fate()
 
 
-@SECURE.case("A bit of the part with a message's front is flipped: the link is closed", CLOSED)
+@SECURE.case("A flipped bit in the part with a message's front: the link is closed", CLOSED)
 def _front(attempt: Attempt) -> str:
     peer = _open(attempt)
     raw = message(1, b"front").encode(peer.seal)
@@ -77,7 +77,7 @@ def _front(attempt: Attempt) -> str:
     return peer.fate()
 
 
-@SECURE.case("A bit of the tag behind a message's parts is flipped: the link is closed", CLOSED)
+@SECURE.case("A flipped bit in the tag after a message's parts: the link is closed", CLOSED)
 def _last_tag(attempt: Attempt) -> str:
     peer = _open(attempt)
     raw = message(1, b"front").encode(peer.seal)
@@ -85,7 +85,7 @@ def _last_tag(attempt: Attempt) -> str:
     return peer.fate()
 
 
-@SECURE.case("A bit of AUTH_SIGNATURE is flipped: the link is closed", CLOSED)
+@SECURE.case("A flipped bit in AUTH_SIGNATURE: the link is closed", CLOSED)
 def _handshake(attempt: Attempt) -> str:
     peer = attempt.proven(mode=ConMode.SECURE)
     peer.expect(AuthSignature)
@@ -94,7 +94,7 @@ def _handshake(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@SECURE.case("CLIENT_IDENT is longer than the first part; a bit behind it is flipped: the link is closed", CLOSED)
+@SECURE.case("A flipped bit in the part of CLIENT_IDENT after the first one: the link is closed", CLOSED)
 def _second_part(attempt: Attempt) -> str:
     peer = attempt.admitted(mode=ConMode.SECURE)
     ident = peer.client_ident()
@@ -103,7 +103,7 @@ def _second_part(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@SECURE.case("The same encrypted frame twice, so that a nonce is used again: the link is closed", CLOSED)
+@SECURE.case("The same encrypted frame twice, which reuses a nonce: the link is closed", CLOSED)
 def _replayed(attempt: Attempt) -> str:
     peer = _open(attempt)
     raw = _ping(peer)
@@ -111,7 +111,7 @@ def _replayed(attempt: Attempt) -> str:
     return peer.fate()
 
 
-@SECURE.case("A nonce is left out: the link is closed", CLOSED)
+@SECURE.case("A skipped nonce: the link is closed", CLOSED)
 def _skipped(attempt: Attempt) -> str:
     peer = _open(attempt)
     _ping(peer)
@@ -136,7 +136,7 @@ def _other_link(attempt: Attempt) -> str:
     return peer.fate()
 
 
-@SECURE.case("A frame encrypted with nonce A, the target's own: the link is closed", CLOSED)
+@SECURE.case("A frame encrypted with nonce A, which belongs to the target: the link is closed", CLOSED)
 def _wrong_direction(attempt: Attempt) -> str:
     peer = _open(attempt)
     _, sending = stream_ciphers(peer.result.connection_secret, connector=False)
@@ -161,7 +161,7 @@ def _plain_signature(attempt: Attempt) -> str:
     return peer.outcome()
 
 
-@SECURE.case("The crc of an encrypted preamble is wrong: the link is closed", CLOSED, section="4.4")
+@SECURE.case("A wrong crc of an encrypted preamble: the link is closed", CLOSED, section="4.4")
 def _preamble(attempt: Attempt) -> str:
     peer = _open(attempt)
     peer.put(_ping(peer, preamble_mask=1), "KEEPALIVE2 with a wrong preamble crc")
@@ -169,7 +169,7 @@ def _preamble(attempt: Attempt) -> str:
 
 
 @SECURE.case(
-    "The encrypted late status says aborted: the message is dropped, the link goes on",
+    'An encrypted late status "aborted": the message is dropped, the link stays open',
     OPEN,
     section="4.5",
     kernel=(CLOSED,),
@@ -178,13 +178,13 @@ def _aborted(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"front", late_status=ABORTED))
 
 
-@SECURE.case("The encrypted late status is 0: the link is closed", CLOSED, section="4.5")
+@SECURE.case("An encrypted late status 0: the link is closed", CLOSED, section="4.5")
 def _late_status(attempt: Attempt) -> str:
     return _sent(attempt, message(1, b"front", late_status=0))
 
 
 @SECURE.case(
-    "The padding of the first segment is not zero: it is ignored", OPEN, section="4.5", level=Level.TOLERANT
+    "Padding of the first segment other than zeros: it is ignored", OPEN, section="4.5", level=Level.TOLERANT
 )
 def _padding(attempt: Attempt) -> str:
     peer = _open(attempt)

@@ -61,11 +61,11 @@ def test_table_json_and_page_of_two_messengers(
     [
         ("exit 3", "program: ended with exit code 3"),
         ("echo first >&2; echo my last words >&2; exit 1", "program: ended with exit code 1: my last words"),
-        ("read n; echo fast; cat", "answered 'fast' to 1 messages, which is no JSON object with this count"),
+        ("read n; echo fast; cat", "answered 'fast' to 1 messages, which is not a JSON object with this count"),
         ("read n; echo '[1]'; cat", "answered '[1]'"),
         ('read n; echo \'{"count": 1, "elapsed_s": -1, "cpu_us_per_op": 1}\'; cat', "answered '{"),
         ('read n; echo \'{"count": 2, "elapsed_s": 1, "cpu_us_per_op": 1}\'; cat', "answered '{"),
-        ("read n; head -c 100000 /dev/zero; echo; cat", "answered with a line that does not end"),
+        ("read n; head -c 100000 /dev/zero; echo; cat", "the answer is longer than a line may be"),
         ("exec 1>&-; exec sleep 60", "program: closed its output"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_silent_program_is_given_up(
 ) -> None:
     monkeypatch.setattr("toolkit.bench.anchor.program._ANSWER_TIMEOUT_S", 0.2)
     assert msgrlab(["bench", "--against", program(tmp_path, "cat >/dev/null; exit 0"), *TINY, *SHORT]) == 2
-    assert capsys.readouterr().err.endswith("program: silent for 0.2 s\n")
+    assert capsys.readouterr().err.endswith("program: no answer within 0.2 s\n")
 
 
 def test_rows_before_a_failure_are_kept(own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,8 +131,8 @@ def test_ctrl_c_keeps_the_rows_so_far(own: str, tmp_path: Path) -> None:
         (["--cells", "crc 4X"], "--cells: unknown '4X'; known: request, v2, crc, 64, x1, 1core"),
         (["--cells", "crc 1M,"], "--cells: no cell is named ''; one is 'request v2 crc 64 x1 1core'"),
         (["--cells", "crc secure"], "--cells: no cell is named 'crc secure'"),
-        (["--html", "page.html"], "--html is for --against PROGRAM"),
-        (["--core", "--against", "/bin/true"], "--core has no connection"),
+        (["--html", "page.html"], "--html needs --against PROGRAM"),
+        (["--core", "--against", "/bin/true"], "--core can only be combined with"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_exit_2(

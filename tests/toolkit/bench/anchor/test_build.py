@@ -24,15 +24,15 @@ def test_what_is_fetched_is_announced_and_a_failure_leaves_only_a_log(
     assert msgrlab(words) == 2
     announced, error = capsys.readouterr().err.splitlines()
     assert announced.startswith(
-        f"building msgr-anchor in {tmp_path}/x/anchor: debootstrap and apt fetch g++, librados2,"
+        f"building msgr-anchor in {tmp_path}/x/anchor: debootstrap and apt download g++, librados2,"
     )
-    assert f"source of Debian sid from http://mirror, verify them with {keys}" in announced
+    assert f"source of Ceph in Debian sid from http://mirror, verify them with {keys}" in announced
     assert error == f"msgrlab: sh ended with exit code 1; what was said is in {tmp_path}/x/anchor.log"
     assert sorted(path.name for path in (tmp_path / "x").iterdir()) == [".anchor.lock", "anchor.log"]
 
 
 @needs_root
-@pytest.mark.parametrize(("is_file", "words"), [(True, "is no directory"), (False, "has files of others")])
+@pytest.mark.parametrize(("is_file", "words"), [(True, "is not a directory"), (False, "contains other files")])
 def test_files_of_others_stay(
     *,
     is_file: bool,

@@ -110,7 +110,7 @@ def test_exec_runs_on_the_host_of_a_node(spec: str) -> None:
     assert (finished.stdout, finished.returncode) == (f"{directory}\n{label}\nwords", 7)
     assert msgrlab("exec", "a", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
     for arguments, complaint in (
-        (("exec", "a", "--", "nosuch"), "a: nosuch: no such program there"),
+        (("exec", "a", "--", "nosuch"), "a: nosuch: there is no such program on this host"),
         (("exec", "z", "--", "true"), "no node 'z' in cluster 'pair'; there are a, b"),
         (("exec", "--name", "other", "a", "--", "true"), "no cluster 'other'; there is pair"),
     ):
@@ -304,7 +304,7 @@ def test_a_damaged_journal_is_named_and_the_other_clusters_go(spec: str, state: 
     assert "one on process: up" in done("status")
     down = msgrlab("down", "--all")
     assert (down.returncode, down.stderr) == (1, "")
-    assert down.stdout.startswith("one: not all could be undone\n  ")
+    assert down.stdout.startswith("one: some parts could not be removed\n  ")
     assert f"{state}/one/journal:3: journal: not a JSON object: remove {state}/one by hand" in down.stdout
     assert down.stdout.endswith("two: down\n")
     assert remains(state) == ["one"]

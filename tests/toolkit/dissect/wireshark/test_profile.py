@@ -75,4 +75,4 @@ def test_files_of_others_stay_as_they_are(tmp_path: Path, capsys: pytest.Capture
     assert "it stays as it is" in capsys.readouterr().err
     assert os.listdir(tmp_path) == ["colorfilters"]  # noqa: PTH208 - names only
     assert msgrlab(["wireshark", "x.pcap", "--profile", str(tmp_path)]) == 2
-    assert "--profile DIR stands by itself" in capsys.readouterr().err
+    assert "--profile DIR cannot be combined with CAPTURE or other options" in capsys.readouterr().err
