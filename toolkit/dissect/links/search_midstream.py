@@ -4,7 +4,7 @@ from messenger.v2.framing import SECURE_HEAD_SIZE, CrcReader, FrameCaches, RawRe
 from messenger.v2.preamble import PREAMBLE_SIZE
 from messenger.v2.rev0 import Rev0CrcReader
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.keys.midstream import MidstreamSecrets
+from toolkit.dissect.keys.nonces import NonceTables
 from toolkit.dissect.links.flow import Flow
 from toolkit.dissect.links.link import LIMIT_BYTES, Link
 from toolkit.dissect.links.sealed import SealedFrames
@@ -72,16 +72,19 @@ class _SealedSearch:
 
     def find(self, view: memoryview, start: int) -> tuple[Proof | None, int]:
         """Search ``view[start:]`` for a frame."""
-        book = self._link.keys.midstream
+        midstream = self._link.keys.midstream
         known = self._link.keys.connection_secret
-        secrets = [known] if known else book.candidates()
+        secrets = [known] if known else midstream.candidates()
         if not secrets:
+            return None, len(view)
+        tables = midstream.tables = midstream.tables or NonceTables()
+        if tables.exhausted:
             return None, len(view)
         places, next_at = self._places(view, start)
         for secret in secrets:
             for sender in Direction:
                 for at in places:
-                    proof = _proof(book, secret, sender, view, at)
+                    proof = _proof(tables, secret, sender, view, at)
                     if proof is not None:
                         return proof, at
         return None, next_at
@@ -102,9 +105,9 @@ class _SealedSearch:
         return places, len(view)
 
 
-def _proof(book: MidstreamSecrets, secret: bytes, sender: Direction, view: memoryview, at: int) -> Proof | None:
+def _proof(tables: NonceTables, secret: bytes, sender: Direction, view: memoryview, at: int) -> Proof | None:
     """The frame at ``at``, if the secret opens its head."""
-    nonce = book.nonce(secret, sender, view[at : at + PREAMBLE_SIZE].tobytes())
+    nonce = tables.nonce(secret, sender, view[at : at + PREAMBLE_SIZE].tobytes())
     if nonce is None:
         return None
     sealed = SealedFrames(secret, sender, rev1=True, caches=FrameCaches(), start=None)
