@@ -1,7 +1,7 @@
 """Connection secrets of a key log for links whose handshake the capture does not have.
 
-A key log names each link by the end of its handshake. A link that is captured from the middle on has no name, so any
-secret that no handshake has claimed may be its own (:mod:`toolkit.dissect.keys.nonces`).
+A key log names each link by the end of its handshake. A link that is captured from the middle on has no name, so
+any secret that no handshake has claimed may be its own (:mod:`toolkit.dissect.keys.nonces`).
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ MOST_SECRETS = 8
 
 
 class MidstreamSecrets:
-    """Connection secrets that no handshake in the capture has claimed yet; one object for all links of a capture."""
+    """Connection secrets that no handshake of the capture has claimed; one object for all links of a capture."""
 
     def __init__(self) -> None:
         self._secrets: dict[bytes, None] = {}
