@@ -1,7 +1,7 @@
 """Compression on the wire: the negotiation's result, the reader and the writer (docs/protocol.md §4.10).
 
-Only connections between OSDs are ever compressed, if both sides wish it. Then frames of a certain size on carry a
-flag and compressed segments; crcs and encryption are over what is on the wire.
+Links to OSDs are compressed if both sides wish it; OSDs of Ceph wish it among themselves only. Then frames of a
+certain size on carry a flag and compressed segments; crcs and encryption are over what is on the wire.
 """
 
 from collections.abc import Sequence

@@ -95,8 +95,8 @@ class Speech(Part):
     """msgr v1, msgr v2, or both: a node that listens then has an address for each, and peers that speak v2 dial
     that of v2."""
     mode: Literal["crc", "secure", "compressed"] = "crc"
-    """Of v2 connections: checksums, encryption, or checksums with every frame between OSDs compressed. v1 has only
-    crc."""
+    """Of v2 connections: checksums, encryption, or checksums with every frame between OSDs compressed; embedded
+    OSDs compress what they say to clients that ask for it. v1 has only crc."""
     auth: Literal["cephx", "none"] = "cephx"
     """How nodes authenticate."""
     cipher: Literal["aes", "aes256k"] = "aes"
