@@ -16,6 +16,9 @@ CAPABILITIES = (
         "ceph-osd", "real OSDs, objects and all", partial(programs.program, "ceph-osd", packages=("ceph-osd",))
     ),
     Capability(
+        "ceph-mds", "a file system of Ceph's", partial(programs.program, "ceph-mds", packages=("ceph-mds",))
+    ),
+    Capability(
         "ceph-authtool",
         "keyrings by Ceph's own tool",
         partial(programs.program, "ceph-authtool", packages=("ceph-common",)),
