@@ -105,7 +105,7 @@ class Reason:
 
     verdict: Verdict
     whose: str
-    """``Ceph``, ``protocol``, ``msgrlab`` or ``machine``."""
+    """``Ceph``, ``protocol`` or ``machine``."""
     text: str
 
     def __str__(self) -> str:

@@ -4,18 +4,21 @@ import asyncio
 import errno
 import functools
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from messenger.cephx.exchange import ConMode
 from messenger.compat import override
 from messenger.config import Config
+from messenger.errors import Fault, FaultReason
 from messenger.messages.mds_client import MdsRequestOp as Op
-from messenger.messenger import Messenger
+from messenger.messages.mds_client import SessionOp
+from messenger.messenger import Connection, Messenger
 from tests.support.aio import on_loop, within
 from toolkit.cephfs.client import FsClient
-from toolkit.cephfs.session import State
+from toolkit.cephfs.session import MdsSession, State
 from toolkit.cluster import Cluster
 from toolkit.cluster.spec import parse_spec
 from toolkit.faults.points import ArmedPoints
@@ -149,3 +152,21 @@ async def test_where_there_is_no_file_system_that_is_said(msgrlab_cluster: Calla
     with pytest.raises(RadosError, match="is there a file system") as refused:
         await fs.__aenter__()
     assert refused.value.errno == errno.ENOENT
+
+
+@pytest.mark.parametrize(("state", "then"), [(State.OPEN, State.RESET), (State.OPENING, State.OPENING)], ids=str)
+@on_loop
+async def test_a_session_is_reset_once_its_own_daemon_lets_it_in_anew(state: State, then: State) -> None:
+    fs = FsClient.connect("v2:127.0.0.1:1")
+    said: list[Any] = []
+    connection = cast(Connection, SimpleNamespace(send=said.append, mark_down=lambda: None))
+    session = fs.sessions[0] = MdsSession(0, {}, lambda: 1)
+    session.dialled(connection)
+    session.become(state)
+    fs.ms_handle_connect(connection)
+    assert session.state is state
+    fs.ms_handle_remote_reset(connection, Fault(FaultReason.EOF, "not known"))
+    assert session.state is state, "a daemon at the same port may have come in the place of that one"
+    fs.ms_handle_connect(connection)
+    assert session.state is then
+    assert [message.payload.op for message in said] == ([SessionOp.REQUEST_OPEN] if state is State.OPENING else [])
