@@ -42,8 +42,8 @@ frame of them can be read; our side has authenticated as the cell says; what the
 [invariants](checks.md) hold for our side's history. *Unsupported* and *not applicable* have a reason and whose
 it is: Ceph's, the protocol's or this machine's. *Not run* is what the run did not come to, or had no
 cluster for. Without authentication, monitors of Ceph refuse some v1 sessions of Ceph's own programs with EPERM,
-so that an OSD does not come up or `ceph` cannot ask; the command tries that a few times. In `rekey` their client has
-`mon_client_ping_interval = 1`: by default it looks at its tickets every 10 seconds only.
+so that an OSD does not come up or `ceph` cannot ask; the command tries that a few times. In `rekey` their client
+has `mon_client_ping_interval = 1`: by default it looks at its tickets every 10 seconds only.
 
 With `--out DIR` each cell has a folder with `capture.pcapng`, `ceph.keyring`, `history.ndjson` of our side,
 logs of both sides for the time of the cell, and `outcome.txt` with what was seen and the command that repeats
