@@ -40,7 +40,7 @@ only in role and case share a cluster, in network namespaces.
 |---|---|
 | succeeded | the evidence below was found |
 | failed | it was not found |
-| unsupported, not applicable | not possible, because of Ceph, the protocol, msgrlab or this machine |
+| unsupported, not applicable | not possible, because of Ceph, the protocol or this machine |
 | not run | the run ended before the cell, or had no cluster for it |
 
 A program that exits with 0 is not enough. A cell has *succeeded* only if all of this holds:
@@ -54,6 +54,7 @@ A program that exits with 0 is not enough. A cell has *succeeded* only if all of
 
 Without authentication, monitors of Ceph sometimes refuse v1 sessions of Ceph's own programs with EPERM, so an OSD
 does not come up or `ceph` gets no answer. The command therefore tries this a few times.
+In `rekey` the client has `mon_client_ping_interval = 1`, because by default it checks its tickets every 10 s.
 
 With `--out DIR` each cell has a folder with `capture.pcapng`, `ceph.keyring`, the `history.ndjson` of msgrlab's
 side, the logs of both sides for the time of the cell, and `outcome.txt` with what was seen and the command that

@@ -20,6 +20,11 @@ _CONNECTION_MODES = (
     "ms_service_mode",
     "ms_client_mode",
 )
+_COMPRESS_OPTIONS = {
+    EntityType.OSD: "ms_osd_compress_mode",
+    EntityType.CLIENT: "ms_client_compress_mode",
+}
+"""By type of peer; links with others are never compressed."""
 _LIST_SEPARATORS = str.maketrans(";,=\t", "    ")
 _BYTES_PER_HELD_MESSAGE = 256
 """Estimated memory, in bytes, of a received message without parts."""
@@ -91,7 +96,11 @@ class Config(RuleOptions):
     """v1: refuse peers without an authorizer, except clients of monitors. False for an OSD's heartbeat servers."""
 
     ms_osd_compress_mode: str = "none"
-    """Compression of links between OSDs: none, passive, aggressive or force; all except none enable it."""
+    """Compression of links to OSDs: none, passive, aggressive or force; all except none enable it. Ceph's OSDs
+    grant it to OSDs only."""
+    ms_client_compress_mode: str = "none"
+    """Compression of links with clients, for an OSD: the same values; clients that request compression are
+    granted it. Ceph's OSDs never grant it."""
     ms_osd_compress_min_size: int = 1024
     """Shortest frame that is compressed, in bytes."""
     ms_osd_compression_algorithm: str = "snappy"
@@ -136,7 +145,8 @@ class Config(RuleOptions):
         self.check_rules()
         for option in _CONNECTION_MODES:
             parse_modes(option, getattr(self, option))
-        self.compression(EntityType.OSD, secure=False)
+        for peer in _COMPRESS_OPTIONS:
+            self.compression(peer, secure=False)
         if self.frame_min_bytes_per_s < 1:
             raise LocalError(f"frame_min_bytes_per_s = {self.frame_min_bytes_per_s}: give 1 or more")
 
@@ -187,10 +197,11 @@ class Config(RuleOptions):
 
     def compression(self, peer: EntityType, *, secure: bool) -> tuple[CompressionMode, tuple[Algorithm, ...]]:
         """The compression mode of links to such a peer, and the algorithms to offer or to allow (§4.10)."""
-        mode = _parse_compression_mode(self.ms_osd_compress_mode)
+        option = _COMPRESS_OPTIONS.get(peer)
+        mode = CompressionMode.NONE if option is None else _parse_compression_mode(option, getattr(self, option))
+        if option is None or (mode is CompressionMode.NONE and peer is not EntityType.OSD):
+            return CompressionMode.NONE, ()  # towards OSDs methods are named even so
         methods = _parse_algorithms(self.ms_osd_compression_algorithm)
-        if peer is not EntityType.OSD:
-            return CompressionMode.NONE, ()
         return CompressionMode.NONE if secure and not self.ms_compress_secure else mode, methods
 
     @classmethod
@@ -242,12 +253,12 @@ def parse_modes(option: str, text: str) -> tuple[ConMode, ...]:
 
 
 @cache
-def _parse_compression_mode(text: str) -> CompressionMode:
+def _parse_compression_mode(option: str, text: str) -> CompressionMode:
     try:
         return CompressionMode[text.upper()]
     except KeyError:
         names = ", ".join(mode.name.lower() for mode in CompressionMode)
-        raise LocalError(f"ms_osd_compress_mode = {text!r}: give one of {names}") from None
+        raise LocalError(f"{option} = {text!r}: give one of {names}") from None
 
 
 @cache

@@ -46,6 +46,7 @@ TOOLKIT = (
     Row("world", "lab", ("cluster",)),
     Row("world", "cluster"),
     Row("nodes", "embedded", ("rados", "node")),
+    Row("nodes", "cephfs", ("rados",)),
     Row("nodes", "rados", ("node",)),
     Row("nodes", "node"),
     Row("subject", "faults", ("dissect", "checks")),

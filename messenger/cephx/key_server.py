@@ -95,8 +95,8 @@ class KeyServer:
         self.policy = policy or CipherPolicy()
         """Replace it to change the policy; rotating keys change their type at the next rotation."""
         self._rng = rng
-        self._ttl_s = dict.fromkeys(SERVICES_WITH_ROTATING_KEYS, service_ttl_s) | {EntityType.AUTH: auth_ttl_s}
-        self._rotating = {service: RotatingKeys(ttl_s) for service, ttl_s in self._ttl_s.items()}
+        self._rotating = {service: RotatingKeys(service_ttl_s) for service in SERVICES_WITH_ROTATING_KEYS}
+        self._rotating[EntityType.AUTH].ttl_s = auth_ttl_s
         self._next_global_id = first_global_id
         self._global_id_limit = global_id_limit
         self._without_caps = {EntityType.AUTH} if mon_ticket_caps else {EntityType.AUTH, EntityType.MON}
@@ -170,6 +170,15 @@ class KeyServer:
 
     # ---- rotating keys
 
+    def set_lifetimes(self, *, auth_ttl_s: float | None = None, service_ttl_s: float | None = None) -> None:
+        """Change ``auth_mon_ticket_ttl`` and ``auth_service_ticket_ttl`` for tickets and keys from now on.
+
+        Keys that there are stay current for as long as they were made for.
+        """
+        for service, keys in self._rotating.items():
+            ttl_s = auth_ttl_s if service is EntityType.AUTH else service_ttl_s
+            keys.ttl_s = keys.ttl_s if ttl_s is None else ttl_s
+
     def rotate(self, wall_time_s: float) -> bool:
         """Create the rotating keys that are due; True if there were any."""
         rotated = [keys.rotate(wall_time_s, self.policy.service, self._rng) for keys in self._rotating.values()]
@@ -183,7 +192,7 @@ class KeyServer:
         """
         for service in SERVICES_WITH_ROTATING_KEYS:
             if service is not EntityType.AUTH:
-                self._rotating[service] = RotatingKeys(self._ttl_s[service])
+                self._rotating[service] = RotatingKeys(self._rotating[service].ttl_s)
         self.rotate(wall_time_s)
 
     def secrets(self, service: EntityType) -> dict[int, CryptoKey]:

@@ -37,7 +37,8 @@ class RotatingKeys:
     """
 
     def __init__(self, ttl_s: float) -> None:
-        self._ttl_s = ttl_s
+        self.ttl_s = ttl_s
+        """May be changed: it counts for tickets and for keys made from then on."""
         self._keys: dict[int, ExpiringCryptoKey] = {}
         self._max_ver = 0
 
@@ -56,10 +57,10 @@ class RotatingKeys:
         while len(self._keys) < KEPT_KEYS or self._expiration_s(self._current_id()) <= wall_time_s:
             starts_s = wall_time_s
             if self._keys:
-                starts_s = max(wall_time_s + self._ttl_s, self._expiration_s(self._max_ver))
+                starts_s = max(wall_time_s + self.ttl_s, self._expiration_s(self._max_ver))
             self._max_ver += 1
             key = CryptoKey.generate(rng, wall_time_s, key_type)
-            self._keys[self._max_ver] = ExpiringCryptoKey(key, UTime.from_seconds(starts_s + self._ttl_s))
+            self._keys[self._max_ver] = ExpiringCryptoKey(key, UTime.from_seconds(starts_s + self.ttl_s))
             if len(self._keys) > KEPT_KEYS:
                 del self._keys[min(self._keys)]
             rotated = True
@@ -72,7 +73,7 @@ class RotatingKeys:
         """
         secret_id = self._current_id()
         # A ticket must not outlive every key of the service, even if the ttl has been raised since (§5.5).
-        validity_s = min(self._ttl_s, self._expiration_s(self._max_ver) - wall_time_s)
+        validity_s = min(self.ttl_s, self._expiration_s(self._max_ver) - wall_time_s)
         return ServiceKey(secret_id, self._keys[secret_id].key), validity_s
 
     def _current_id(self) -> int:
@@ -95,7 +96,8 @@ class RotatingKeyring:
         self.secrets: dict[int, CryptoKey] = {}
         """The keys by secret_id, for :class:`messenger.cephx.service.CephxService`; changed in place."""
         self._expiration_s: dict[int, float] = {}
-        self._grace_s = min(_LONGEST_GRACE_S, ttl_s / 4)
+        self.grace_s = min(_LONGEST_GRACE_S, ttl_s / 4)
+        """How long the monitors may take to agree on a new key once the current one has expired."""
 
     def install(self, received: RotatingSecrets) -> None:
         """Replace all keys by those that the monitors sent; no other key may be trusted any more (§5.6)."""
@@ -111,7 +113,7 @@ class RotatingKeyring:
         """
         if len(self.secrets) < KEPT_KEYS:
             return True
-        return self._expiration_s[_current(self._expiration_s)] <= wall_time_s - self._grace_s
+        return self._expiration_s[_current(self._expiration_s)] <= wall_time_s - self.grace_s
 
 
 def _current(by_secret_id: dict[int, ExpiringCryptoKey] | dict[int, float]) -> int:

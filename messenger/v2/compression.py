@@ -1,7 +1,7 @@
 """Compression on the wire: negotiation, reader and writer (docs/protocol.md §4.10).
 
-Only connections between OSDs are compressed, and only if both sides enable it. Frames above a certain size then
-carry a flag and compressed segments; crcs and encryption cover the compressed bytes.
+Links to OSDs are compressed if both sides enable it; Ceph's OSDs enable it among themselves only. Frames above a
+certain size then carry a flag and compressed segments; crcs and encryption cover the compressed bytes.
 """
 
 from collections.abc import Sequence

@@ -41,6 +41,7 @@ CRC_SECURE = (ConMode.CRC, ConMode.SECURE)
         ("ms_service_mode", "crc secure"),
         ("ms_client_mode", "crc secure"),
         ("ms_osd_compress_mode", "none"),
+        ("ms_client_compress_mode", "none"),
         ("ms_osd_compress_min_size", 1024),
         ("ms_osd_compression_algorithm", "snappy"),
         ("ms_compress_secure", False),
@@ -195,6 +196,14 @@ def test_only_links_to_osds_are_compressed(peer: EntityType) -> None:
     assert config.compression(OSD, secure=False) == (CompressionMode.FORCE, (Algorithm.SNAPPY,))
 
 
+def test_links_with_clients_are_compressed_by_an_option_of_their_own() -> None:
+    config = Config(ms_client_compress_mode="force", ms_osd_compression_algorithm="lz4")
+    assert config.compression(CLIENT, secure=False) == (CompressionMode.FORCE, (Algorithm.LZ4,))
+    assert config.compression(CLIENT, secure=True)[0] is CompressionMode.NONE
+    assert config.compression(OSD, secure=False)[0] is CompressionMode.NONE
+    assert config.compression(MON, secure=False) == (CompressionMode.NONE, ())
+
+
 def test_secure_links_are_compressed_only_if_that_is_allowed() -> None:
     config = Config(ms_osd_compress_mode="passive")
     assert config.compression(OSD, secure=True) == (CompressionMode.NONE, (Algorithm.SNAPPY,))
@@ -213,6 +222,7 @@ def test_algorithm_lists(text: str) -> None:
     [
         ("ms_osd_compress_mode", "", "none, passive, aggressive, force"),
         ("ms_osd_compress_mode", "always", "none, passive, aggressive, force"),
+        ("ms_client_compress_mode", "always", "none, passive, aggressive, force"),
         ("ms_osd_compression_algorithm", "", "snappy, zlib, zstd, lz4, brotli"),
         ("ms_osd_compression_algorithm", "snappy lzma", "snappy, zlib, zstd, lz4, brotli"),
         ("ms_osd_compression_algorithm", "none", "snappy, zlib, zstd, lz4, brotli"),

@@ -33,9 +33,14 @@ Parameters = ParamSpec("Parameters")
 
 def on_loop(test: Callable[Parameters, Coroutine[Any, Any, None]]) -> Callable[Parameters, None]:
     """Run a coroutine as a test, and fail it if tasks are left over."""
+    return within(TEST_TIMEOUT_S, test)
+
+
+def within(timeout_s: float, test: Callable[Parameters, Coroutine[Any, Any, None]]) -> Callable[Parameters, None]:
+    """The same with another limit of time."""
 
     async def watched(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
-        async with asyncio.timeout(TEST_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             await test(*args, **kwargs)
         leftovers = asyncio.all_tasks() - {asyncio.current_task()}
         assert not leftovers, leftovers

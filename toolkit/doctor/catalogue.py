@@ -16,6 +16,9 @@ CAPABILITIES = (
         "ceph-osd", "real OSDs and their objects", partial(programs.program, "ceph-osd", packages=("ceph-osd",))
     ),
     Capability(
+        "ceph-mds", "a file system of Ceph's", partial(programs.program, "ceph-mds", packages=("ceph-mds",))
+    ),
+    Capability(
         "ceph-authtool",
         "keyrings made by Ceph's own tool",
         partial(programs.program, "ceph-authtool", packages=("ceph-common",)),

@@ -1,27 +1,26 @@
 """The steps of each case in each role, and the evidence that it requires. A case that returns has succeeded."""
 
-import hashlib
-import threading
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
 
-from messenger.errors import LocalError
+from messenger.cephx.rotating import DEFAULT_SERVICE_TTL_S
 from messenger.session.states import SessionState
-from toolkit.cluster.ceph.programs import furnish
 from toolkit.dissect.analysis.sessions import SessionView
 from toolkit.matrix.evidence import Wire, require
-from toolkit.matrix.ground import APP, MON, OSD, Trial, release_of
+from toolkit.matrix.ground import APP, MON, OSD, Trial
 from toolkit.matrix.peer import Peer
 from toolkit.matrix.table import Case, Role
+from toolkit.matrix.theirs import PATIENCE_S, Theirs, until
 
 Run = Callable[[Trial], None]
 CASES: dict[tuple[Role, Case], Run] = {}
-PATIENCE_S = 60.0
-_POLL_S = 0.05
 _LARGE_BYTES = 1 << 20
 _TICKET_S = 6
 """Lifetime of tickets in the case ``rekey``; a client renews a ticket after half of it."""
+_LIFETIME = "auth_service_ticket_ttl"
+_LOGIN_NS = 2 * 10**9
+"""Longest duration of the login's own messages on v1, in nanoseconds."""
 
 
 def _case(role: Role, case: Case) -> Callable[[Run], Run]:
@@ -40,14 +39,6 @@ def run_case(trial: Trial) -> None:
         MsgrError: a step of the case failed.
     """
     CASES[trial.cell.role, trial.cell.case](trial)
-
-
-def _until(holds: Callable[[], object], what: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline_s:
-            raise LocalError(f"{what}: not within {PATIENCE_S:.0f} s")
-        time.sleep(_POLL_S)
 
 
 # ---- Ceph is the server: our client and real daemons
@@ -129,26 +120,48 @@ def _require_new_nonce(trial: Trial, wire: Wire) -> None:
 
 @_case(Role.SERVER, Case.REKEY)
 def _server_rekey(trial: Trial) -> None:
-    mon = trial.cluster.nodes[MON]
-    option = "auth_service_ticket_ttl"
-    before = mon.command("config get", var=option)[option]
-    mon.command("config set", var=option, val=[str(_TICKET_S)])
-    try:
+    with _short_tickets(trial):
         trial.begin()
         _fill(trial, 5, "first")
-        first_s = trial.cluster.now()
-        _until(lambda: trial.cluster.now() > first_s + _TICKET_S, "the first ticket is over")
+        _outlast_ticket(trial)
         trial.fault(f"reset {APP} {OSD}")
         _fill(trial, 5, "second")
         _verify(trial)
+    _require_renewal(trial, trial.judge(MON, OSD))
+
+
+@contextmanager
+def _short_tickets(trial: Trial) -> Iterator[None]:
+    """Have a real monitor make tickets of a few seconds."""
+    mon = trial.cluster.nodes[MON]
+    before = mon.command("config get", var=_LIFETIME)[_LIFETIME]
+    mon.command("config set", var=_LIFETIME, val=[str(_TICKET_S)])
+    try:
+        yield
     finally:
-        mon.command("config set", var=option, val=[str(before)])
-    left = [record.fields.get("ticket_left_s") for record in trial.history("auth")]
-    tickets = [f"{each:.1f}" for each in left if each is not None]
-    require(len(tickets) > 1, f"only {len(tickets)} links opened by a ticket")
-    require(all(0 < float(each) <= _TICKET_S for each in tickets), f"tickets were good for another {tickets} s")
-    wire = trial.judge(MON, OSD)
-    renewals = len(wire.messages("auth"))
+        mon.command("config set", var=_LIFETIME, val=[str(before)])
+
+
+def _outlast_ticket(trial: Trial) -> None:
+    """Wait until a ticket that was made before is over."""
+    began_s = trial.cluster.now()
+    until(lambda: trial.cluster.now() > began_s + _TICKET_S, "the first ticket is over")
+
+
+def _require_renewal(trial: Trial, wire: Wire) -> None:
+    """Links to the OSD opened by tickets of one identity, the last one when the first ticket was over."""
+    used: dict[int, list[tuple[float, float]]] = {}
+    for record in trial.history("auth"):
+        if (left_s := record.fields["ticket_left_s"]) is not None:
+            used.setdefault(record.fields["global_id"], []).append((record.time_s, left_s))
+    require(used, "no link was opened by a ticket")
+    longest = max(used.values(), key=lambda uses: uses[-1][0] - uses[0][0])
+    tickets = [f"{left_s:.1f}" for _, left_s in longest]
+    require(all(0 < left_s <= _TICKET_S for _, left_s in longest), f"tickets were good for another {tickets} s")
+    require(longest[-1][0] > sum(longest[0]), f"no link was opened by a second ticket: {tickets} s were left")
+    opened_ns = [link.ready_ns for link in wire.to(trial.ground.host_of(MON)) if link.ready_ns is not None]
+    logged_in_ns = min(opened_ns) + _LOGIN_NS
+    renewals = sum(frame.time_ns > logged_in_ns for frame in wire.messages("auth"))
     require(renewals, "no request for tickets on the open session with the monitor")
     trial.see(f"{renewals} requests for tickets on the open session; tickets used were good for {tickets} s")
 
@@ -183,47 +196,13 @@ def _server_loss_10(trial: Trial) -> None:
 # ---- Ceph is the client: unmodified programs and our embedded daemons
 
 
-class _Theirs:
-    """Ceph's own programs on the connecting host."""
-
-    def __init__(self, trial: Trial) -> None:
-        self._trial = trial
-        self._host = trial.cluster.backend.hosts[APP]
-        furnish(self._host, release_of(trial.cell), lambda _line: None)
-        log = str(self._host.directory / "client.log")
-        self._own = ("--name", "client.app", "--debug-ms", "1", "--log-file", log)
-        self._numbers = 0
-
-    def run(self, tool: str, *arguments: str) -> str:
-        """Run a program and return its output."""
-        conf = str(self._host.directory / "ceph.conf")
-        return self._host.run(tool, "-c", conf, *self._own, *arguments, timeout_s=2 * PATIENCE_S)
-
-    def rados(self, *arguments: str) -> str:
-        return self.run("rados", "-p", "objects", *arguments)
-
-    def there_and_back(self, oid: str, content: bytes) -> None:
-        """Write an object, read it back, and require the same content."""
-        self.rados("put", oid, str(self.file(content)))
-        back = self._host.directory / f"{oid}.back"
-        self.rados("get", oid, str(back))
-        same = hashlib.sha256(back.read_bytes()).digest() == hashlib.sha256(content).digest()
-        require(same, f"{oid}: what was read is not what was written")
-        self._trial.see(f"{oid}: {len(content):,} bytes written and read back by their client")
-
-    def file(self, content: bytes) -> Path:
-        """Write a file with this content on the connecting host; return its path."""
-        self._numbers += 1
-        return self._host.write(f"content{self._numbers}", content)
-
-
 def _content(size_bytes: int) -> bytes:
     return (b"0123456789abcdef" * (size_bytes // 16 + 1))[:size_bytes]
 
 
 @_case(Role.CLIENT, Case.HANDSHAKE)
 def _client_handshake(trial: Trial) -> None:
-    theirs = _Theirs(trial)
+    theirs = Theirs(trial)
     shown = theirs.run("ceph", "-s")
     require("HEALTH_OK" in shown, f"ceph -s: {shown}")
     trial.see(theirs.run("rados", "--version").strip())
@@ -233,7 +212,7 @@ def _client_handshake(trial: Trial) -> None:
 
 @_case(Role.CLIENT, Case.TRAFFIC)
 def _client_traffic(trial: Trial) -> None:
-    theirs = _Theirs(trial)
+    theirs = Theirs(trial)
     for size_bytes in (0, 1, 4096, 4 * _LARGE_BYTES + 1):
         theirs.there_and_back(f"sized{size_bytes}", _content(size_bytes))
     listed = set(theirs.rados("ls").split())
@@ -243,7 +222,7 @@ def _client_traffic(trial: Trial) -> None:
 
 @_case(Role.CLIENT, Case.RECONNECT)
 def _client_reconnect(trial: Trial) -> None:
-    theirs, osd = _Theirs(trial), trial.cluster.nodes[OSD]
+    theirs, osd = Theirs(trial), trial.cluster.nodes[OSD]
     point = "MESSAGE WRITE" if trial.cell.protocol == "v2" else "MSG WRITE"
     written = b""
     for number in range(3):
@@ -265,43 +244,51 @@ def _client_reconnect(trial: Trial) -> None:
 
 @_case(Role.CLIENT, Case.RESTART)
 def _client_restart(trial: Trial) -> None:
-    theirs, osd = _Theirs(trial), trial.cluster.nodes[OSD]
+    theirs, osd = Theirs(trial), trial.cluster.nodes[OSD]
     theirs.there_and_back("before", b"before")
     # a process killed between the two records of one event has written only the first
     host = trial.ground.host_of(APP)
-    _until(
+    until(
         lambda: not any(host in one["addrs"] for one in osd.command("sessions")["sessions"]),
         "its clients are gone",
     )
     osd.kill()
-    errors: list[Exception] = []
-    source = theirs.file(b"meanwhile")
-
-    def put() -> None:
-        try:
-            theirs.rados("put", "meanwhile", str(source))
-        except LocalError as error:
-            errors.append(error)
-
-    put_thread = threading.Thread(target=put, daemon=True)
     dials = len(trial.history("link"))
-    put_thread.start()
-    _until(lambda: len(trial.history("link")) > dials, "their client is there while the OSD is down")
-    require(put_thread.is_alive(), f"their client did not wait for the OSD: {errors}")
+    put = theirs.in_background("put", "meanwhile", str(theirs.file(b"meanwhile")))
+    until(lambda: len(trial.history("link")) > dials, "their client is there while the OSD is down")
+    require(put.is_running, f"their client did not wait for the OSD: {put.errors}")
     osd.start()
     osd.wait_ready()
-    put_thread.join(PATIENCE_S)
-    require(not put_thread.is_alive() and not errors, f"their client did not go on: {errors or 'it waits'}")
+    put.require_end()
     require(theirs.rados("get", "meanwhile", "-") == "meanwhile", "what was written meanwhile is not there")
     trial.see("a write that began while the OSD was down was done when it was back, and read back")
     _require_new_nonce(trial, trial.judge(MON, OSD))
 
 
+@_case(Role.CLIENT, Case.REKEY)
+def _client_rekey(trial: Trial) -> None:
+    theirs, mon = Theirs(trial), trial.cluster.nodes[MON]
+    mon.command("configure", options={_LIFETIME: _TICKET_S})
+    try:
+        theirs.rados("put", "watched", str(theirs.file(b"watched")))
+        with theirs.watching("watched") as watch:
+            _outlast_ticket(trial)
+            trial.fault(f"reset {APP} {OSD}")
+            theirs.rados("notify", "watched", "renewed")
+            require(watch.is_running, f"the program that watches has ended early: {watch.errors}")
+        require("NOTIFY" in watch.output, f"the program that watches was not notified: {watch.output}")
+    finally:
+        mon.command("configure", options={_LIFETIME: DEFAULT_SERVICE_TTL_S})
+    trial.see("rados watch was notified after its link was reset")
+    _require_renewal(trial, trial.judge(MON, OSD))
+
+
 def _client_loss(trial: Trial, percent: int) -> None:
-    theirs = _Theirs(trial)
+    theirs = Theirs(trial)
     for node in (OSD, MON):
         trial.fault(f"link {APP} {node} loss={percent} --both-ways")
-    theirs.there_and_back("lossy", _content(2 * _LARGE_BYTES))
+    # content that does not get shorter, so that there are enough packets to lose where links are compressed
+    theirs.there_and_back("lossy", Random(percent).randbytes(2 * _LARGE_BYTES))
     _require_losses(trial, trial.judge(MON, OSD))
 
 
@@ -316,10 +303,6 @@ def _client_loss_10(trial: Trial) -> None:
 
 
 # ---- both are OSDs
-
-
-def _judge_peer(trial: Trial) -> Wire:
-    return trial.judge(OSD, compressed=trial.cell.mode == "compressed")
 
 
 def _resumptions(trial: Trial, wire: Wire) -> int:
@@ -363,7 +346,7 @@ def _peer_handshake(trial: Trial) -> None:
     with Peer.of(trial) as peer:
         peer.send(1)
         peer.wait_acked()
-    wire = _judge_peer(trial)
+    wire = trial.judge(OSD)
     _require_once(trial, wire, 1)
 
 
@@ -373,7 +356,7 @@ def _peer_traffic(trial: Trial) -> None:
         for _ in range(10):
             peer.send(50)
             peer.wait_acked()
-    _require_once(trial, _judge_peer(trial), 500)
+    _require_once(trial, trial.judge(OSD), 500)
 
 
 @_case(Role.PEER, Case.RECONNECT)
@@ -385,7 +368,7 @@ def _peer_reconnect(trial: Trial) -> None:
         trial.fault(f"reset {APP} {OSD}")
         peer.send(10)
         peer.wait_acked()
-    wire = _judge_peer(trial)
+    wire = trial.judge(OSD)
     _require_resumption(trial, wire)
     _require_once(trial, wire, 30)
 
@@ -398,12 +381,12 @@ def _peer_replay(trial: Trial) -> None:
         trial.fault(f"partition {APP} {OSD} --one-way")
         sent = _sent(trial)
         peer.send(10)
-        _until(lambda: _sent(trial) >= sent + 10, "all are on the wire")
+        until(lambda: _sent(trial) >= sent + 10, "all are on the wire")
         require(peer.unacked(peer.connection) == 10, "messages are acknowledged although none can arrive")
         trial.fault(f"reset {APP} {OSD}")
         trial.fault(f"undo partition {APP} {OSD} --one-way")
         peer.wait_acked()
-    wire = _judge_peer(trial)
+    wire = trial.judge(OSD)
     _require_resumption(trial, wire)
     _require_once(trial, wire, 15, resent=10)
 
@@ -423,7 +406,7 @@ def _peer_standby(trial: Trial) -> None:
         trial.see("with nothing to send our side stood by")
         peer.send(5)
         peer.wait_acked()
-    wire = _judge_peer(trial)
+    wire = trial.judge(OSD)
     _require_resumption(trial, wire)
     _require_once(trial, wire, 10)
 
@@ -436,7 +419,7 @@ def _peer_reset(trial: Trial) -> None:
         peer.reopen()
         peer.send(7)
         peer.wait_acked()
-    wire = _judge_peer(trial)
+    wire = trial.judge(OSD)
     sessions = _osd_sessions(trial, wire)
     counts = sorted(len(session.parties[0].outbox.messages) for session in sessions)
     seqs = [min(session.parties[0].outbox.messages, default=0) for session in sessions]
@@ -455,7 +438,22 @@ def _peer_restart(trial: Trial) -> None:
         peer.reopen(trial.osd_cluster_addrs())
         peer.send(5)
         peer.wait_acked()
-    _require_new_nonce(trial, _judge_peer(trial))
+    _require_new_nonce(trial, trial.judge(OSD))
+
+
+@_case(Role.PEER, Case.REKEY)
+def _peer_rekey(trial: Trial) -> None:
+    with _short_tickets(trial), Peer.of(trial, renews=True) as peer:
+        peer.send(5)
+        peer.wait_acked()
+        _outlast_ticket(trial)
+        trial.fault(f"reset {APP} {OSD}")
+        peer.send(5)
+        peer.wait_acked()
+    wire = trial.judge(MON, OSD)
+    _require_renewal(trial, wire)
+    _require_resumption(trial, wire)
+    _require_once(trial, wire, 10)
 
 
 def _peer_loss(trial: Trial, percent: int, rounds: int) -> None:
@@ -464,7 +462,7 @@ def _peer_loss(trial: Trial, percent: int, rounds: int) -> None:
         for _ in range(rounds):
             peer.send(5)
             peer.wait_acked()
-    wire = _judge_peer(trial)
+    wire = trial.judge(OSD)
     _require_losses(trial, wire)
     _require_once(trial, wire, 5 * rounds)
 

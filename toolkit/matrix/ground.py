@@ -202,19 +202,19 @@ class Trial:
         keyrings = [self.cluster.directory / CEPH_KEYRING, self.directory / PEER_KEYRING]
         return Wire(self.stop_capture(), keyrings, host(APP), [host(MON), host(OSD)])
 
-    def judge(self, *nodes: str, compressed: bool = False) -> Wire:
+    def judge(self, *nodes: str) -> Wire:
         """End the capture, and require the cell's protocol, mode and authentication, and our side's invariants.
 
         Args:
             nodes: nodes to which a link must be open.
-            compressed: True if links to the OSD must be compressed.
 
         Raises:
             EvidenceMissing: a link, an authentication or an invariant is not as required.
         """
         wire = self.wire()
         mode = "secure" if self.cell.mode == "secure" else "crc"
-        expected = Expected(self.cell.protocol, mode, self.ground.host_of(OSD) if compressed else "")
+        compressed = self.ground.host_of(OSD) if self.cell.mode == "compressed" else ""
+        expected = Expected(self.cell.protocol, mode, compressed)
         self.see(wire.require_links(expected, [self.ground.host_of(node) for node in nodes]))
         self._require_auth(wire)
         self.is_judged = True

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from messenger.cephx.client import CephxClient
@@ -54,10 +54,12 @@ class Peer:
 
     Args:
         trial: the trial that the peer is part of.
+        renews: True to stay logged in to the monitor and renew tickets, instead of requesting them once.
     """
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Trial, *, renews: bool = False) -> None:
         self._trial = trial
+        self._renews = renews
         self.node = trial.ground.new_peer_name()
         """Name of the peer in the history: each peer has a new one, because its links are numbered from 1."""
         self._host = trial.cluster.backend.hosts[APP]
@@ -72,9 +74,9 @@ class Peer:
 
     @classmethod
     @contextmanager
-    def of(cls, trial: Trial) -> "Iterator[Peer]":
+    def of(cls, trial: Trial, *, renews: bool = False) -> "Iterator[Peer]":
         """Open a session of a new peer, and end it when the block ends."""
-        peer = cls(trial)
+        peer = cls(trial, renews=renews)
         try:
             yield peer
         finally:
@@ -158,12 +160,17 @@ class Peer:
 
     async def _live(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        monitor = self._trial.cluster.nodes[MON].address
+        login = _Login.connect(monitor, entity=str(NAME), keyring=self._keyring, config=self._config())
+        async with AsyncExitStack() as logged_in:
+            await logged_in.enter_async_context(login)
+            if not self._renews:
+                await logged_in.aclose()
+            await self._be_peer(login.auth)
+
+    async def _be_peer(self, auth: CephxClient | NoneClient) -> None:
+        """Dial the OSD with the tickets that the identity has, and stay until the end."""
         cluster = self._trial.cluster
-        login = _Login.connect(
-            cluster.nodes[MON].address, entity=str(NAME), keyring=self._keyring, config=self._config()
-        )
-        async with login:
-            auth = login.auth  # holds the tickets after the login
         records = Records(
             ProgramSpec(name=self.node, start_s=cluster.began_s), {str(self._target): "osd"}, self._write
         )

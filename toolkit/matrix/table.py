@@ -105,7 +105,7 @@ class Reason:
 
     verdict: Verdict
     whose: str
-    """``Ceph``, ``protocol``, ``msgrlab`` or ``machine``."""
+    """``Ceph``, ``protocol`` or ``machine``."""
     text: str
 
     def __str__(self) -> str:
@@ -159,11 +159,6 @@ RULES = (
         role=(Role.SERVER,),
     ),
     _Rule(
-        _unsupported("msgrlab", "embedded OSDs have no compression"),
-        wire=("v2-compressed",),
-        role=(Role.CLIENT,),
-    ),
-    _Rule(
         _meaningless("a client's session is lossy: it replays nothing, the application sends again (reconnect)"),
         role=_BOTH_LOSSY,
         case=(Case.REPLAY,),
@@ -179,16 +174,6 @@ RULES = (
         case=(Case.RESET,),
     ),
     _Rule(_meaningless("without authentication there are no tickets"), auth=("none",), case=(Case.REKEY,)),
-    _Rule(
-        _unsupported("msgrlab", "tickets of the embedded monitor last an hour, and no option changes that"),
-        role=(Role.CLIENT,),
-        case=(Case.REKEY,),
-    ),
-    _Rule(
-        _unsupported("msgrlab", "the peer of this command requests its tickets only once"),
-        role=(Role.PEER,),
-        case=(Case.REKEY,),
-    ),
 )
 """Why cells cannot be run on any machine; the first rule that applies counts."""
 

@@ -171,6 +171,13 @@ class Monitors:
         """Note that a map of that epoch has arrived; the next session subscribes from the following epoch on."""
         self._subscriptions[what] = max(self._subscriptions[what], epoch + 1)
 
+    def subscribe(self, what: str) -> None:
+        """Follow one more map, from its newest epoch on."""
+        if what not in self._subscriptions:
+            self._subscriptions[what] = 0
+            if self._open and self._connection is not None:
+                self._connection.send(MMonSubscribe({what: Subscription(0)}))
+
     def tick(self, wall_time_s: float) -> None:
         """Send a keepalive and renew tickets; dial the next monitor if this one does not answer."""
         if not self._open or self._connection is None:

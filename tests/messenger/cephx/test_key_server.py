@@ -121,6 +121,22 @@ def test_wiping_spares_the_auth_keys() -> None:
         assert all(keys.secrets(service)[number] != before[service][number] for number in (1, 2, 3))
 
 
+def test_lifetimes_are_changed_for_what_is_made_from_then_on() -> None:
+    keys = Cluster().keys
+    keys.rotate(NOW_S)
+    keys.set_lifetimes(service_ttl_s=60.0)
+    for service, expected_s in ((OSD, 60.0), (MGR, 60.0), (AUTH, 72 * HOUR_S)):
+        grant = keys.grant(service, GUEST, 4101, AES, NOW_S, Random(3))
+        assert grant.ticket.validity.to_seconds() == expected_s
+    assert not keys.rotate(NOW_S + HOUR_S), "keys stay for as long as they were made for"
+    keys.set_lifetimes(auth_ttl_s=90.0)
+    assert keys.grant(AUTH, GUEST, 4101, AES, NOW_S, Random(3)).ticket.validity.to_seconds() == 90.0
+    assert keys.grant(OSD, GUEST, 4101, AES, NOW_S, Random(3)).ticket.validity.to_seconds() == 60.0
+    keys.wipe(NOW_S)
+    assert set(keys.secrets(OSD)) == {1, 2, 3}
+    assert keys.rotate(NOW_S + 120.0), "new keys are current for as short a time as the tickets"
+
+
 def test_no_rotating_keys_for_clients() -> None:
     with pytest.raises(RefusedError, match="client has no rotating keys") as raised:
         Cluster().keys.rotating_secrets(EntityType.CLIENT)

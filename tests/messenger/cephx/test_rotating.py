@@ -62,7 +62,7 @@ def test_seeded_generation() -> None:
 
 def test_a_raised_ttl_does_not_outlive_the_keys() -> None:
     keys = new_keys()
-    keys._ttl_s = 100 * TTL_S
+    keys.ttl_s = 100 * TTL_S
     assert keys.sealing_key(NOW_S)[1] == 3 * TTL_S
 
 

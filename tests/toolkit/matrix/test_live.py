@@ -15,6 +15,8 @@ SETUP = f"{HOST}/v2-secure/aes"
 CELLS = {
     "server/reconnect": "2 links to the OSD",
     "server/loss10": "TCP segments were sent again",
+    "peer/rekey": "requests for tickets on the open session; tickets used were good for",
+    "client/rekey": "rados watch was notified after its link was reset",
     "peer/replay": "10 of them sent again on another link",
     "peer/standby": "the session went on 1 times: SESSION_RECONNECT",
     "client/reconnect": "after the cuts the object has each append once: <0><1><2>",

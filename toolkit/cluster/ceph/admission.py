@@ -83,7 +83,7 @@ class Admission(ABC):
             monitors=[str(addrs) for addrs in spoken.values()],
             keyring=self.keyring_of(client.rados).format() if speech.auth == "cephx" else "",
             pool=client.pool,
-            mode="secure" if speech.mode == "secure" else "crc",
+            mode=speech.mode,
             names={str(addrs): name for name, addrs in [*monitors.items(), *spoken.items()]},
             options=dict(client.options),
             seed=spec.seed,

@@ -14,6 +14,7 @@ from toolkit.cluster.ceph.admission import Admission
 from toolkit.cluster.ceph.layout import ADMIN, Member
 from toolkit.cluster.ceph.programs import furnish
 from toolkit.cluster.nodes import START_TIMEOUT_S, ProgramNode, Take
+from toolkit.embedded.lifetimes import LIFETIMES
 from toolkit.embedded.node.app import EmbeddedApp
 from toolkit.embedded.node.spec import EmbeddedSpec
 
@@ -142,7 +143,7 @@ class EmbeddedNodes(Admission):
         layout, spec = self.layout, self.layout.spec
         is_mon = member.kind == "mon"
         keyring = layout.keyring if is_mon else layout.keys_of(AuthName.parse(member.name))
-        return EmbeddedSpec(
+        daemon = EmbeddedSpec(
             name=member.node,
             embedded=member.kind,
             id=member.id,
@@ -152,7 +153,7 @@ class EmbeddedNodes(Admission):
             keyring=keyring.format(),
             auth=spec.speaks.auth,
             cipher=spec.speaks.cipher,
-            mode="secure" if spec.speaks.mode == "secure" else "crc",
+            mode=spec.speaks.mode,
             osds={osd.id: osd.node for osd in layout.of("osd")} if is_mon else {},
             pools=layout.pools if is_mon else {},
             names=names,
@@ -160,6 +161,9 @@ class EmbeddedNodes(Admission):
             seed=spec.seed,
             start_s=start_s,
         )
+        for option in LIFETIMES.keys() & spec.ceph.options:  # from where real daemons would read them
+            setattr(daemon, LIFETIMES[option], float(spec.ceph.options[option]))
+        return daemon
 
     def _furnish(self, member: Member) -> None:
         """Write configuration and keyring for Ceph's own clients to the daemon's host."""

@@ -95,8 +95,8 @@ class Speech(Part):
     """msgr v1, msgr v2 or both. With both, a node listens on an address for each, and peers that speak v2 dial the
     v2 address."""
     mode: Literal["crc", "secure", "compressed"] = "crc"
-    """Mode of v2 connections: checksums, encryption, or checksums with all frames between OSDs compressed. v1 has
-    only crc."""
+    """Mode of v2 connections: checksums, encryption, or checksums with all frames between OSDs compressed;
+    embedded OSDs also compress links with clients that request it. v1 has only crc."""
     auth: Literal["cephx", "none"] = "cephx"
     """Authentication method of the nodes."""
     cipher: Literal["aes", "aes256k"] = "aes"

@@ -5,6 +5,7 @@ from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from messenger.denc.entity import EntityType
+from messenger.errors import LocalError
 from messenger.session.policy import POLICIES, Policy
 from toolkit.cluster.spec import groups
 from toolkit.cluster.spec.mistakes import Mistake, unknown
@@ -23,6 +24,7 @@ from toolkit.cluster.spec.parts import (
     Traffic,
     Workload,
 )
+from toolkit.embedded.lifetimes import LIFETIMES, require_lifetimes
 
 MAX_PAIRS = 10_000
 """Most links, and most pairs of nodes of each other field."""
@@ -392,7 +394,7 @@ def ceph_mistakes(ceph: Ceph, nodes: Nodes, speaks: Speech, networks: Sequence[s
     ]
     found += _public_mistakes({**daemons, **clients}, networks)
     if ceph.release == "embedded":
-        return found + list(_embedded_mistakes(ceph, daemons, speaks))
+        return found + list(_embedded_mistakes(ceph, daemons))
     if speaks.mode == "compressed" and ceph.release not in ("host", *_COMPRESSING):
         text = f"{ceph.release} does not compress; {' and '.join(_COMPRESSING)} do"
         found.append(Mistake(("ceph", "release"), text))
@@ -403,7 +405,7 @@ def ceph_mistakes(ceph: Ceph, nodes: Nodes, speaks: Speech, networks: Sequence[s
     return found
 
 
-def _embedded_mistakes(ceph: Ceph, daemons: Mapping[str, Daemon], speaks: Speech) -> Iterator[Mistake]:
+def _embedded_mistakes(ceph: Ceph, daemons: Mapping[str, Daemon]) -> Iterator[Mistake]:
     monitors = 0
     for name, daemon in daemons.items():
         place = ("nodes", daemon.group or name)
@@ -414,10 +416,13 @@ def _embedded_mistakes(ceph: Ceph, daemons: Mapping[str, Daemon], speaks: Speech
             yield Mistake(place, "an embedded cluster has one monitor")
         for mistake in option_mistakes(daemon.options):
             yield mistake.below(*place, "options")
+    for name in LIFETIMES.keys() & ceph.options:
+        try:
+            require_lifetimes({name: ceph.options[name]})
+        except LocalError as error:
+            yield Mistake(("ceph", "options", name), str(error).partition(": ")[2])
     if ceph.store != "memstore":
         yield Mistake(("ceph", "store"), "embedded OSDs keep objects in memory; give memstore, or leave it out")
-    if speaks.mode == "compressed":
-        yield Mistake(("speaks", "mode"), "embedded OSDs do not talk to each other; give crc or secure")
 
 
 def _client_mistakes(name: str, client: RadosClient, ceph: Ceph, speaks: Speech) -> Iterator[Mistake]:

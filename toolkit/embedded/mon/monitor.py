@@ -127,9 +127,7 @@ class Monitor(Dispatcher):
             self._login(connection, session, message, payload)
             return None
         handler = self._handlers.get(type(payload))
-        if handler is None:
-            return False
-        if session.auth.result is not None:
+        if handler is not None and session.auth.result is not None:
             handler(connection, message, payload)
         return None
 

@@ -20,6 +20,7 @@ from messenger.link import Protocol
 from messenger.messages.message import Message
 from messenger.messenger import Messenger
 from messenger.session.policy import LOSSY_CLIENT, STATELESS_SERVER, PolicySet
+from toolkit.embedded.lifetimes import LIFETIMES, require_lifetimes
 from toolkit.embedded.mon.cluster import Cluster
 from toolkit.embedded.mon.maps import Maps
 from toolkit.embedded.mon.monitor import Monitor
@@ -104,7 +105,9 @@ class EmbeddedApp(Inside):
         principals = {name: Principal(entry.key, entry.caps) for name, entry in spec.keys.entries.items()}
         # rotating keys are of the first type, which all releases know
         policy = CipherPolicy(preferred=spec.key_type)
-        keys = KeyServer(principals, self._rng, policy=policy)
+        keys = KeyServer(
+            principals, self._rng, policy=policy, auth_ttl_s=spec.auth_ttl_s, service_ttl_s=spec.service_ttl_s
+        )
         method = AuthMethod[spec.auth.upper()]
         auth = MonAuthServer(keys, (method,), (method,))
         monitors = {name: AddrVec.parse(addrs) for name, addrs in spec.monitors.items()}
@@ -118,7 +121,7 @@ class EmbeddedApp(Inside):
     def _new_osd(self) -> Osd:
         spec = self.spec
         name = AuthName(EntityType.OSD, spec.id)
-        rotating = RotatingKeyring(EntityType.OSD) if spec.auth == "cephx" else None
+        rotating = RotatingKeyring(EntityType.OSD, spec.service_ttl_s) if spec.auth == "cephx" else None
         client: CephxClient | NoneClient
         if rotating is None:
             client, self._auth_server = NoneClient(name), NoneServer()
@@ -179,8 +182,19 @@ class EmbeddedApp(Inside):
         return {"visits": [(point, action, count) for (point, action), count in self.points.visited.items()]}
 
     def configure(self, options: dict[str, Any]) -> None:
-        """Change options of its messenger."""
-        self.driver.configure(**options)
+        """Change options of its messenger, and of a monitor how long its tickets are good for.
+
+        Raises:
+            LocalError: an option that there is not, or a value that it cannot have.
+        """
+        lifetimes = {name: value for name, value in options.items() if name in LIFETIMES}
+        if lifetimes and not isinstance(self._daemon, Monitor):
+            raise LocalError(f"{self.spec.name}: {', '.join(lifetimes)}: the monitor makes the tickets")
+        require_lifetimes(lifetimes)
+        self.driver.configure(**{name: value for name, value in options.items() if name not in lifetimes})
+        if isinstance(self._daemon, Monitor):
+            ttls_s = {LIFETIMES[name]: float(value) for name, value in lifetimes.items()}
+            self._daemon.cluster.keys.set_lifetimes(**ttls_s)
 
 
 class _Tap(Dispatcher):

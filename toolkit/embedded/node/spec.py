@@ -5,12 +5,16 @@ from uuid import UUID
 
 from messenger.cephx.ciphers import KeyType
 from messenger.cephx.exchange import ConMode
+from messenger.cephx.key_server import DEFAULT_AUTH_TTL_S
 from messenger.cephx.keyring import Keyring
+from messenger.cephx.rotating import DEFAULT_SERVICE_TTL_S
 from messenger.config import Config
 from messenger.denc.address import AddrVec
 from messenger.denc.entity import EntityType
 from messenger.errors import LocalError
 from toolkit.node.program import ProgramSpec
+
+_COMPRESSED = {"ms_client_compress_mode": "force", "ms_osd_compress_min_size": 1}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,7 +39,11 @@ class EmbeddedSpec(ProgramSpec):
     cipher: str = "aes"
     """Of keys that the monitor makes."""
     mode: str = "crc"
-    """Connection mode: crc or secure."""
+    """Connection mode: crc, secure, or compressed: crc, and an OSD compresses with clients that ask for it."""
+    auth_ttl_s: float = DEFAULT_AUTH_TTL_S
+    """How long the tickets by which clients renew others are good for, ``auth_mon_ticket_ttl``."""
+    service_ttl_s: float = DEFAULT_SERVICE_TTL_S
+    """How long tickets for services are good for, and a service key seals them, ``auth_service_ticket_ttl``."""
     osds: dict[str, str] = field(default_factory=dict)
     """Of a monitor: names of hosts by the ids of the OSDs on them."""
     pools: dict[str, int] = field(default_factory=dict)
@@ -75,7 +83,8 @@ class EmbeddedSpec(ProgramSpec):
             LocalError: an option that there is not.
         """
         mode = ConMode.SECURE if self.mode == "secure" else ConMode.CRC
+        compressed = _COMPRESSED if self.mode == "compressed" else {}
         try:
-            return Config.only_mode(mode, **self.options)
+            return Config.only_mode(mode, **(compressed | self.options))
         except TypeError as error:
             raise LocalError(f"embedded daemon options: {error}") from None

@@ -28,7 +28,7 @@ from toolkit.rados.monitors import Monitors
 from toolkit.rados.placement import Placement
 
 TICK_INTERVAL_S = 5.0
-"""How often the session with the monitor is looked at."""
+"""How often the session with the monitor is looked at; more often where service keys live for seconds only."""
 REPORT_INTERVAL_S = 0.5
 """How often the use of space is reported, if it has changed."""
 
@@ -64,6 +64,7 @@ class Osd(Dispatcher):
         """Requests by newer maps, in the order in which they came."""
         self._known_epochs: dict[Connection, int] = {}
         """The newest epoch that each client has shown, or was sent."""
+        self._tick_interval_s = TICK_INTERVAL_S if rotating is None else min(TICK_INTERVAL_S, rotating.grace_s)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, messenger: Messenger) -> None:
@@ -115,7 +116,7 @@ class Osd(Dispatcher):
                 reply, output = commands.answer(payload)
                 connection.send(Message.of(reply, data=output, tid=message.tid))
             elif connection.peer_type is not EntityType.MON:
-                return False
+                return None  # clients that watch send pings, which want no answer
             elif isinstance(payload, MOSDMap):
                 self._take_maps(payload)
             else:
@@ -201,7 +202,7 @@ class Osd(Dispatcher):
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(TICK_INTERVAL_S)
+            await asyncio.sleep(self._tick_interval_s)
             self._monitors.tick(time.time())
 
     async def _report(self) -> None:

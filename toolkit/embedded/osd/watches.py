@@ -43,9 +43,12 @@ class _Watch:
 class _Notify:
     """A notification that waits for watchers."""
 
+    place: Place
     number: int
     cookie: int
     notifier: Connection
+    gid: int
+    payload: bytes
     waiting: set[WatcherId]
     replies: dict[WatcherId, bytes] = field(default_factory=dict)
     missed: set[WatcherId] = field(default_factory=set)
@@ -63,10 +66,14 @@ class Watches:
     # ---- watchers
 
     def add(self, place: Place, who: WatcherId, connection: Connection, timeout_s: int) -> None:
-        """Register a watch, or that its client is back."""
-        self.remove(place, who)
+        """Register a watch, or that its client is back, which is sent what it has not answered yet."""
+        self._forget(place, who)
         addr = connection.session.peer_addrs.front
-        self._watches.setdefault(place, {})[who] = _Watch(connection, timeout_s or DEFAULT_TIMEOUT_S, addr)
+        watch = _Watch(connection, timeout_s or DEFAULT_TIMEOUT_S, addr)
+        self._watches.setdefault(place, {})[who] = watch
+        for notify in self._notifies.values():
+            if notify.place == place and who in notify.waiting:
+                self._send(notify, who, watch)
 
     def has(self, place: Place, who: WatcherId) -> bool:
         """True if this client watches with this cookie."""
@@ -74,6 +81,13 @@ class Watches:
 
     def remove(self, place: Place, who: WatcherId) -> None:
         """End a watch; notifications wait for it no more."""
+        self._forget(place, who)
+        for notify in list(self._notifies.values()):
+            if notify.place == place and who in notify.waiting:
+                notify.waiting.discard(who)
+                self._finish_if_done(notify)
+
+    def _forget(self, place: Place, who: WatcherId) -> None:
         watch = self._watches.get(place, {}).pop(who, None)
         if watch is not None and watch.expiry is not None:
             watch.expiry.cancel()
@@ -96,12 +110,10 @@ class Watches:
                     watch.expiry = loop.call_later(watch.timeout_s, self._expire, place, who)
 
     def _expire(self, place: Place, who: WatcherId) -> None:
-        self.remove(place, who)
-        for notify in list(self._notifies.values()):
-            if who in notify.waiting:
-                notify.waiting.discard(who)
+        for notify in self._notifies.values():
+            if notify.place == place and who in notify.waiting:
                 notify.missed.add(who)
-                self._finish_if_done(notify)
+        self.remove(place, who)
 
     def removed(self, place: Place) -> None:
         """The object is gone, and so are its watches: tell the watchers."""
@@ -127,15 +139,20 @@ class Watches:
             what: ``payload``, and ``timeout_s`` until watchers have missed it.
         """
         watches = self._watches.get(place, {})
-        notify = self._notifies[number] = _Notify(number, cookie, notifier, set(watches))
-        for (_, watch_cookie), watch in watches.items():
-            message = MWatchNotify(
-                _MESSAGE_VERSION, NotifyOp.NOTIFY, watch_cookie, 0, number, what["payload"], notifier_gid=gid
-            )
-            watch.connection.send(message)
+        notify = _Notify(place, number, cookie, notifier, gid, what["payload"], set(watches))
+        self._notifies[number] = notify
+        for who, watch in watches.items():
+            self._send(notify, who, watch)
         timeout_s = what["timeout_s"] or DEFAULT_TIMEOUT_S
         notify.timer = asyncio.get_running_loop().call_later(timeout_s, self._time_out, number)
         self._finish_if_done(notify)
+
+    @staticmethod
+    def _send(notify: _Notify, who: WatcherId, watch: _Watch) -> None:
+        message = MWatchNotify(
+            _MESSAGE_VERSION, NotifyOp.NOTIFY, who[1], 0, notify.number, notify.payload, notifier_gid=notify.gid
+        )
+        watch.connection.send(message)
 
     def acknowledge(self, number: int, who: WatcherId, reply: bytes) -> None:
         """A watcher has answered."""

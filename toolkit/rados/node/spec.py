@@ -8,6 +8,8 @@ from messenger.config import Config
 from messenger.errors import LocalError
 from toolkit.node.program import ProgramSpec
 
+_COMPRESSED = {"ms_osd_compress_mode": "force", "ms_osd_compress_min_size": 1}
+
 
 @dataclass(slots=True, kw_only=True)
 class RadosSpec(ProgramSpec):
@@ -23,7 +25,7 @@ class RadosSpec(ProgramSpec):
     """Text of a keyring with its key; empty for a cluster without authentication."""
     pool: str = "objects"
     mode: str = "crc"
-    """Connection mode: crc or secure."""
+    """Connection mode: crc, secure, or compressed: crc, and OSDs are asked for compression."""
     names: dict[str, str] = field(default_factory=dict)
     """Names of nodes by their address vectors, for the history."""
 
@@ -35,7 +37,8 @@ class RadosSpec(ProgramSpec):
     def config(self) -> Config:
         """Options with the connection mode applied."""
         mode = ConMode.SECURE if self.mode == "secure" else ConMode.CRC
+        compressed = _COMPRESSED if self.mode == "compressed" else {}
         try:
-            return Config.only_mode(mode, **self.options)
+            return Config.only_mode(mode, **(compressed | self.options))
         except TypeError as error:
             raise LocalError(f"client options: {error}") from None

@@ -1,5 +1,6 @@
 """Embedded daemons as nodes of a cluster."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -47,6 +48,45 @@ def test_a_monitor_is_not_restarted(msgrlab_cluster: Callable[..., Cluster], spe
         cluster.nodes["mon"].start()
 
 
+def test_osds_compress_what_clients_ask_them_to(msgrlab_cluster: Callable[..., Cluster]) -> None:
+    cluster = msgrlab_cluster(parse_spec(f"speaks: {{mode: compressed}}\n{SPEC}", "mine.yaml"), check=True)
+    app = cluster.nodes["app"]
+    app.command("fill", count=4, size_bytes=10_000)
+    assert app.command("verify") == {"checked": 4, "wrong": []}
+    records = [record for record in cluster.history.so_far().of("frame") if record.node.startswith("osd")]
+    answers = [each.fields["fields"] for each in records if each.fields["tag"] == "COMPRESSION_DONE"]
+    assert {"is_compress": True, "method": 1} in [dict(answer) for answer in answers]
+
+
+def test_tickets_and_service_keys_of_seconds_are_renewed(msgrlab_cluster: Callable[..., Cluster]) -> None:
+    text = SPEC.replace("release: embedded", "release: embedded, options: {auth_service_ticket_ttl: 2}")
+    cluster = msgrlab_cluster(parse_spec(text, "mine.yaml"), check=True)
+    app, began_s = cluster.nodes["app"], time.monotonic()
+    while time.monotonic() < began_s + 7:  # by then no key is left of those at the beginning
+        time.sleep(0.5)
+    cluster.nodes["osd0"].restart()
+    app.restart()
+    app.command("fill", count=20, wait_s=20)
+    assert app.command("verify") == {"checked": 20, "wrong": []}
+    left = [record.fields["ticket_left_s"] for record in cluster.history.so_far().of("auth")]
+    assert all(0 < each <= 2 for each in left if each is not None)
+
+
+def test_the_lifetime_of_tickets_is_changed_at_the_monitor(msgrlab_cluster: Callable[..., Cluster], spec) -> None:
+    cluster = msgrlab_cluster(spec)
+    mon, app = cluster.nodes["mon"], cluster.nodes["app"]
+    mon.command("configure", options={"auth_service_ticket_ttl": 30, "ms_max_backoff": 1.0})
+    app.restart()
+    app.command("fill", count=4, wait_s=20)
+    left = [record.fields["ticket_left_s"] for record in cluster.history.so_far().of("auth")]
+    assert 29 < min(each for each in left if each is not None) <= 30
+    for value, words in ((1, "give seconds, 2 or more"), ("x", "give seconds"), (True, "give seconds")):
+        with pytest.raises(LocalError, match=f"auth_mon_ticket_ttl = {value!r}: {words}"):
+            mon.command("configure", options={"auth_mon_ticket_ttl": value})
+    with pytest.raises(LocalError, match="the monitor makes the tickets"):
+        cluster.nodes["osd0"].command("configure", options={"auth_service_ticket_ttl": 30})
+
+
 def test_a_spec_of_another_kind_is_refused() -> None:
     with pytest.raises(LocalError, match="embedded daemon spec"):
         EmbeddedSpec.from_json({"embedded": "osd"})
@@ -64,3 +104,9 @@ def test_what_cannot_be_embedded(text: str, words: str) -> None:
     nodes = f"nodes:\n  mon: {{ceph: mon}}\n  osd: {{ceph: osd}}\n  {text}\nceph: {{release: embedded}}\n"
     with pytest.raises(LocalError, match=words):
         parse_spec(nodes, "mine.yaml")
+
+
+def test_tickets_that_nobody_could_renew_in_time_are_refused() -> None:
+    text = SPEC.replace("release: embedded", "release: embedded, options: {auth_service_ticket_ttl: 1}")
+    with pytest.raises(LocalError, match=r"6: ceph\.options\.auth_service_ticket_ttl: .*give seconds, 2 or more"):
+        parse_spec(text, "mine.yaml")

@@ -167,3 +167,44 @@ def test_a_notification_waits_for_watchers_until_its_time_is_over() -> None:
         assert (decoder.u32(), decoder.u32(), decoder.u64(), decoder.u64()) == (0, 1, 4100, 9)
 
     asyncio.run(watched())
+
+
+def watching(requests: Requests, cookie: int) -> Peer:
+    """A client that has created the object ``a`` and watches it."""
+    watcher = Peer(requests)
+    addr = SimpleNamespace(front=None)
+    watcher.client.connection.session = SimpleNamespace(peer_addrs=addr)  # type: ignore[misc]
+    watcher.ask("a", operation(OpCode.CREATE), operation(OpCode.WATCH, cookie=cookie, op=3))
+    return watcher
+
+
+def test_a_watcher_that_comes_back_is_sent_what_it_has_not_answered() -> None:
+    async def watched() -> None:
+        requests = Requests()
+        watcher, notifier = watching(requests, 9), Peer(requests, gid=4200)
+        requests.watches.lost(watcher.client.connection)
+        notifier.ask("a", operation(OpCode.NOTIFY, 1, 30, b"hi", cookie=5))
+        watcher.sent.clear()  # it went down with the link
+        watcher.ask("a", operation(OpCode.WATCH, cookie=9, op=5, gen=1))
+        (event,) = watcher.sent
+        assert (event.cookie, event.payload, event.notifier_gid) == (9, b"hi", 4200)
+        requests.watches.acknowledge(event.notify_id, (watcher.client.name, 9), b"yes")
+        (message,) = notifier.sent
+        assert message.payload.return_code == 0
+        watcher.ask("a", operation(OpCode.WATCH, cookie=9, op=5, gen=2))
+        assert len(watcher.sent) == 1  # what was answered is not sent again
+
+    asyncio.run(watched())
+
+
+def test_a_notification_does_not_wait_for_who_has_stopped_watching() -> None:
+    async def watched() -> None:
+        requests = Requests()
+        watcher, notifier = watching(requests, 9), Peer(requests, gid=4200)
+        notifier.ask("a", operation(OpCode.NOTIFY, 1, 30, b"hi", cookie=5))
+        assert notifier.sent == []
+        watcher.ask("a", operation(OpCode.WATCH, cookie=9, op=0))
+        (message,) = notifier.sent
+        assert message.payload.return_code == 0
+
+    asyncio.run(watched())

@@ -1,0 +1,328 @@
+"""A client's session with the MDS of one rank (docs/mds.md)."""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import count
+from typing import TYPE_CHECKING
+
+from messenger.denc.codec import Encoder
+from messenger.messages.mds_caps import CapOp, MClientCaps, MClientLease
+from messenger.messages.mds_client import (
+    FilePath,
+    MClientReply,
+    MClientRequest,
+    MClientSession,
+    MdsRequestOp,
+    RequestHead,
+    SessionOp,
+)
+from messenger.messages.message import Message
+from messenger.messages.types import MessageType
+from toolkit.rados.errors import RadosError
+
+if TYPE_CHECKING:
+    from messenger.messenger import Connection
+
+ROOT_INO = 1
+_CHANGES = 0x1000
+"""Bit of the operations that change something: they have a second answer once that is on disk."""
+_REPLAYED = 1
+_LEASE_REVOKE, _LEASE_REVOKE_ACK = 1, 4
+_FEATURES = (0x1FF).to_bytes(8, "little")
+"""Features of the file system that all releases since Mimic have."""
+_RECONNECT_VERSION = 4
+
+
+class State(StrEnum):
+    """What the session is."""
+
+    OPENING = "opening"
+    OPEN = "open"
+    STALE = "stale"
+    """The MDS has told that it was not renewed in time."""
+    RECONNECTING = "reconnecting"
+    """Another daemon has taken the rank over, and is to learn that there is this session."""
+    CLOSING = "closing"
+    CLOSED = "closed"
+    REJECTED = "rejected"
+    RESET = "reset"
+    """The MDS does not know it any more."""
+
+
+_COUNTED = frozenset({MessageType.CLIENT_CAPS, MessageType.CLIENT_LEASE, MessageType.CLIENT_SNAP})
+_OVER = frozenset({State.CLOSED, State.REJECTED, State.RESET})
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """An operation on the file system."""
+
+    payload: MClientRequest
+    answer: "asyncio.Future[MClientReply]"
+    """The first answer."""
+    safe: "asyncio.Future[MClientReply]"
+    """The last one: what was changed is on disk."""
+    retries: int = 0
+
+
+@dataclass(slots=True)
+class Event:
+    """Something that has happened to the session."""
+
+    what: str
+    """A :class:`State`, or ``renewed``, ``connected`` or ``resent``."""
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class _Waiter:
+    holds: Callable[[], bool]
+    done: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class MdsSession:
+    """One session; made by :meth:`toolkit.cephfs.client.FsClient.open`.
+
+    Args:
+        rank: which part of the file system the MDS serves.
+        metadata: what the MDS shows of this client.
+        epoch: the epoch of the MDS map that is known.
+    """
+
+    def __init__(self, rank: int, metadata: dict[str, str], epoch: Callable[[], int]) -> None:
+        self.rank = rank
+        self.state = State.OPENING
+        self.events: list[Event] = []
+        """In the order in which they happened."""
+        self.connection: Connection
+        self.doubt = ""
+        """Why the MDS may not know it any more."""
+        self._metadata = metadata
+        self._epoch = epoch
+        self._tids = count(1)
+        self._requests: dict[int, Request] = {}
+        self._renewals = 0
+        self._counted = 0
+        """Messages about capabilities; a close that has not counted all of them is too early, and ignored."""
+        self._waiters: list[_Waiter] = []
+
+    # ---- for the application
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, and must be opened anew."""
+        return self.state in _OVER
+
+    async def request(
+        self, op: MdsRequestOp, path: str, *, path2: str = "", arguments: bytes = b"", safe: bool = True
+    ) -> MClientReply:
+        """Have the MDS do something.
+
+        It is done once, however often links break, and although another daemon takes the rank over.
+
+        Args:
+            op: what.
+            path: of what, from the root directory.
+            path2: the other path of operations that have two.
+            arguments: of the operation, as docs/mds.md has them; zeros behind.
+            safe: wait until a change is on disk.
+
+        Raises:
+            RadosError: it failed, or the session has ended.
+        """
+        request = self.begin(op, path, path2=path2, arguments=arguments)
+        reply = await (request.safe if safe else request.answer)
+        if reply.result < 0:
+            raise RadosError(-reply.result, f"{op.name.lower()} {path}")
+        return reply
+
+    def begin(self, op: MdsRequestOp, path: str, *, path2: str = "", arguments: bytes = b"") -> Request:
+        """The same without waiting for an answer."""
+        if self.is_over:
+            raise RadosError(errno.ENOTCONN, f"the session with mds rank {self.rank} is {self.state}")
+        head = RequestHead(version=1, op=op, arguments=arguments.ljust(56, b"\0"), mdsmap_epoch=self._epoch())
+        payload = MClientRequest(head, FilePath(ino=ROOT_INO, path=path), FilePath(path=path2))
+        loop = asyncio.get_running_loop()
+        request = Request(payload, loop.create_future(), loop.create_future())
+        tid = next(self._tids)
+        self._requests[tid] = request
+        if self.state in (State.OPEN, State.STALE):
+            self._send_request(tid, request)
+        return request
+
+    @property
+    def pending(self) -> int:
+        """How many requests are not answered yet, or what they changed is not on disk."""
+        return len(self._requests)
+
+    def renew(self) -> None:
+        """Ask the MDS to go on with the session: what it must hear within ``session_timeout``."""
+        self._renewals += 1
+        self._tell(SessionOp.REQUEST_RENEWCAPS, seq=self._renewals)
+
+    def close(self) -> None:
+        """End the session; :attr:`state` is closed when the MDS has agreed."""
+        self.become(State.CLOSING)
+        self._ask_to_close()
+
+    async def wait(self, *states: State) -> None:
+        """Wait until it is one of these.
+
+        Raises:
+            RadosError: it has ended otherwise.
+        """
+        await self.wait_until(lambda: self.state in states or self.is_over)
+        if self.state not in states:
+            detail = self.events[-1].detail
+            number = errno.EACCES if self.state is State.REJECTED else errno.ECONNRESET
+            raise RadosError(number, f"session with mds rank {self.rank}: {self.state}{detail and f': {detail}'}")
+
+    async def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds of it; looked at whenever something happens."""
+        if not holds():
+            self._waiters.append(waiter := _Waiter(holds))
+            await waiter.done
+
+    def times(self, what: str) -> int:
+        """How often something has happened."""
+        return sum(event.what == what for event in self.events)
+
+    # ---- for its client
+
+    def dialled(self, connection: "Connection") -> None:
+        """Take a connection; what is sent waits until it is open."""
+        self.connection, self.doubt = connection, ""
+
+    def begin_open(self) -> None:
+        """Ask for a session."""
+        message = MClientSession(SessionOp.REQUEST_OPEN, metadata=self._metadata, supported_features=_FEATURES)
+        self.connection.send(Message.of(message))
+
+    def begin_reconnect(self) -> None:
+        """Tell the daemon that has the rank now of this session, which holds no capabilities."""
+        self.become(State.RECONNECTING)
+        self._counted = 0
+        encoder = Encoder()
+        encoder.u32(0)  # capabilities
+        encoder.u32(0)  # snapshot realms
+        message = Message(
+            MessageType.CLIENT_RECONNECT,
+            data=encoder.getvalue(),
+            version=_RECONNECT_VERSION,
+            compat_version=_RECONNECT_VERSION,
+        )
+        self.connection.send(message)
+
+    def resume(self) -> None:
+        """The rank is at work again: ask again for what has no answer."""
+        for tid, request in sorted(self._requests.items()):
+            request.retries += 1
+            self._send_request(tid, request)
+            self.happened("resent", f"{tid}")
+
+    def take_session(self, payload: MClientSession) -> None:
+        """A word of the MDS about the session."""
+        op = payload.op
+        if op == SessionOp.OPEN:
+            self._opened()
+        elif op == SessionOp.RENEWCAPS:
+            self.happened("renewed", f"{payload.seq}")
+            if self.state is State.STALE and payload.seq == self._renewals:
+                self.become(State.OPEN)
+        elif op == SessionOp.STALE:
+            self.become(State.STALE)
+        elif op == SessionOp.CLOSE:
+            self.end(State.CLOSED)
+        elif op == SessionOp.REJECT:
+            self.end(State.REJECTED, payload.metadata.get("error_string", ""))
+        elif op == SessionOp.FLUSHMSG:
+            self._tell(SessionOp.FLUSHMSG_ACK, seq=payload.seq)
+
+    def take_reply(self, tid: int, reply: MClientReply) -> None:
+        """An answer."""
+        request = self._requests.get(tid)
+        if request is None:
+            return
+        if not request.answer.done():
+            request.answer.set_result(reply)
+        changes = bool(request.payload.head.op & _CHANGES)
+        if reply.safe or reply.result < 0 or not changes:
+            del self._requests[tid]
+            request.safe.set_result(reply)
+            self._look()
+
+    def count(self, message: Message) -> None:
+        """Count a message if it is one of those about capabilities."""
+        if message.type in _COUNTED:
+            self._counted += 1
+            if self.state is State.CLOSING:
+                self._ask_to_close()  # what was asked before is ignored
+
+    def take_caps(self, payload: MClientCaps) -> None:
+        """Give back what the MDS wants back; nothing was changed by it."""
+        if payload.head.op == CapOp.REVOKE:
+            self.connection.send(Message.of(MClientCaps(replace(payload.head, op=CapOp.UPDATE, wanted=0))))
+
+    def take_lease(self, payload: MClientLease) -> None:
+        """The same for the lease on a name; an MDS that gets no answer waits until it is over."""
+        if payload.action == _LEASE_REVOKE:
+            self.connection.send(Message.of(replace(payload, action=_LEASE_REVOKE_ACK)))
+
+    def end(self, state: State, detail: str = "") -> None:
+        """It is over: nothing that was asked is answered."""
+        self.become(state, detail)
+        requests, self._requests = self._requests, {}
+        for request in requests.values():
+            for future in (request.answer, request.safe):
+                if not future.done():
+                    future.set_exception(
+                        RadosError(errno.ECONNRESET, f"session with mds rank {self.rank}: {state}")
+                    )
+                    future.exception()  # of two, one is often not asked for
+
+    def become(self, state: State, detail: str = "") -> None:
+        """Take a state."""
+        self.state = state
+        self.happened(state.value, detail)
+
+    def happened(self, what: str, detail: str = "") -> None:
+        """Note an event."""
+        self.events.append(Event(what, detail))
+        self._look()
+
+    # ---- inside
+
+    def _opened(self) -> None:
+        """The MDS has let it in; a daemon that has taken the rank over says so before it is at work."""
+        if self.state is not State.OPENING:
+            return
+        self.become(State.OPEN)
+        for tid, request in sorted(self._requests.items()):
+            self._send_request(tid, request)
+
+    def _look(self) -> None:
+        for waiter in list(self._waiters):
+            if waiter.holds():
+                self._waiters.remove(waiter)
+                if not waiter.done.done():
+                    waiter.done.set_result(None)
+
+    def _ask_to_close(self) -> None:
+        self._tell(SessionOp.REQUEST_CLOSE, seq=self._counted)
+
+    def _tell(self, op: SessionOp, *, seq: int) -> None:
+        self.connection.send(Message.of(MClientSession(op, seq=seq)))
+
+    def _send_request(self, tid: int, request: Request) -> None:
+        flags = _REPLAYED if request.retries and request.answer.done() else 0
+        head = replace(
+            request.payload.head,
+            oldest_client_tid=min(self._requests),
+            num_retry=request.retries,
+            flags=flags,
+            mdsmap_epoch=self._epoch(),
+        )
+        self.connection.send(Message.of(replace(request.payload, head=head), tid=tid))
