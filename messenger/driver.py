@@ -186,7 +186,8 @@ class Driver(ABC):
 
     def send(self, connection: Connection, message: Message) -> bool:
         """Queue a message, or a payload to be wrapped in one; False if the connection has ended."""
-        return self.endpoint.send(connection.session, message, self._input())
+        now = self._turn_s
+        return self.endpoint.send(connection.session, message, self._input() if now is None else now)
 
     def wake(self, connection: Connection) -> None:
         """Dial if the session is in STANDBY, unless only the peer may."""
@@ -272,7 +273,12 @@ class Driver(ABC):
         try:
             while outputs or len(self._queue):
                 for output in rest:
-                    self._carry_out(output)
+                    if output.__class__ is WriteLink:
+                        self.write_link(output.link_id, output.buffers)
+                    elif output.__class__ is Deliver:
+                        self._deliver(output)
+                    else:
+                        self._carry_out(output)
                 if not self._in_order:
                     self._queue.run()
                 outputs = self.endpoint.drain(now)

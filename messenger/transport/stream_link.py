@@ -131,12 +131,33 @@ class StreamLink:
 
     def write(self, buffers: list[Buffer]) -> None:
         """Write the buffers behind what is still pending."""
-        waiting = bool(self._pending)
-        self._pending.extend(buffers)
-        if not waiting:
+        pending = self._pending
+        if pending:
+            pending.extend(buffers)
+        elif len(buffers) == 1:
+            self._write_one(buffers)
+        else:
+            pending.extend(buffers)
             self._write_some()
-            if self._pending:
+            if pending:
                 self._await_writable(wanted=True)
+
+    def _write_one(self, buffers: list[Buffer]) -> None:
+        """Write a single buffer with nothing before it: nearly always it leaves at once, without the queue."""
+        (buffer,) = buffers
+        written = 0
+        try:
+            written = self.stream.write(buffers)
+        except _WOULD_BLOCK:
+            pass
+        except OSError as error:
+            self._break(error)
+            return
+        if written:
+            self._endpoint.link_written(self.link_id, written, monotonic())
+        if written < len(buffer):
+            self._pending.append(memoryview(buffer)[written:])
+            self._await_writable(wanted=True)
 
     def _on_writable(self) -> None:
         self._write_some()
@@ -165,10 +186,13 @@ class StreamLink:
             pass
         except OSError as error:
             pending.clear()
-            # The core must not be re-entered while it is being drained.
-            self.stream.loop.call_soon(self._failed, _text(error))
+            self._break(error)
         if written:
             self._endpoint.link_written(self.link_id, written, monotonic())
+
+    def _break(self, error: OSError) -> None:
+        # The core must not be re-entered while it is being drained.
+        self.stream.loop.call_soon(self._failed, _text(error))
 
     def _failed(self, detail: str) -> None:
         self._endpoint.link_failed(self.link_id, FaultReason.SOCKET, detail, monotonic())
