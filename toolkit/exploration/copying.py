@@ -28,7 +28,7 @@ from messenger.v1 import connector as v1_connector
 from messenger.v2 import acceptor as v2_acceptor
 from messenger.v2 import connector as v2_connector
 from messenger.v2.framing import FrameCaches
-from messenger.v2.preamble import Layouts, MessagePreambles
+from messenger.v2.preamble import Layouts, MessageFrames
 from toolkit.exploration.scope import Scope
 
 Thing = TypeVar("Thing")
@@ -41,7 +41,7 @@ _SHARED: tuple[type, ...] = (
     # Never changed while a scope is explored.
     *(PolicySet, Config, Message, NoneClient, NoneServer, count, AuthResult, Scope),
     # Changed, without a consequence for what an endpoint does: counters, caches and buffers used within one call.
-    *(Counters, BufferPool, FrameCaches, Layouts, MessagePreambles, memoryview),
+    *(Counters, BufferPool, FrameCaches, Layouts, MessageFrames, memoryview),
 )
 _TABLES = tuple(
     table
