@@ -271,7 +271,7 @@ class Driver(ABC):
         outputs, self._left = self._left or self.endpoint.drain(now), []
         rest = iter(outputs)
         try:
-            while outputs or len(self._queue):
+            while outputs or (not self._in_order and len(self._queue)):
                 for output in rest:
                     if output.__class__ is WriteLink:
                         self.write_link(output.link_id, output.buffers)
@@ -373,7 +373,8 @@ class Driver(ABC):
                     self._unhandled(connection, message)
         finally:
             if done:
-                self.endpoint.release(done_bytes, self._input(), connection.session, done)
+                now = self._turn_s
+                self.endpoint.release(done_bytes, self._input() if now is None else now, connection.session, done)
 
     def _escaped(self, error: BaseException, connection: Connection) -> None:
         """A dispatcher raised: record and report it.

@@ -106,7 +106,8 @@ class StreamLink:
                 self._pump()
                 before_s, now = now, monotonic()
                 took_s = now - before_s
-                self._fit_reads(count, took_s)
+                if took_s > _TURN_S or count >= self._read_bytes:
+                    self._fit_reads(count, took_s)
                 # another read may take as long as this one
                 if count < len(buffer) or not self._reading or now - began_s + took_s > _TURN_S:
                     return
