@@ -104,10 +104,7 @@ def take_frames(
             else:
                 rules.message_old(session, seq)
         elif tag == ABORTED:
-            if tracing:
-                link.trace_frame("rx", "ABORTED", stop - position, dict, now, position - start)
-            if link.host.config.aborted_message == "fault":
-                raise PeerError(FaultReason.ABORTED)
+            _on_aborted(link, stop - position, position - start, now)
         else:
             control = decode_control(tag, (s0, s1, s2, s3), last=link.takes_last_segment)
             if tracing:
@@ -137,6 +134,14 @@ def _message(
     message.held_bytes = size_bytes
     message.encoded = None
     return message
+
+
+def _on_aborted(link: "V2Link", length: int, offset: int, now: float) -> None:
+    """A frame that its sender aborted: a fault, if the options say so."""
+    if link.host.tracing:
+        link.trace_frame("rx", "ABORTED", length, dict, now, offset)
+    if link.host.config.aborted_message == "fault":
+        raise PeerError(FaultReason.ABORTED)
 
 
 def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None:
