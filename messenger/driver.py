@@ -190,7 +190,8 @@ class Driver(ABC):
 
     def send(self, connection: Connection, message: Message) -> bool:
         """Queue a message. Returns False if the connection has ended."""
-        return self.endpoint.send(connection.session, message, self._input())
+        now = self._turn_s
+        return self.endpoint.send(connection.session, message, self._input() if now is None else now)
 
     def wake(self, connection: Connection) -> None:
         """Dial if the session is in STANDBY, unless its policy makes it a server."""
@@ -275,9 +276,14 @@ class Driver(ABC):
         outputs, self._left = self._left or self.endpoint.drain(now), []
         rest = iter(outputs)
         try:
-            while outputs or len(self._queue):
+            while outputs or (not self._in_order and len(self._queue)):
                 for output in rest:
-                    self._carry_out(output)
+                    if output.__class__ is WriteLink:
+                        self.write_link(output.link_id, output.buffers)
+                    elif output.__class__ is Deliver:
+                        self._deliver(output)
+                    else:
+                        self._carry_out(output)
                 if not self._in_order:
                     self._queue.run()
                 outputs = self.endpoint.drain(now)
@@ -372,7 +378,8 @@ class Driver(ABC):
                     self._unhandled(connection, message)
         finally:
             if done:
-                self.endpoint.release(done_bytes, self._input(), connection.session, done)
+                now = self._turn_s
+                self.endpoint.release(done_bytes, self._input() if now is None else now, connection.session, done)
 
     def _escaped(self, error: BaseException, connection: Connection) -> None:
         """Record and report an exception of a dispatcher.

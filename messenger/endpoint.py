@@ -136,20 +136,7 @@ class Endpoint(Core):
         state = session.state
         if message.payload is not None:
             self._encode(message, session)
-        data, front = message.data, message.front
-        try:
-            unusual = (
-                data.__class__ is not bytes  # half the price of type()
-                or front.__class__ is not bytes
-                or message.middle != b""
-                or message.tid >> 64
-                or (message.type | message.priority | message.version | message.compat_version | message.data_off)
-                >> 16
-                or len(data) + len(front) > self.config.max_frame_bytes
-            )
-        except TypeError:  # a field that is no number
-            unusual = True
-        if unusual:
+        if message.needs_check(self.config.max_frame_bytes):
             message.check(self.config.max_frame_bytes)
         if session.stint is not None:
             self.shards.send(session.stint, message)
@@ -331,11 +318,8 @@ class Endpoint(Core):
         link.run(link.start, now)
 
     @override
-    def link_written(self, link_id: int, count: int, now: float) -> None:
-        if link_id in self._links:
-            super().link_written(link_id, count, now)
-        else:
-            self.shards.written(link_id, count)
+    def written_elsewhere(self, link_id: int, count: int) -> None:
+        self.shards.written(link_id, count)
 
     # ---- inputs from other shards
 

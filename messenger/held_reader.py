@@ -26,7 +26,7 @@ class Reader(Protocol[Frame_co]):
     def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
         """Tag and declared length of the frame at ``view[start:end]``; None while its header is incomplete."""
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame_co | None:
+    def next_frame(self, view: memoryview, start: int, end: int, owned: bool) -> Frame_co | None:  # noqa: FBT001 - hot path
         """The frame at ``view[start:end]``; None while it is incomplete."""
 
 
@@ -63,7 +63,7 @@ class InterceptingReader(ABC, Generic[Frame]):
         """Tag and length of the next frame; None for a held frame, which has been admitted already."""
         return None if self._held is not None else self._reader.head(view, start, end)
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
+    def next_frame(self, view: memoryview, start: int, end: int, owned: bool) -> Frame | None:  # noqa: FBT001 - hot path
         """The next frame of the other reader; None while it is incomplete or the interceptor holds it.
 
         Raises:
@@ -72,7 +72,7 @@ class InterceptingReader(ABC, Generic[Frame]):
         held, self._held = self._held, None
         if held is not None:
             return (start + held[0], *held[1:])  # type: ignore[return-value]
-        frame = self._reader.next_frame(view, start, end, owned=owned)
+        frame = self._reader.next_frame(view, start, end, owned)
         if frame is None or self._passes(frame):
             return frame
         self._held = (frame[0] - start, *frame[1:])

@@ -153,12 +153,16 @@ class LinkHost(ABC):
         """Account for ``count`` written bytes of a link; build more frames if the transport has caught up."""
         link = self._links.get(link_id)
         if link is None:
+            self.written_elsewhere(link_id, count)
             return
         link.last_activity_s = now
         was_behind = link.unwritten_bytes >= self.config.write_ahead_bytes
         link.unwritten_bytes -= count
         if was_behind and link.session is not None:
             self.want_flush(link.session)
+
+    def written_elsewhere(self, link_id: int, count: int) -> None:  # noqa: B027 - a shard does nothing
+        """``count`` bytes have left of a link that is closed, or has moved."""
 
     def link_eof(self, link_id: int, now: float) -> None:
         """Fault a link because the peer closed the byte stream."""
@@ -201,8 +205,10 @@ class LinkHost(ABC):
         if session is not None:
             for throttle in session.policy_throttles(self.throttles):
                 throttle.put(throttle.units(messages, size_bytes), messages)
-            self.trace_held(session, now)
-        self.wake(now)
+            if self.tracing:
+                self.trace_held(session, now)
+        if self.dispatch_throttle.waiting or self.dispatch_messages.waiting or self.throttles:
+            self.wake(now)
 
     def throttle(self, name: str) -> Throttle:
         """The dispatch or policy throttle of that name."""

@@ -5,7 +5,7 @@ dispatch throttle, but take from it until the application has released them; in 
 connection's ``mark_down`` leaves it open; in Ceph it stops.
 """
 
-from dataclasses import replace
+from copy import copy
 from typing import TYPE_CHECKING
 
 from messenger.denc.address import BLANK
@@ -39,7 +39,9 @@ class LocalQueue(OutQueue):
         session = self._session
         session.out_seq += 1
         session.in_seq = session.acked_seq = session.out_seq
-        self._core.deliver_local(session, replace(message, seq=session.out_seq))
+        delivered = copy(message)
+        delivered.seq = session.out_seq
+        self._core.deliver_local(session, delivered)
 
 
 def loopback_session(core: "Core") -> Session:

@@ -1,6 +1,6 @@
+# cython: annotation_typing=False
 """The message: what an application sends and receives (docs/protocol.md §3.7, §4.8, §6.1)."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
 from messenger.denc.codec import Buffer, Decoder, Encoder
@@ -41,31 +41,64 @@ class Payload(Protocol):
         """
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Message:
     """One message. Compared by identity; made by :meth:`of`, by the receiving side, or field by field."""
 
-    type: int
-    front: Buffer = b""
-    middle: Buffer = b""
-    data: Buffer = b""
-    tid: int = 0
-    """Matches a reply to its request; chosen by the requester."""
-    priority: int = PRIORITY_DEFAULT
-    version: int = 1
-    compat_version: int = 1
-    seq: int = 0
-    """Of a received message; 0 on messages to be sent."""
-    flags: int = 0
-    """Of a received message: the footer flags."""
-    data_off: int = 0
-    """Where the sender's data began within a page; a hint."""
-    payload: Payload | None = None
-    """The decoded ``front``, if the type is known."""
-    held_bytes: int | None = None
-    """Of a received message: what it holds of the throttles until it is done with; None = nothing."""
-    encoded: "Encoded | None" = None
-    """The payload as it was last encoded, in one value: connections on several threads may send one message."""
+    __slots__ = (
+        "compat_version",
+        "data",
+        "data_off",
+        "encoded",
+        "flags",
+        "front",
+        "held_bytes",
+        "middle",
+        "payload",
+        "priority",
+        "seq",
+        "tid",
+        "type",
+        "version",
+    )
+
+    def __init__(
+        self,
+        type: int,  # noqa: A002 - as the protocol calls it
+        front: Buffer = b"",
+        middle: Buffer = b"",
+        data: Buffer = b"",
+        tid: int = 0,
+        priority: int = PRIORITY_DEFAULT,
+        version: int = 1,
+        compat_version: int = 1,
+        seq: int = 0,
+        flags: int = 0,
+        data_off: int = 0,
+        payload: Payload | None = None,
+        held_bytes: int | None = None,
+        encoded: "Encoded | None" = None,
+    ) -> None:
+        self.type = type
+        self.front = front
+        self.middle = middle
+        self.data = data
+        self.tid = tid
+        """Matches a reply to its request; chosen by the requester."""
+        self.priority = priority
+        self.version = version
+        self.compat_version = compat_version
+        self.seq = seq
+        """Of a received message; 0 on messages to be sent."""
+        self.flags = flags
+        """Of a received message: the footer flags."""
+        self.data_off = data_off
+        """Where the sender's data began within a page; a hint."""
+        self.payload = payload
+        """The decoded ``front``, if the type is known."""
+        self.held_bytes = held_bytes
+        """Of a received message: what it holds of the throttles until it is done with; None = nothing."""
+        self.encoded = encoded
+        """The payload as it was last encoded, in one value: several threads may send one message."""
 
     def __repr__(self) -> str:
         sizes = "+".join(str(_length(part)) for part in (self.front, self.middle, self.data))
@@ -115,6 +148,21 @@ class Message:
         encoder = Encoder()
         payload.encode(encoder, features)
         return features, version, encoder.getvalue()
+
+    def needs_check(self, most_bytes: int) -> bool:
+        """False if the message can be written as it is, which nearly every message can; see :meth:`check`."""
+        data, front = self.data, self.front
+        try:
+            return bool(
+                data.__class__ is not bytes  # half the price of type()
+                or front.__class__ is not bytes
+                or self.middle != b""
+                or self.tid >> 64
+                or (self.type | self.priority | self.version | self.compat_version | self.data_off) >> 16
+                or len(data) + len(front) > most_bytes
+            )
+        except TypeError:  # of numbers that are none
+            return True
 
     def check(self, most_bytes: int) -> None:
         """Refuse a message that cannot be written.

@@ -178,6 +178,9 @@ class Throttles:
         self._by_name: dict[str, Throttle] = {}
         self._by_limits: dict[tuple[ThrottleLimit | None, ThrottleLimit | None], tuple[Throttle, ...]] = {}
 
+    def __len__(self) -> int:
+        return len(self._by_name)
+
     def __iter__(self) -> Iterator[Throttle]:
         return iter(self._by_name.values())
 

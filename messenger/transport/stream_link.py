@@ -106,7 +106,8 @@ class StreamLink:
                 self._pump()
                 before_s, now = now, monotonic()
                 took_s = now - before_s
-                self._fit_reads(count, took_s)
+                if took_s > _TURN_S or count >= self._read_bytes:
+                    self._fit_reads(count, took_s)
                 # another read may take as long as this one
                 if count < len(buffer) or not self._reading or now - began_s + took_s > _TURN_S:
                     return
@@ -131,12 +132,33 @@ class StreamLink:
 
     def write(self, buffers: list[Buffer]) -> None:
         """Write buffers after those that are pending."""
-        waiting = bool(self._pending)
-        self._pending.extend(buffers)
-        if not waiting:
+        pending = self._pending
+        if pending:
+            pending.extend(buffers)
+        elif len(buffers) == 1:
+            self._write_one(buffers)
+        else:
+            pending.extend(buffers)
             self._write_some()
-            if self._pending:
+            if pending:
                 self._await_writable(wanted=True)
+
+    def _write_one(self, buffers: list[Buffer]) -> None:
+        """Write a single buffer with nothing before it: nearly always it leaves at once, without the queue."""
+        (buffer,) = buffers
+        written = 0
+        try:
+            written = self.stream.write(buffers)
+        except _WOULD_BLOCK:
+            pass
+        except OSError as error:
+            self._break(error)
+            return
+        if written:
+            self._endpoint.link_written(self.link_id, written, monotonic())
+        if written < len(buffer):
+            self._pending.append(memoryview(buffer)[written:])
+            self._await_writable(wanted=True)
 
     def _on_writable(self) -> None:
         self._write_some()
@@ -165,10 +187,13 @@ class StreamLink:
             pass
         except OSError as error:
             pending.clear()
-            # The core must not be re-entered while it is being drained.
-            self.stream.loop.call_soon(self._failed, _text(error))
+            self._break(error)
         if written:
             self._endpoint.link_written(self.link_id, written, monotonic())
+
+    def _break(self, error: OSError) -> None:
+        # The core must not be re-entered while it is being drained.
+        self.stream.loop.call_soon(self._failed, _text(error))
 
     def _failed(self, detail: str) -> None:
         self._endpoint.link_failed(self.link_id, FaultReason.SOCKET, detail, monotonic())

@@ -47,7 +47,7 @@ def take_frames(
     while True:
         if position == end or (watched and not gate.is_open and not link.admits_next(view, position, end)):
             return position
-        frame = next_frame(view, position, end, owned=owned)
+        frame = next_frame(view, position, end, owned)
         if frame is None:
             link.reserve_rest(view, position, end)
             return position

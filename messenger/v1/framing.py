@@ -117,7 +117,7 @@ class FrameReader(Protocol):
             PeerError: HEADER_CRC, OVERSIZE.
         """
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
+    def next_frame(self, view: memoryview, start: int, end: int, owned: bool) -> StreamFrame | None:  # noqa: FBT001 - hot path
         """The frame at ``view[start:end]``, which is not empty; None while it is incomplete.
 
         Args:
@@ -191,7 +191,7 @@ class StreamReader:
         self._incomplete(self._head_bytes + parts_bytes + self._footer_bytes)
         return _MSG_TAG, parts_bytes
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
+    def next_frame(self, view: memoryview, start: int, end: int, owned: bool) -> StreamFrame | None:  # noqa: FBT001 - hot path
         """The frame at ``view[start:end]``, which is not empty; None while it is incomplete."""
         if view[start] != _MSG_TAG:
             self.needed = 0

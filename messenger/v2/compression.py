@@ -139,9 +139,9 @@ class DecompressingReader:
         """
         return self._reader.head(view, start, end)
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
+    def next_frame(self, view: memoryview, start: int, end: int, owned: bool) -> Frame | None:  # noqa: FBT001 - hot path
         """The frame at ``view[start:end]``, which is not empty; None while it is incomplete."""
-        frame = self._reader.next_frame(view, start, end, owned=owned)
+        frame = self._reader.next_frame(view, start, end, owned)
         if frame is None or frame[1] < COMPRESSED:  # the tag of an aborted frame is below it, too
             return frame
         limit_bytes = self.max_frame_bytes

@@ -26,11 +26,16 @@ from messenger.v2.wire import (
 )
 
 if TYPE_CHECKING:
+    import cython  # types of the compiled form alone (docs/compiled.md)
+
     from messenger.session.session import Session
     from messenger.v2.link import V2Link
 
 FLAGS = 3
 """Message flags COMPLETE and NOCRC, as every real sender sets them (§4.8)."""
+
+Header = tuple[int, ...]
+"""The fields of a message's header."""
 
 _unpack_header = MESSAGE_HEADER.unpack_from
 _HEADER_SIZE = MESSAGE_HEADER.size
@@ -41,33 +46,39 @@ def take_frames(
     session: "Session",
     messages: list[Message],
     view: memoryview,
-    start: int,
-    end: int,
+    start: "cython.Py_ssize_t",
+    end: "cython.Py_ssize_t",
     owned: bool,  # noqa: FBT001 - hot path
     now: float,
 ) -> int:
     """Read every complete frame of ``view[start:end]`` and append its message to ``messages`` (v2)."""
     next_frame = link.reader.next_frame
-    deliver = messages.append
     gate = link.gate
     assert gate is not None
-    watched = gate.watches(end - start)
-    rules, tracing = link.host.rules, link.host.tracing
-    position = start
+    watched: cython.bint = gate.watches(end - start)
+    rules, tracing, features = link.host.rules, link.host.tracing, session.features
+    takes_unknown: cython.bint = link.host.config.unknown_message == "deliver"
+    tag: cython.int
+    message: Message
+    size_bytes: cython.Py_ssize_t
+    position: cython.Py_ssize_t = start
+    stop: cython.Py_ssize_t
     while True:
         if position == end or (watched and not gate.is_open and not link.admits_next(view, position, end)):
             return position
-        frame = next_frame(view, position, end, owned=owned)
+        frame = next_frame(view, position, end, owned)
         if frame is None:
             link.reserve_rest(view, position, end)
             return position
         stop, tag, s0, s1, s2, s3 = frame
+        size_bytes = len(s1) + len(s2) + len(s3)
         if watched and gate.is_open:
-            gate.pass_one(len(s1) + len(s2) + len(s3))
+            gate.pass_one(size_bytes)
         if tag == MESSAGE_TAG:
             if len(s0) < _HEADER_SIZE:
                 raise PeerError(FaultReason.MALFORMED, f"message header of {len(s0)} bytes")
-            seq, tid, type_, priority, version, _, data_off, ack_seq, flags, compat, _ = _unpack_header(s0)
+            header = _unpack_header(s0)
+            seq, type_, ack_seq = header[0], header[2], header[7]
             if tracing:
                 segments = (s0, s1, s2, s3)
                 printable = partial(printable_message, segments)
@@ -76,35 +87,61 @@ def take_frames(
                 if ack_seq > session.out_seq:
                     rules.unsent_acknowledged(session, ack_seq)
                 session.acknowledge(ack_seq)
-            if seq > session.in_seq:
-                if seq != session.in_seq + 1:
+            in_seq = session.in_seq
+            if seq > in_seq:
+                if seq != in_seq + 1:
                     rules.message_skipped(session, seq)
-                size_bytes = len(s1) + len(s2) + len(s3)
-                message = Message(
-                    type_, s1, s2, s3, tid, priority, version, compat, seq, flags, data_off, None, size_bytes
-                )
+                message = _message(header, s1, s2, s3, size_bytes)
                 if type_ in KNOWN_TYPES:
-                    decode_message(message, session.features)
-                elif not rules.takes_unknown(session, message):
+                    decode_message(message, features)
+                elif not (takes_unknown or rules.takes_unknown(session, message)):
                     session.in_seq = seq
                     position = stop
                     continue
                 session.in_seq = seq
                 link.taken_bytes += size_bytes
-                deliver(message)
+                messages.append(message)
             else:
                 rules.message_old(session, seq)
         elif tag == ABORTED:
-            if tracing:
-                link.trace_frame("rx", "ABORTED", stop - position, dict, now, position - start)
-            if link.host.config.aborted_message == "fault":
-                raise PeerError(FaultReason.ABORTED)
+            _on_aborted(link, stop - position, position - start, now)
         else:
             control = decode_control(tag, (s0, s1, s2, s3), last=link.takes_last_segment)
             if tracing:
                 link.trace_frame("rx", control.TAG.name, stop - position, control.printable, now, position - start)
             _on_control(link, session, control)
         position = stop
+
+
+def _message(
+    header: Header, front: Buffer, middle: Buffer, data: Buffer, size_bytes: "cython.Py_ssize_t"
+) -> Message:
+    """A received message. ``__init__``, with so many arguments, would cost more than the assignments do."""
+    message = Message.__new__(Message)
+    seq, tid, type_, priority, version, _, data_off, _, flags, compat_version, _ = header
+    message.type = type_
+    message.front = front
+    message.middle = middle
+    message.data = data
+    message.tid = tid
+    message.priority = priority
+    message.version = version
+    message.compat_version = compat_version
+    message.seq = seq
+    message.flags = flags
+    message.data_off = data_off
+    message.payload = None
+    message.held_bytes = size_bytes
+    message.encoded = None
+    return message
+
+
+def _on_aborted(link: "V2Link", length: int, offset: int, now: float) -> None:
+    """A frame that its sender aborted: a fault, if the options say so."""
+    if link.host.tracing:
+        link.trace_frame("rx", "ABORTED", length, dict, now, offset)
+    if link.host.config.aborted_message == "fault":
+        raise PeerError(FaultReason.ABORTED)
 
 
 def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None:
@@ -180,8 +217,11 @@ def _write_messages(link: "V2Link", session: "Session", pieces: list[Buffer], no
     build = link.writer.message
     pack = MESSAGE_HEADER.pack
     tracing = link.host.tracing
-    size = before = sum(map(len, pieces))
-    large = False
+    size: cython.Py_ssize_t = sum(map(len, pieces))
+    before: cython.Py_ssize_t = size
+    length: cython.Py_ssize_t
+    large: cython.bint = False
+    message: Message
     out_seq = session.out_seq
     for message in queue.popped():
         version, front = message.version, message.front

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import AEADDecryptionContext, Cipher
@@ -14,10 +14,15 @@ from messenger.compat import override
 from messenger.denc.codec import Buffer
 from messenger.errors import DecodeError, FaultReason, PeerError
 
+if TYPE_CHECKING:
+    import cython  # types of the compiled form alone (docs/compiled.md)
+
 GCM_TAG_SIZE = 16
 _SECRET_USED = 40
 _NONCE = Struct("<IQ")
-_COUNTER_MASK = (1 << 64) - 1
+_COUNTERS = 1 << 64
+_COUNTER_MASK = _COUNTERS - 1
+_pack_nonce = _NONCE.pack
 _FIXED_MASK = (1 << 32) - 1
 
 
@@ -37,12 +42,12 @@ class StreamCipher:
         self._started = False
 
     def _next_nonce(self) -> bytes:
-        counter = self._counter
+        counter: cython.ulonglong = self._counter
         if self._started and counter == self._initial_counter:
             raise PeerError(FaultReason.NONCE_EXHAUSTED)
         self._started = True
         self._counter = (counter + 1) & _COUNTER_MASK
-        return _NONCE.pack(self._fixed, counter)
+        return _pack_nonce(self._fixed, counter)
 
     @property
     def first_nonce(self) -> bytes:
@@ -53,7 +58,7 @@ class StreamCipher:
     def used_nonces(self) -> int:
         """Number of operations so far."""
         used = int(self._counter - self._initial_counter) & _COUNTER_MASK
-        return used or (_COUNTER_MASK + 1) * self._started
+        return used or _COUNTERS * self._started
 
     def use_up(self, left: int) -> None:
         """Advance the nonce until only ``left`` nonces remain, for tests of their exhaustion."""

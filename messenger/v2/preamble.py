@@ -5,7 +5,7 @@ Peers send the same few preambles again and again, so readers and writers cache 
 
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from messenger.crc import crc32c
 from messenger.denc.codec import Buffer
@@ -93,14 +93,26 @@ class Layouts(dict[bytes, Layout]):
         return layout
 
 
-class MessagePreambles(dict[Lengths, bytes]):
-    """Preambles of MESSAGE frames by the lengths of their segments, each built once."""
+class MessageFrame(NamedTuple):
+    """What MESSAGE frames whose segments have the same lengths have in common."""
 
-    def __missing__(self, lengths: Lengths) -> bytes:
+    preamble: bytes
+    pack: Callable[..., bytes]
+    """Builds a whole frame of crc mode: preamble, header, its crc, three segments, late status, their crcs."""
+    unpack: Callable[[memoryview, int], tuple[Any, ...]]
+    """Takes such a frame apart, at an offset of a buffer."""
+
+
+class MessageFrames(dict[Lengths, MessageFrame]):
+    """MESSAGE frames by the lengths of their segments."""
+
+    def __missing__(self, lengths: Lengths) -> MessageFrame:
         if len(self) >= _CACHE_LIMIT:
             self.clear()
-        preamble = self[lengths] = build_preamble(MESSAGE_TAG, lengths)
-        return preamble
+        l0, l1, l2, l3 = lengths
+        whole = Struct(f"<{PREAMBLE_SIZE}s{l0}sI{l1}s{l2}s{l3}sBIII")
+        frame = self[lengths] = MessageFrame(build_preamble(MESSAGE_TAG, lengths), whole.pack, whole.unpack_from)
+        return frame
 
 
 def _parse(preamble: bytes, *, check_alignment: bool) -> tuple[int, int, Lengths]:

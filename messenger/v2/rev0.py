@@ -22,7 +22,7 @@ from messenger.v2.preamble import (
     Layout,
     Layouts,
     Lengths,
-    MessagePreambles,
+    MessageFrames,
     PreambleLimits,
     Segments,
     build_preamble,
@@ -85,7 +85,7 @@ class Rev0CrcReader:
         check_size(layout[-1], self.max_frame_bytes)
         return layout
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
+    def next_frame(self, view: memoryview, start: int, end: int, owned: bool) -> Frame | None:  # noqa: FBT001 - hot path
         """The frame at ``view[start:end]``, which is not empty; None while it is incomplete."""
         layout = self._preamble(view, start, end)
         if layout is None:
@@ -112,10 +112,10 @@ class Rev0CrcReader:
 class Rev0CrcWriter:
     """Frames of crc mode."""
 
-    __slots__ = ("_preambles",)
+    __slots__ = ("_frames",)
 
     def __init__(self) -> None:
-        self._preambles = MessagePreambles()
+        self._frames = MessageFrames()
 
     def control(self, tag: int, payload: bytes) -> bytes:
         """Build a control frame, which has one segment."""
@@ -126,7 +126,7 @@ class Rev0CrcWriter:
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
         """Append a MESSAGE frame to ``pieces``; returns its length on the wire."""
         segments = (header, front, middle, data)
-        return self._append(pieces, self._preambles[segment_lengths(segments)], segments)
+        return self._append(pieces, self._frames[segment_lengths(segments)].preamble, segments)
 
     def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
         """Append a frame whose segments are compressed already; returns its length on the wire."""
@@ -184,7 +184,7 @@ class Rev0SecureReader:
         check_size(self._layout[-1], self.max_frame_bytes)
         return self._layout
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:  # noqa: ARG002
+    def next_frame(self, view: memoryview, start: int, end: int, owned: bool) -> Frame | None:  # noqa: ARG002, FBT001
         """The frame at ``view[start:end]``, which is not empty; None while it is incomplete."""
         body = start + PREAMBLE_SIZE
         layout = self._open_preamble(view, start, end)

@@ -14,6 +14,8 @@ import pytest
 from messenger import form
 
 ROOT = Path(__file__).parents[2]
+PLAIN = {"Rev0Cipher"}
+"""Classes of compiled modules that stay classes of Python: those that only old peers need."""
 LOOK = "import messenger.batch; from messenger.form import form; print(form())"
 
 
@@ -76,7 +78,9 @@ def test_declarations_count_as_source(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "pool.py").write_text("")
     before = form.source_digest("messenger.pool")
     (tmp_path / "pool.pxd").write_text("cdef class BufferPool:\n    pass\n")
-    assert form.source_digest("messenger.pool") != before
+    declared = form.source_digest("messenger.pool")
+    (tmp_path / "receive.pxd").write_text("cdef class ReceiveBuffer:\n    pass\n")  # may be named by others
+    assert len({before, declared, form.source_digest("messenger.pool")}) == 3
 
 
 def slots(module: str) -> Iterator[tuple[str, set[str]]]:
@@ -95,7 +99,7 @@ def test_declared_classes_have_the_attributes_of_their_sources(module: str) -> N
         name: set(re.findall(r"^    cdef public \w+ (\w+)$", body, re.MULTILINE))
         for name, body in re.findall(r"^cdef class (\w+)(?:\(\w+\))?:\n((?:    .*\n)+)", text, re.MULTILINE)
     }
-    assert declared == dict(slots(module))
+    assert declared == {name: attributes for name, attributes in slots(module) if name not in PLAIN}
 
 
 def test_no_declarations_lie_beside_modules_that_are_not_compiled() -> None:

@@ -28,7 +28,7 @@ from messenger.v1 import connector as v1_connector
 from messenger.v2 import acceptor as v2_acceptor
 from messenger.v2 import connector as v2_connector
 from messenger.v2.framing import FrameCaches
-from messenger.v2.preamble import Layouts, MessagePreambles
+from messenger.v2.preamble import Layouts, MessageFrames
 from toolkit.exploration.scope import Scope
 
 Thing = TypeVar("Thing")
@@ -41,7 +41,7 @@ _SHARED: tuple[type, ...] = (
     # Not changed during an exploration.
     *(PolicySet, Config, Message, NoneClient, NoneServer, count, AuthResult, Scope),
     # Changed, without effect on an endpoint's behaviour: counters, caches and buffers used within one call.
-    *(Counters, BufferPool, FrameCaches, Layouts, MessagePreambles, memoryview),
+    *(Counters, BufferPool, FrameCaches, Layouts, MessageFrames, memoryview),
 )
 _TABLES = tuple(
     table
@@ -148,7 +148,7 @@ def _copy_random(thing: Random, memo: Memo) -> Random:
 
 def _copy_object(thing: Any, memo: Memo, names: tuple[str, ...]) -> Any:  # noqa: ANN401
     kind = type(thing)
-    made = memo[id(thing)] = object.__new__(kind)
+    made = memo[id(thing)] = kind.__new__(kind)  # type: ignore[call-overload]
     fill = object.__setattr__
     for name in names:
         try:

@@ -41,7 +41,8 @@ _MEANINGLESS = frozenset(
         # Times: wall time stands still, and links only time out when no other step is possible.
         *("last_activity_s", "read_since_s", "keepalive_acked_s", "keepalive_seen_s", "keepalive_heard_s"),
         # Caches.
-        *("_layouts", "_preambles", "_frame_bytes", "needed"),
+        *("_frames", "_layouts", "_frame_bytes", "needed"),
+        *("_small_bytes", "_small_preamble", "_small_segments", "_small_unpack"),
     }
 )
 _PLAIN: frozenset[type] = frozenset({int, str, bool, bytes, float, type(None)})

@@ -1,0 +1,1 @@
+from messenger.messages.message cimport Message
