@@ -148,7 +148,7 @@ def _copy_random(thing: Random, memo: Memo) -> Random:
 
 def _copy_object(thing: Any, memo: Memo, names: tuple[str, ...]) -> Any:  # noqa: ANN401
     kind = type(thing)
-    made = memo[id(thing)] = kind.__new__(kind)
+    made = memo[id(thing)] = kind.__new__(kind)  # type: ignore[call-overload]
     fill = object.__setattr__
     for name in names:
         try:
