@@ -57,8 +57,6 @@ def matrix(
     With --dask several machines share the setups, and the files of the cells
     are collected here. docs/matrix.md has the results of the four releases.
     """
-    from toolkit.matrix.runner import Run
-    from toolkit.matrix.sharing import SharedRun
     from toolkit.matrix.table import select
 
     files = ReportFiles(html, junit)
@@ -67,7 +65,7 @@ def matrix(
         _list(cells, as_json=as_json)
         return 0
     directory, is_kept = _directory(out)
-    run = SharedRun(cells, directory, dask=dask) if dask else Run(cells, directory)
+    run = _run(cells, directory, dask)
     try:
         interrupted = _go(run, quiet=as_json)
     finally:
@@ -90,6 +88,17 @@ def matrix(
     if interrupted:
         return INTERRUPTED
     return FAILED if has_failed else 0
+
+
+def _run(cells: "Sequence[Cell]", directory: Path, dask: str) -> "Run":
+    """Return a run on this machine, or one that the workers at ``dask`` share if it is not empty."""
+    if dask:
+        from toolkit.matrix.sharing import SharedRun
+
+        return SharedRun(cells, directory, dask=dask)
+    from toolkit.matrix.runner import Run
+
+    return Run(cells, directory)
 
 
 def _directory(out: Path | None) -> tuple[Path, bool]:
