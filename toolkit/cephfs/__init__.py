@@ -1,1 +1,1 @@
-"""A file system's client towards MDS daemons: its sessions, its requests, and what they survive."""
+"""A client of MDS daemons: sessions and requests that survive broken links and failovers."""

@@ -1,4 +1,4 @@
-"""A file system's client: follows the MDS map, and keeps sessions with the daemons of its ranks (docs/mds.md).
+"""A client of a file system: follows the MDS map and keeps sessions with the daemons of its ranks (docs/mds.md).
 
 async with FsClient.connect("v2:127.0.0.1:3300", keyring="keyring") as client:
     session = await client.open()
@@ -32,9 +32,9 @@ _AT_WORK = frozenset({MdsState.CLIENTREPLAY, MdsState.ACTIVE, MdsState.STOPPING}
 
 
 class FsClient(Rados):
-    """A client of a cluster and of its file system; made by :meth:`connect`, as a RADOS client is.
+    """A client of a cluster and its file system; :meth:`connect` creates it, like a RADOS client.
 
-    It asks for sessions with MDS daemons and sends requests, but uses no capabilities and reads no inodes.
+    It opens sessions with MDS daemons and sends requests. It does not use capabilities and does not decode inodes.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as of the RADOS client
@@ -42,20 +42,20 @@ class FsClient(Rados):
         if isinstance(self._auth, CephxClient):
             self._auth.wanted_services |= EntityType.MDS
         self.mdsmap: MDSMap | None = None
-        """The newest MDS map that has come."""
+        """The newest MDS map received."""
         self.renews = True
-        """Whether sessions are renewed by themselves, and a stale one at once."""
+        """True to renew open sessions regularly, and a stale session at once."""
         self.sessions: dict[int, MdsSession] = {}
-        """By rank."""
+        """Sessions by rank."""
         self._has_mdsmap = asyncio.Event()
         self._renewer: asyncio.Task[None] | None = None
 
     @override
     async def __aenter__(self) -> Self:
-        """Connect, and have the MDS map.
+        """Connect, and wait for the MDS map.
 
         Raises:
-            RadosError: the monitors refuse this client, or none answers in time; ENOENT, there is no file system.
+            RadosError: the monitors refuse this client, or none answers in time; ENOENT: there is no file system.
         """
         await super().__aenter__()
         self._monitors.subscribe("mdsmap")
@@ -80,11 +80,11 @@ class FsClient(Rados):
         await super().__aexit__(kind, error, trace)
 
     async def open(self, rank: int = 0, **metadata: str) -> MdsSession:
-        """Open a session with the daemon that serves a rank.
+        """Open a session with the daemon of a rank.
 
         Args:
-            rank: which part of the file system it serves; 0 has the root directory.
-            metadata: what ``ceph tell mds.N session ls`` is to show of this client.
+            rank: rank of the daemon; rank 0 serves the root directory.
+            metadata: fields that ``ceph tell mds.N session ls`` shows for this client.
 
         Raises:
             RadosError: EACCES, the MDS rejects it; ENXIO, no daemon is active for the rank; ETIMEDOUT.
@@ -139,7 +139,7 @@ class FsClient(Rados):
             return
         session.happened("connected")
         if session.doubt and session.state is State.OPENING:
-            session.doubt = ""  # it was about a session before, and what was asked for is gone
+            session.doubt = ""  # the reset was about an earlier session, and it dropped the request to open
             session.begin_open()
         elif session.doubt:
             connection.mark_down()
@@ -155,10 +155,10 @@ class FsClient(Rados):
 
     @override
     def ms_handle_remote_reset(self, connection: Connection, fault: Fault) -> None:
-        """Who listens there knows nothing of the session.
+        """Note that the peer has lost the session.
 
-        If it is the MDS that was dialled, the link opens; a daemon that has come in its place at the same port and
-        may ask for the session yet, lets nobody in who dials its predecessor.
+        If the peer is the MDS of the map, the link opens, and the session is reset. A daemon that took its place at
+        the same port, and may still request the session, refuses links that name its predecessor's address.
         """
         session = self._session_of(connection)
         if session is not None:
@@ -167,7 +167,7 @@ class FsClient(Rados):
     # ---- inside
 
     async def _close_sessions(self) -> None:
-        """End what is open; a daemon that took the rank over would wait for a client that is gone."""
+        """Close all open sessions; otherwise a daemon that takes the rank over waits for this client."""
         left = [session for session in self.sessions.values() if not session.is_over]
         with suppress(TimeoutError, RadosError):
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
@@ -206,10 +206,10 @@ class FsClient(Rados):
                 self._follow(session)
 
     def _follow(self, session: MdsSession) -> None:
-        """See what the new map means for a session: its rank may be another daemon's."""
+        """Apply a new map to a session: another daemon may have the rank."""
         info = self._info(session.rank)
         if info is None:
-            return  # nobody has the rank; somebody will
+            return  # no daemon has the rank at the moment
         is_same = self._monitors.usable(info.addrs) == session.connection.session.peer_addrs
         if info.state == MdsState.RECONNECT and (not is_same or session.state is not State.RECONNECTING):
             session.connection.mark_down()

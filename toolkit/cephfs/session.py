@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 ROOT_INO = 1
 _CHANGES = 0x1000
-"""Bit of the operations that change something: they have a second answer once that is on disk."""
+"""Bit of the operations that modify the file system: they have a second reply once the change is on disk."""
 _REPLAYED = 1
 _LEASE_REVOKE, _LEASE_REVOKE_ACK = 1, 4
 _FEATURES = (0x1FF).to_bytes(8, "little")
-"""Features of the file system that all releases since Mimic have."""
+"""File system features that all releases since Mimic support."""
 _RECONNECT_VERSION = 4
 
 
 class State(StrEnum):
-    """What the session is."""
+    """State of a session."""
 
     OPENING = "opening"
     OPEN = "open"
     STALE = "stale"
-    """The MDS has told that it was not renewed in time."""
+    """The session was not renewed within the file system's ``session_timeout``."""
     RECONNECTING = "reconnecting"
-    """Another daemon has taken the rank over, and is to learn that there is this session."""
+    """Another daemon took the rank over: CLIENT_RECONNECT was sent, and the rank is not active yet."""
     CLOSING = "closing"
     CLOSED = "closed"
     REJECTED = "rejected"
     RESET = "reset"
-    """The MDS does not know it any more."""
+    """The MDS has lost or evicted the session."""
 
 
 _COUNTED = frozenset({MessageType.CLIENT_CAPS, MessageType.CLIENT_LEASE, MessageType.CLIENT_SNAP})
@@ -62,15 +62,15 @@ class Request:
 
     payload: MClientRequest
     answer: "asyncio.Future[MClientReply]"
-    """The first answer."""
+    """The first reply."""
     safe: "asyncio.Future[MClientReply]"
-    """The last one: what was changed is on disk."""
+    """The last reply: the change is on disk."""
     retries: int = 0
 
 
 @dataclass(slots=True)
 class Event:
-    """Something that has happened to the session."""
+    """An event of a session."""
 
     what: str
     """A :class:`State`, or ``renewed``, ``connected`` or ``resent``."""
@@ -84,54 +84,54 @@ class _Waiter:
 
 
 class MdsSession:
-    """One session; made by :meth:`toolkit.cephfs.client.FsClient.open`.
+    """A session with the MDS of one rank; :meth:`toolkit.cephfs.client.FsClient.open` creates it.
 
     Args:
-        rank: which part of the file system the MDS serves.
-        metadata: what the MDS shows of this client.
-        epoch: the epoch of the MDS map that is known.
+        rank: rank of the MDS.
+        metadata: description of this client that the MDS shows.
+        epoch: returns the epoch of the newest MDS map.
     """
 
     def __init__(self, rank: int, metadata: dict[str, str], epoch: Callable[[], int]) -> None:
         self.rank = rank
         self.state = State.OPENING
         self.events: list[Event] = []
-        """In the order in which they happened."""
+        """Events of the session, the oldest first."""
         self.connection: Connection
         self.doubt = ""
-        """Why the MDS may not know it any more."""
+        """Reason to suspect that the MDS has lost the session; empty if there is none."""
         self._metadata = metadata
         self._epoch = epoch
         self._tids = count(1)
         self._requests: dict[int, Request] = {}
         self._renewals = 0
         self._counted = 0
-        """Messages about capabilities; a close that has not counted all of them is too early, and ignored."""
+        """Received messages about capabilities. The MDS ignores a close whose count is too low."""
         self._waiters: list[_Waiter] = []
 
     # ---- for the application
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, and must be opened anew."""
+        """True if the session has ended and must be opened again."""
         return self.state in _OVER
 
     async def request(
         self, op: MdsRequestOp, path: str, *, path2: str = "", arguments: bytes = b"", safe: bool = True
     ) -> MClientReply:
-        """Have the MDS do something.
+        """Send a request and wait for its reply.
 
-        It is done once, however often links break, and although another daemon takes the rank over.
+        The operation is executed once, even if links break or another daemon takes the rank over.
 
         Args:
-            op: what.
-            path: of what, from the root directory.
-            path2: the other path of operations that have two.
-            arguments: of the operation, as docs/mds.md has them; zeros behind.
+            op: operation.
+            path: path of its object, from the root directory.
+            path2: second path, for operations with two.
+            arguments: arguments of the operation (docs/mds.md), padded with zeros.
             safe: wait until a change is on disk.
 
         Raises:
-            RadosError: it failed, or the session has ended.
+            RadosError: the operation failed, or the session has ended.
         """
         request = self.begin(op, path, path2=path2, arguments=arguments)
         reply = await (request.safe if safe else request.answer)
@@ -140,7 +140,7 @@ class MdsSession:
         return reply
 
     def begin(self, op: MdsRequestOp, path: str, *, path2: str = "", arguments: bytes = b"") -> Request:
-        """The same without waiting for an answer."""
+        """Send a request without waiting for its reply. Raises RadosError if the session has ended."""
         if self.is_over:
             raise RadosError(errno.ENOTCONN, f"the session with mds rank {self.rank} is {self.state}")
         head = RequestHead(version=1, op=op, arguments=arguments.ljust(56, b"\0"), mdsmap_epoch=self._epoch())
@@ -155,24 +155,24 @@ class MdsSession:
 
     @property
     def pending(self) -> int:
-        """How many requests are not answered yet, or what they changed is not on disk."""
+        """Number of requests without a reply, or whose change is not on disk yet."""
         return len(self._requests)
 
     def renew(self) -> None:
-        """Ask the MDS to go on with the session: what it must hear within ``session_timeout``."""
+        """Renew the session; the MDS requires this within ``session_timeout``."""
         self._renewals += 1
         self._tell(SessionOp.REQUEST_RENEWCAPS, seq=self._renewals)
 
     def close(self) -> None:
-        """End the session; :attr:`state` is closed when the MDS has agreed."""
+        """Request the end of the session; :attr:`state` becomes CLOSED when the MDS confirms it."""
         self.become(State.CLOSING)
         self._ask_to_close()
 
     async def wait(self, *states: State) -> None:
-        """Wait until it is one of these.
+        """Wait until the session is in one of these states.
 
         Raises:
-            RadosError: it has ended otherwise.
+            RadosError: the session ended in another state.
         """
         await self.wait_until(lambda: self.state in states or self.is_over)
         if self.state not in states:
@@ -181,28 +181,28 @@ class MdsSession:
             raise RadosError(number, f"session with mds rank {self.rank}: {self.state}{detail and f': {detail}'}")
 
     async def wait_until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds of it; looked at whenever something happens."""
+        """Wait until ``holds`` is true; it is evaluated after each event and reply."""
         if not holds():
             self._waiters.append(waiter := _Waiter(holds))
             await waiter.done
 
     def times(self, what: str) -> int:
-        """How often something has happened."""
+        """Return the number of events of one kind."""
         return sum(event.what == what for event in self.events)
 
-    # ---- for its client
+    # ---- for the client
 
     def dialled(self, connection: "Connection") -> None:
-        """Take a connection; what is sent waits until it is open."""
+        """Use a new connection; messages are queued until it opens."""
         self.connection, self.doubt = connection, ""
 
     def begin_open(self) -> None:
-        """Ask for a session."""
+        """Request the session."""
         message = MClientSession(SessionOp.REQUEST_OPEN, metadata=self._metadata, supported_features=_FEATURES)
         self.connection.send(Message.of(message))
 
     def begin_reconnect(self) -> None:
-        """Tell the daemon that has the rank now of this session, which holds no capabilities."""
+        """Send CLIENT_RECONNECT, without capabilities, to the daemon that took the rank over."""
         self.become(State.RECONNECTING)
         self._counted = 0
         encoder = Encoder()
@@ -217,14 +217,14 @@ class MdsSession:
         self.connection.send(message)
 
     def resume(self) -> None:
-        """The rank is at work again: ask again for what has no answer."""
+        """Resend all requests without a final reply, once the rank is active again."""
         for tid, request in sorted(self._requests.items()):
             request.retries += 1
             self._send_request(tid, request)
             self.happened("resent", f"{tid}")
 
     def take_session(self, payload: MClientSession) -> None:
-        """A word of the MDS about the session."""
+        """Process a session message of the MDS."""
         op = payload.op
         if op == SessionOp.OPEN:
             self._opened()
@@ -242,7 +242,7 @@ class MdsSession:
             self._tell(SessionOp.FLUSHMSG_ACK, seq=payload.seq)
 
     def take_reply(self, tid: int, reply: MClientReply) -> None:
-        """An answer."""
+        """Process a reply."""
         request = self._requests.get(tid)
         if request is None:
             return
@@ -255,24 +255,24 @@ class MdsSession:
             self._look()
 
     def count(self, message: Message) -> None:
-        """Count a message if it is one of those about capabilities."""
+        """Count a received message if it is about capabilities."""
         if message.type in _COUNTED:
             self._counted += 1
             if self.state is State.CLOSING:
-                self._ask_to_close()  # what was asked before is ignored
+                self._ask_to_close()  # the MDS ignores the close with the lower count
 
     def take_caps(self, payload: MClientCaps) -> None:
-        """Give back what the MDS wants back; nothing was changed by it."""
+        """Return revoked capabilities; the client has no unwritten changes."""
         if payload.head.op == CapOp.REVOKE:
             self.connection.send(Message.of(MClientCaps(replace(payload.head, op=CapOp.UPDATE, wanted=0))))
 
     def take_lease(self, payload: MClientLease) -> None:
-        """The same for the lease on a name; an MDS that gets no answer waits until it is over."""
+        """Return a revoked lease on a name; without an answer the MDS waits until the lease expires."""
         if payload.action == _LEASE_REVOKE:
             self.connection.send(Message.of(replace(payload, action=_LEASE_REVOKE_ACK)))
 
     def end(self, state: State, detail: str = "") -> None:
-        """It is over: nothing that was asked is answered."""
+        """End the session; pending requests fail."""
         self.become(state, detail)
         requests, self._requests = self._requests, {}
         for request in requests.values():
@@ -281,22 +281,22 @@ class MdsSession:
                     future.set_exception(
                         RadosError(errno.ECONNRESET, f"session with mds rank {self.rank}: {state}")
                     )
-                    future.exception()  # of two, one is often not asked for
+                    future.exception()  # callers often await only one of the two
 
     def become(self, state: State, detail: str = "") -> None:
-        """Take a state."""
+        """Enter a state and record the event."""
         self.state = state
         self.happened(state.value, detail)
 
     def happened(self, what: str, detail: str = "") -> None:
-        """Note an event."""
+        """Record an event."""
         self.events.append(Event(what, detail))
         self._look()
 
     # ---- inside
 
     def _opened(self) -> None:
-        """The MDS has let it in; a daemon that has taken the rank over says so before it is at work."""
+        """Process OPEN; a daemon that took the rank over sends it before the rank is active."""
         if self.state is not State.OPENING:
             return
         self.become(State.OPEN)
