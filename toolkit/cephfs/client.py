@@ -157,8 +157,8 @@ class FsClient(Rados):
     def ms_handle_remote_reset(self, connection: Connection, fault: Fault) -> None:
         """Note that the peer has lost the session.
 
-        If the peer is the MDS of the map, the link opens, and the session is reset. A daemon that took its place at
-        the same port, and may still request the session, refuses links that name its predecessor's address.
+        If the peer is the MDS of the map, the link opens, and the session is reset. A daemon that took its place
+        at the same port, and may still request the session, refuses links that name its predecessor's address.
         """
         session = self._session_of(connection)
         if session is not None:
