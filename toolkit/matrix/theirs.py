@@ -19,7 +19,7 @@ _POLL_S = 0.05
 
 
 def until(holds: Callable[[], object], what: str) -> None:
-    """Wait until something holds; raises LocalError if it does not in time."""
+    """Wait until ``holds`` is true; raises LocalError after PATIENCE_S."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not holds():
         if time.monotonic() > deadline_s:
@@ -28,7 +28,7 @@ def until(holds: Callable[[], object], what: str) -> None:
 
 
 class Theirs:
-    """Ceph's own programs on the dialling host."""
+    """Ceph's own programs on the connecting host."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
@@ -39,26 +39,26 @@ class Theirs:
         self._numbers = 0
 
     def run(self, tool: str, *arguments: str) -> str:
-        """What a program prints."""
+        """Run a program and return its output."""
         conf = str(self._host.directory / "ceph.conf")
         return self._host.run(tool, "-c", conf, *self._own, *arguments, timeout_s=2 * PATIENCE_S)
 
     def rados(self, *arguments: str) -> str:
-        """What ``rados`` prints about the pool."""
+        """Run ``rados`` on the pool and return its output."""
         return self.run("rados", "-p", "objects", *arguments)
 
     def in_background(self, *arguments: str) -> "Background":
-        """Have ``rados`` run while other things are done."""
+        """Start ``rados`` in the background."""
         return Background(lambda: self.rados(*arguments))
 
     @contextmanager
     def watching(self, oid: str) -> Iterator["Background"]:
-        """Have ``rados watch`` run; it looks at its tickets every second, and must end well with the block."""
+        """Run ``rados watch`` during a block, with a check of its tickets every second; it must end without an error."""
         keys = self._host.directory / "keyboard"
         keys.unlink(missing_ok=True)
         os.mkfifo(keys)
         conf = str(self._host.directory / "ceph.conf")
-        eager = ("--mon-client-ping-interval", "1")  # by default 10 s, in which tickets of seconds expire
+        eager = ("--mon-client-ping-interval", "1")  # the default, 10 s, is longer than the tickets live
         command = ("rados", "-c", conf, *self._own, *eager, "-p", "objects", "watch", oid)
         watch = Background(
             lambda: self._host.run(
@@ -69,12 +69,12 @@ class Theirs:
             until(lambda: "watcher=" in self.rados("listwatchers", oid), f"{oid} is watched")
             yield watch
         finally:
-            with suppress(OSError):  # nobody reads: it has ended
+            with suppress(OSError):  # the program has ended
                 os.write(os.open(keys, os.O_WRONLY | os.O_NONBLOCK), b"\n")
         watch.require_end()
 
     def there_and_back(self, oid: str, content: bytes) -> None:
-        """Write an object and read it; its content must be the same."""
+        """Write an object, read it back, and require the same content."""
         self.rados("put", oid, str(self.file(content)))
         back = self._host.directory / f"{oid}.back"
         self.rados("get", oid, str(back))
@@ -83,18 +83,18 @@ class Theirs:
         self._trial.see(f"{oid}: {len(content):,} bytes written and read back by their client")
 
     def file(self, content: bytes) -> Path:
-        """A file with this content, where their programs see it."""
+        """Write a file with this content on the connecting host; return its path."""
         self._numbers += 1
         return self._host.write(f"content{self._numbers}", content)
 
 
 class Background:
-    """A program of theirs that goes on for a while."""
+    """A program of Ceph that runs in the background."""
 
     def __init__(self, run: Callable[[], str]) -> None:
         self.errors: list[Exception] = []
         self.output = ""
-        """What it has printed, once it has ended."""
+        """Output of the program; empty until it has ended."""
         self._run = run
         self._thread = threading.Thread(target=self._try, daemon=True)
         self._thread.start()
@@ -107,10 +107,10 @@ class Background:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """True while the program runs."""
         return self._thread.is_alive()
 
     def require_end(self) -> None:
-        """Wait for its end; raises EvidenceMissing unless that is a good one."""
+        """Wait for the end of the program; raises EvidenceMissing if it failed or does not end."""
         self._thread.join(PATIENCE_S)
-        require(not (self.is_running or self.errors), f"their client did not go on: {self.errors or 'it waits'}")
+        require(not (self.is_running or self.errors), f"their client did not finish: {self.errors or 'it still runs'}")
