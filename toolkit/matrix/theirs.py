@@ -53,7 +53,7 @@ class Theirs:
 
     @contextmanager
     def watching(self, oid: str) -> Iterator["Background"]:
-        """Run ``rados watch`` during a block, with a check of its tickets every second; it must end without an error."""
+        """Run ``rados watch`` during a block, checking its tickets every second; it must end without an error."""
         keys = self._host.directory / "keyboard"
         keys.unlink(missing_ok=True)
         os.mkfifo(keys)
@@ -113,4 +113,5 @@ class Background:
     def require_end(self) -> None:
         """Wait for the end of the program; raises EvidenceMissing if it failed or does not end."""
         self._thread.join(PATIENCE_S)
-        require(not (self.is_running or self.errors), f"their client did not finish: {self.errors or 'it still runs'}")
+        state = self.errors or "it still runs"
+        require(not (self.is_running or self.errors), f"their client did not finish: {state}")
