@@ -339,6 +339,8 @@ class CrcWriter:
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
         """Append a MESSAGE frame to ``pieces``; returns its length on the wire."""
         l0: cython.Py_ssize_t = len(header)
+        if l0 != _MESSAGE_HEADER_SIZE:  # that of another peer, such as a later version's
+            return self._any_frame(pieces, MESSAGE_TAG, (header, front, middle, data))
         l1: cython.Py_ssize_t = len(front)
         l2: cython.Py_ssize_t = len(middle)
         l3: cython.Py_ssize_t = len(data)
@@ -379,9 +381,12 @@ class CrcWriter:
 
     def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
         """Append a frame whose segments are compressed already; returns its length on the wire."""
+        return self._any_frame(pieces, tag, segments, compressed=True)
+
+    def _any_frame(self, pieces: list[Buffer], tag: int, segments: Segments, *, compressed: bool = False) -> int:
         s0, *rest = segments
         used = used_segments(lengths := segment_lengths(segments))
-        frame: list[Buffer] = [build_preamble(tag, lengths, compressed=True)]
+        frame: list[Buffer] = [build_preamble(tag, lengths, compressed=compressed)]
         if s0:
             frame += [s0, _pack_u32(crc32c(s0, 0xFFFFFFFF))]
         if used > 1:

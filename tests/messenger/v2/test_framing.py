@@ -8,6 +8,7 @@ from messenger.denc.address import EntityAddr
 from messenger.denc.entity import EntityType
 from messenger.errors import FaultReason, PeerError
 from messenger.v2.framing import ABORTED, CrcReader, CrcWriter, SecureReader, SecureWriter
+from messenger.v2.preamble import MESSAGE_TAG
 from messenger.v2.wire import MESSAGE_HEADER, Ack, ControlFrame, Hello, KeepAlive2, Wait, decode_control
 from tests.support.frames import (
     ALL_MODES,
@@ -386,3 +387,11 @@ def test_a_valid_preamble_before_random_bytes_never_raises_anything_else(
     except PeerError:
         return
     assert frame is None or frame[0] <= len(raw)
+
+
+@pytest.mark.parametrize("mode", ["crc", "secure"])
+@pytest.mark.parametrize("size", [1, 40, 42, 300])
+def test_headers_of_other_lengths_are_frames_too(mode: str, size: int) -> None:
+    header = bytes(range(256))[:size].ljust(size, b"h")
+    raw = message(writer(mode), header, b"front", b"", b"data")
+    assert read_all(reader(mode), raw) == [(MESSAGE_TAG, (header, b"front", b"", b"data"))]
