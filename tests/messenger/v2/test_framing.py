@@ -390,8 +390,8 @@ def test_a_valid_preamble_before_random_bytes_never_raises_anything_else(
 
 
 @pytest.mark.parametrize("mode", ["crc", "secure"])
-@pytest.mark.parametrize("size", [1, 40, 42, 300])
+@pytest.mark.parametrize("size", [1, 40, 42, 48])
 def test_headers_of_other_lengths_are_frames_too(mode: str, size: int) -> None:
-    header = bytes(range(256))[:size].ljust(size, b"h")
+    header = bytes(range(size))
     raw = message(writer(mode), header, b"front", b"", b"data")
     assert read_all(reader(mode), raw) == [(MESSAGE_TAG, (header, b"front", b"", b"data"))]
