@@ -75,7 +75,7 @@ def test_rows_are_json_and_lines_of_a_table(
         (["--attacks", "silent,rude"], "--attacks: unknown 'rude'; known: none, silent,"),
         (["--proto", "v3"], "--proto: unknown 'v3'; known: "),
         (["--seconds", "0"], "--seconds: 0 is not from 0.1 to 600"),
-        (["--out", "/nowhere/at/all.json"], "there is no such folder"),
+        (["--out", "/nowhere/at/all.json"], "there is no folder /nowhere/at"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_exit_2(

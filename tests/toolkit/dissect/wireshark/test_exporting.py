@@ -40,10 +40,10 @@ HTTP: list[Chunk] = [(UP, b"GET / HTTP/1.1\r\n\r\n"), (DOWN, b"HTTP/1.1 200 OK\r
 
 
 def what(frame: DecodedFrame) -> tuple[object, ...]:
-    """What a frame says, whatever it looks like on the wire."""
+    """What a frame says, whatever it looks like on the wire and whatever keys explain of its authentication."""
     message = frame.message
     told = message and (message.name, message.seq, message.front, message.middle, message.data, message.ack_seq)
-    fields = {name: value for name, value in frame.fields.items() if name != "con_mode"}
+    fields = {name: value for name, value in frame.fields.items() if name not in {"con_mode", "cephx"}}
     return frame.stream.index, frame.direction, frame.protocol, frame.tag, told, str(fields)
 
 
