@@ -339,7 +339,7 @@ class CrcWriter:
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
         """Append a MESSAGE frame to ``pieces``; returns its length on the wire."""
         l0: cython.Py_ssize_t = len(header)
-        if l0 != _MESSAGE_HEADER_SIZE:  # that of another peer, such as a later version's
+        if l0 != _MESSAGE_HEADER_SIZE:  # only crafted frames have another length
             return self._any_frame(pieces, MESSAGE_TAG, (header, front, middle, data))
         l1: cython.Py_ssize_t = len(front)
         l2: cython.Py_ssize_t = len(middle)

@@ -143,7 +143,7 @@ class Hunt:
 def _judged(ground: Ground, cell: Cell) -> tuple[Verdict, str]:
     """Have the client write during the cell's fault; compare the object with the acknowledged writes."""
     with ground.struck(cell) as rules:
-        ground.cut(cell.link)  # the next connections pass all points of the handshake, whoever opens them
+        ground.cut(cell.link)  # both peers may reconnect; the handshake passes all of its points again
         appended = ground.append()
         was_stuck = not finished(appended, PATIENCE_S)
     if was_stuck:
