@@ -28,6 +28,7 @@ EXIT_STATUS = "msgrlab/exit_status"
 """Key of pytest's cache."""
 
 _unhurried = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # workers share the cores
+settings.register_profile("brief", max_examples=15, **_unhurried)
 settings.register_profile("quick", max_examples=50, **_unhurried)
 settings.register_profile("strict", max_examples=100, database=None, print_blob=True, **_unhurried)
 
@@ -109,6 +110,32 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("ended_after_s", "seconds after which a test that outlived its timeout is ended", default="420")
+    parser.addoption(
+        "--parameter-sets",
+        type=int,
+        metavar="N",
+        help="run at most N parameter sets of each test function, spread over all of them",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep --parameter-sets of each function: enough where only Python, the libraries or the machine differ."""
+    most = config.getoption("--parameter-sets")
+    if most is None:
+        return
+    if most < 1:
+        raise pytest.UsageError(f"--parameter-sets takes a number from 1 on, not {most}")
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {item for group in functions.values() for item in _spread(group, most)}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def _spread(items: list[pytest.Item], most: int) -> list[pytest.Item]:
+    """At most this many items, at equal distances, the first among them."""
+    return items if len(items) <= most else [items[index * len(items) // most] for index in range(most)]
 
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads the seed

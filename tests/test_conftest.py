@@ -247,3 +247,27 @@ def test_other(number): pass
     run = run_suite(tmp_path, "0", suite, "-p", "xdist", "-n2", "--dist", "loadgroup")
     said = {message.split()[1] for outcome, message in run.outcomes.values() if outcome == "failure"}
     assert len(said) == 1, said
+
+
+def test_few_parameter_sets_of_each_function_run_spread_over_all(tmp_path: Path) -> None:
+    suite = """
+import pytest
+
+def test_alone(): pass
+
+@pytest.mark.parametrize("number", range(12))
+def test_many(number): pass
+
+@pytest.mark.parametrize("number", range(2))
+def test_few(number): pass
+"""
+    run = run_suite(tmp_path, "0", suite, "--parameter-sets=3")
+    assert [*run.outcomes] == [
+        "test_alone",
+        *(f"test_many[{number}]" for number in (0, 4, 8)),
+        "test_few[0]",
+        "test_few[1]",
+    ]
+    refused = run_suite(tmp_path, "0", suite, "--parameter-sets=0")
+    assert "--parameter-sets takes a number from 1 on, not 0" in refused.output
+    assert refused.code == pytest.ExitCode.USAGE_ERROR
