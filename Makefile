@@ -14,7 +14,7 @@ UNITS := $(addprefix tests/,messenger $(addprefix toolkit/,capture checks dissec
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test units lint bench compile fuzz mutants lab notebooks docs setup lock audit sbom clean
+.PHONY: help demo test quick units lint bench compile fuzz mutants lab notebooks docs setup lock audit sbom clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ demo: $(INSTALLED)  ## reconnect, standby and session reset on an embedded clust
 
 test: lint  ## every check and every test; MSGRLAB_STRICT=1 makes a skip a failure
 	@$(BIN)/pytest -n auto --dist loadgroup --durations=12
+
+quick: $(INSTALLED)  ## each test function with at most four of its parameter sets, and few random examples
+	@$(BIN)/pytest -n auto --dist loadgroup --parameter-sets 4 --hypothesis-profile brief
 
 units: $(INSTALLED)  ## tests of the messenger, decoding and simulation; PYTHON, LOWEST and VENV are explained in the Makefile
 	@$(BIN)/pytest -n auto --dist loadgroup $(UNITS)
