@@ -22,7 +22,10 @@ _U32 = Struct("<I")
 _FLAG_COMPRESSED = 0x01
 _ALIGN = 8
 _DATA_ALIGN = 4096
-_CACHE_LIMIT = 256
+_LAYOUTS_LIMIT = 4096
+"""Preambles in a cache, a quarter of a KiB each; peers that send other sizes than before would empty a smaller one."""
+_FRAMES_LIMIT = 256
+"""Templates in a cache, more than a KiB each."""
 
 Segments = tuple[Buffer, Buffer, Buffer, Buffer]
 Lengths = tuple[int, int, int, int]
@@ -87,7 +90,7 @@ class Layouts(dict[bytes, Layout]):
         total = self._frame_bytes(segments, lengths)
         if tag & ~COMPRESSED != MESSAGE_TAG:
             check_size(total, limits.control_bytes)
-        if len(self) >= _CACHE_LIMIT:
+        if len(self) >= _LAYOUTS_LIMIT:
             self.clear()
         layout = self[preamble] = (tag, segments, *lengths, total)
         return layout
@@ -107,7 +110,7 @@ class MessageFrames(dict[Lengths, MessageFrame]):
     """MESSAGE frames by the lengths of their segments."""
 
     def __missing__(self, lengths: Lengths) -> MessageFrame:
-        if len(self) >= _CACHE_LIMIT:
+        if len(self) >= _FRAMES_LIMIT:
             self.clear()
         l0, l1, l2, l3 = lengths
         whole = Struct(f"<{PREAMBLE_SIZE}s{l0}sI{l1}s{l2}s{l3}sBIII")

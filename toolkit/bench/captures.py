@@ -40,9 +40,6 @@ KEY_LOG = f"service {RECEIVER.type.label} {SECRET_ID} {SERVICE_KEY.to_base64()}\
 _START_S = 1_700_000_000
 _NANO = 1_000_000_000
 _PACKET_NS = 10_000
-_CONNECTIONS = 4
-_BURST = 32
-"""Number of messages that a sender writes at once."""
 _FRONT_BYTES = 100
 _PORT = 6800
 _CLIENT_PORT = 40_000
@@ -51,7 +48,7 @@ _MEGA = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """The parameters of a capture: four connections with messages one way and acknowledgements the other."""
+    """The parameters of a capture: connections with messages one way and acknowledgements the other."""
 
     name: str
     protocol: Protocol
@@ -63,11 +60,15 @@ class Recipe:
     messages: int
     segment_bytes: int
     """Largest TCP payload of a packet."""
+    connections: int = 4
+    """Number of connections, whose packets are interleaved."""
+    burst: int = 32
+    """Number of messages that a sender writes at once."""
 
     def scaled(self, factor: float) -> int:
         """Return the number of messages of a capture ``factor`` times as long, rounded to whole bursts."""
-        burst = _CONNECTIONS * _BURST
-        return max(1, round(self.messages * factor / burst)) * burst
+        round_of_all = self.connections * self.burst
+        return max(1, round(self.messages * factor / round_of_all)) * round_of_all
 
 
 _ETHERNET_SEGMENT, _LOOPBACK_SEGMENT = 1460, 65_483
@@ -90,6 +91,17 @@ RECIPES = (
         messages=129_004,
         segment_bytes=_ETHERNET_SEGMENT,
     ),
+    Recipe(
+        name="v1 many links",
+        protocol=Protocol.V1,
+        mode=ConMode.CRC,
+        data_bytes=(50, 550),
+        even=True,
+        messages=32_400,
+        segment_bytes=_ETHERNET_SEGMENT,
+        connections=300,
+        burst=4,
+    ),
     *(
         Recipe(
             name=f"v2 {mode.name.lower()}",
@@ -102,9 +114,21 @@ RECIPES = (
         )
         for mode in (ConMode.CRC, ConMode.SECURE)
     ),
+    *(
+        Recipe(
+            name=f"v2 {mode.name.lower()} small",
+            protocol=Protocol.V2,
+            mode=mode,
+            data_bytes=(50, 550),
+            even=True,
+            messages=64_512,
+            segment_bytes=_ETHERNET_SEGMENT,
+        )
+        for mode in (ConMode.CRC, ConMode.SECURE)
+    ),
 )
 FULL_BYTES = 200 * _MEGA
-"""Size of most captures; the one of small messages is shorter."""
+"""Size of most captures; those of small messages are shorter."""
 
 
 def write_capture(recipe: Recipe, path: Path, messages: int) -> None:
@@ -118,11 +142,11 @@ def write_capture(recipe: Recipe, path: Path, messages: int) -> None:
     with PcapngWriter(path) as writer:
         writer.interface("bench", LinkType.ETHERNET)
         clock = Clock(_START_S * _NANO, _PACKET_NS)
-        talks = [_Talk(recipe, writer, clock, number, rng) for number in range(_CONNECTIONS)]
-        each = messages // _CONNECTIONS
-        for first in range(0, each, _BURST):
+        talks = [_Talk(recipe, writer, clock, number, rng) for number in range(recipe.connections)]
+        each = messages // recipe.connections
+        for first in range(0, each, recipe.burst):
             for talk in talks:
-                talk.say(_messages(recipe, noise, rng, first, min(_BURST, each - first)))
+                talk.say(_messages(recipe, noise, rng, first, min(recipe.burst, each - first)))
         for talk in talks:
             talk.close()
 

@@ -45,9 +45,9 @@ def decode(
     tshark fields, tshark json: msgr v1 only, without checks; the JSON is loaded
     into a table.
 
-    Without FILE, captures are generated: msgr v1 in packets of 1,500 bytes, with
-    large and with small messages, and v2 in loopback packets, crc and secure.
-    They are removed afterwards.
+    Without FILE, captures are generated: msgr v1 and v2, crc and secure, with
+    large and with small messages, on four and on 300 links. They are removed
+    afterwards.
 
     Figures are the best of several runs; a slow decoder is run once. The time
     that a decoder takes to start is not included. Rates and ratios are of CPU

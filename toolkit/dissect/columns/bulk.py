@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from messenger.denc.codec import Buffer
 from messenger.errors import PeerError
 from messenger.messages.types import message_name
 from messenger.v1.framing import HEADER, Header
 from messenger.v1.wire import Piece
-from messenger.v2.framing import Frame
+from messenger.v2.framing import CrcReader, Frame
 from messenger.v2.preamble import COMPRESSED
 from messenger.v2.wire import MESSAGE_HEADER, MESSAGE_HEADER_FIELDS, Tag
 from toolkit.capture.formats.packets import Integers, records_at
+from toolkit.dissect.columns.crc_messages import PassedMessages, pass_messages
 from toolkit.dissect.columns.gather import Gatherer
 from toolkit.dissect.columns.schema import NULL, Rows, dtype_of
 from toolkit.dissect.frames import Verdict
@@ -115,30 +115,32 @@ class BulkPhase:
     # ---- v2
 
     def _v2(self, lane: V2Lane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
-        starts: list[int] = []
-        stops: list[int] = []
-        headers: list[Buffer] = []
-        sizes: list[int] = []
+        passed = PassedMessages([], [], [], [])
         small: list[_Small] = []
         end = len(view)
         # Secure frames would be decrypted in place, but the bytes belong to the assembler.
         owned = lane.mode == "crc"
-        next_frame = lane.reader.next_frame
+        reader = lane.reader
+        can_pass = isinstance(reader, CrcReader)
         error = None
         with self._gatherer.run():
             try:
                 while at < end:
-                    found = next_frame(view, at, end, owned=owned)
+                    if can_pass:
+                        at = pass_messages(reader.layout, view, at, reader.max_frame_bytes, _KEY_TYPES, passed)
+                        if at == end:
+                            break
+                    found = reader.next_frame(view, at, end, owned=owned)
                     if found is None:
                         break
                     stop, tag, head, front, middle, data = (
                         found if found[1] < COMPRESSED else _restored(lane, found)
                     )
                     if tag == _MESSAGE and len(head) == _HEADER_SIZE and head[_TYPE] not in _KEY_TYPES:
-                        starts.append(at)
-                        stops.append(stop)
-                        headers.append(head)
-                        sizes += len(front), len(middle), len(data)
+                        passed.starts.append(at)
+                        passed.stops.append(stop)
+                        passed.headers.append(bytes(head))
+                        passed.sizes.extend((len(front), len(middle), len(data)))
                     elif tag in _SMALL and len(head) == _SMALL_SIZE and not (front or middle or data):
                         small.append((at, stop, _SMALL[tag]))
                     else:
@@ -146,18 +148,17 @@ class BulkPhase:
                     at = stop
             except PeerError as wrong:
                 error = copied(wrong)
-            if starts:
-                self._v2_messages(lane, np.array(starts), np.array(stops), b"".join(headers), sizes)
+            if passed.starts:
+                self._v2_messages(lane, passed)
             if small:
                 self._small(lane, small, Verdict.OK, lane.good)
         return at, error
 
-    def _v2_messages(
-        self, lane: V2Lane, starts: Integers, stops: Integers, headers: bytes, sizes: list[int]
-    ) -> None:
-        fields = np.frombuffer(headers, _V2_HEADERS)
+    def _v2_messages(self, lane: V2Lane, passed: PassedMessages) -> None:
+        fields = np.frombuffer(b"".join(passed.headers), _V2_HEADERS)
+        starts, stops = np.array(passed.starts), np.array(passed.stops)
         rows = self._messages(lane, starts, stops, fields, Tag.MESSAGE.name, Judged(auth=lane.good))
-        for name, part in zip(_PARTS, np.array(sizes).reshape(-1, 3).T, strict=True):
+        for name, part in zip(_PARTS, np.array(passed.sizes).reshape(-1, 3).T, strict=True):
             rows[name] = part
         rows["ack_seq"] = fields["ack_seq"]
         rows["message_src"] = self._number("message_src", lane.source)

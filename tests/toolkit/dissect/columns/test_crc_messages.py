@@ -1,0 +1,106 @@
+"""Passing over messages of crc mode: the same checks as when each is read, without the messages."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messenger.denc.codec import Buffer
+from messenger.errors import PeerError
+from messenger.v2.framing import CrcReader, CrcWriter
+from messenger.v2.wire import MESSAGE_HEADER, Tag
+from toolkit.dissect.columns.crc_messages import PassedMessages, pass_messages
+
+LIMIT_BYTES = 4096
+AUTH_TYPE = (17).to_bytes(2, "little")
+HEADER_SIZE = MESSAGE_HEADER.size
+HEAD_SIZE = 32 + HEADER_SIZE + 4
+"""Preamble, header and its crc (docs/protocol.md §4.4)."""
+
+
+def header(type_: int = 42, seq: int = 1) -> bytes:
+    return (seq.to_bytes(8, "little") + bytes(8) + type_.to_bytes(2, "little")).ljust(HEADER_SIZE, b"\0")
+
+
+def message(*parts: bytes, type_: int = 42) -> bytes:
+    pieces: list[Buffer] = []
+    front, middle, data = (*parts, b"", b"", b"")[:3]
+    CrcWriter().message(pieces, header(type_), front, middle, data)
+    return b"".join(pieces)
+
+
+def passed(stream: bytes) -> PassedMessages:
+    """Pass over the messages of a stream, which begins and ends within other bytes."""
+    found = PassedMessages([], [], [], [])
+    layout_of = CrcReader(LIMIT_BYTES).layout
+    view = memoryview(b"before" + stream + b"behind")[: 6 + len(stream)]
+    stop = pass_messages(layout_of, view, 6, LIMIT_BYTES, {AUTH_TYPE}, found)
+    assert [6, *found.stops] == [*found.starts, stop]
+    return found
+
+
+def read(stream: bytes) -> PassedMessages:
+    """Read the messages of a stream up to the first other or invalid frame."""
+    found = PassedMessages([], [], [], [])
+    reader, at = CrcReader(LIMIT_BYTES), 0
+    try:
+        while at < len(stream) and (frame := reader.next_frame(memoryview(stream), at, len(stream), owned=False)):
+            stop, tag, head, *parts = frame
+            if tag != Tag.MESSAGE or len(head) != HEADER_SIZE or bytes(head[16:18]) == AUTH_TYPE:
+                break
+            found.starts.append(6 + at)
+            found.stops.append(6 + stop)
+            found.headers.append(bytes(head))
+            found.sizes.extend(map(len, parts))
+            at = stop
+    except PeerError:
+        pass
+    return found
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(CrcWriter().control(Tag.ACK, bytes(8)), id="control frame"),
+        pytest.param(message(b"login", type_=17), id="special type"),
+        pytest.param(message(b"long", b"", bytes(LIMIT_BYTES)), id="oversize"),
+        pytest.param(message(b"front", b"", b"data")[:-1], id="incomplete"),
+        pytest.param(b"\x07" * 80, id="noise"),
+    ],
+)
+def test_passing_stops_before_any_other_frame(other: bytes) -> None:
+    first, second = message(b"front", b"middle", b"data"), message()
+    found = passed(first + second + other + first)
+    assert found.starts == [6, 6 + len(first)]
+    assert found.sizes == [5, 6, 4, 0, 0, 0]
+    assert found.headers == [header(), header()]
+
+
+@pytest.mark.parametrize("parts", [(b"front", b"middle", b"data"), (b"", b"", b"data"), (b"front",)])
+def test_each_changed_byte_of_a_message_stops_before_it_or_is_ignored_by_the_reader_too(
+    parts: tuple[bytes, ...],
+) -> None:
+    first, whole = message(b"one"), message(*parts)
+    noticed = 0
+    for at in range(len(whole)):
+        changed = bytearray(whole)
+        changed[at] ^= 0x01
+        stream = first + bytes(changed)
+        assert passed(stream) == read(stream), at
+        noticed += len(passed(stream).starts) == 1
+    assert noticed >= HEAD_SIZE
+
+
+@given(
+    st.lists(st.tuples(*[st.binary(max_size=40)] * 3), max_size=5),
+    st.sampled_from(["message", "ack", "nothing"]),
+    st.integers(min_value=0),
+    st.integers(min_value=0, max_value=255),
+)
+def test_what_is_passed_is_what_a_reader_reads(
+    messages: list[tuple[bytes, bytes, bytes]], last: str, place: int, flip: int
+) -> None:
+    tail = {"message": message(b"login", type_=17), "ack": CrcWriter().control(Tag.ACK, bytes(8)), "nothing": b""}
+    stream = bytearray(b"".join(message(*parts) for parts in messages) + tail[last])
+    if stream:
+        stream[place % len(stream)] ^= flip
+    assert passed(bytes(stream)) == read(bytes(stream))
