@@ -22,6 +22,7 @@ _HEADINGS = {
     "op": "op",
     "sent_s": "at s",
     "latency_ms": "ms",
+    "waited_for": "waited for",
     "sent": "sent",
     "streams": "streams",
     "result": "result",

@@ -23,6 +23,8 @@ def test_the_page_says_what_broke_and_why(capsys: pytest.CaptureFixture[str]) ->
     assert "osd.0 reset it (RST); the session went on with stream 12, 177.2 ms later." in page
     assert "osd.0 and osd.1: encrypted, v2.1 secure mode, AES-128-GCM" in page
     assert "seqs 9 to 13 were sent again after a reconnect (frames 289 to 293, session 5)" in page
+    assert "the reply took 233.6 ms (frames 265 to 300); meanwhile osd_repop tid 2 to osd.0 took 232.2 ms" in page
+    assert "sent 2 times (frames 267, 289 to 295); 231.6 ms of it until it was sent again." in page
     assert len(page.splitlines()) < 60
 
 
@@ -42,6 +44,7 @@ def test_slow_requests_come_first(capsys: pytest.CaptureFixture[str]) -> None:
     resent = [row for row in rows if row["sent"] == 2]
     assert {row["request"] for row in resent} == {"osd_repop"}
     assert all(row["streams"] == [6, 12] for row in resent)
+    assert requests(capsys, "--where", 'waited_for == "resend"') == resent
     slow = next(row for row in rows if row["request"] == "osd_op")
     assert (slow["object"], slow["pg"], slow["op"], slow["result"]) == ("object", "1.0", "WRITEFULL", 0)
 

@@ -137,10 +137,10 @@ class Analysis:
             size_bytes = message.front + message.middle + message.data
             sender.outbox.sent(message.seq, message.name, message.tid, size_bytes, where)
             receiver = session.other(sender)
-            receiver.outbox.acked(message.ack_seq, where)
+            receiver.outbox.acked(message.ack_seq, where, prompt=False)
             side = session.parties.index(sender)
             names = sender.name, receiver.name
-            self.requests.take(session.index, side, names, frame, message, where)
+            self.requests.take(session.index, side, names, frame, message, where, sender.outbox)
             self._exchanges.take(session, sender, message, where)
         elif frame.tag in {"ACK", "SEQ"}:
             self._acknowledge(link, frame, "seq", where)
@@ -152,7 +152,7 @@ class Analysis:
         if isinstance(seq, int):
             session = self._sessions.of(link)
             receiver = session.party(link, frame.direction)
-            session.other(receiver).outbox.acked(seq, where)
+            session.other(receiver).outbox.acked(seq, where, prompt=True)
 
     # ---- sessions and messages
 

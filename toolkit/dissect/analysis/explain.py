@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.links import LinkView
+from toolkit.dissect.analysis.requests import Request
 from toolkit.dissect.analysis.sessions import SessionView
 from toolkit.dissect.conduct import Outcome
 from toolkit.dissect.direction import Direction
@@ -166,13 +167,28 @@ def _late(analysis: Analysis) -> Iterator[str]:
                 assert request.replied is not None
                 yield (
                     f"{what}: the reply took {took_ns / 1e6:.1f} ms{again} "
-                    f"(frames {frames} to {request.replied.frame})."
+                    f"(frames {frames} to {request.replied.frame}){_reason(analysis, request)}."
                 )
     for link in analysis.links:
         names = link.name(Direction.TO_SERVER), link.name(Direction.TO_CLIENT)
         trouble = link.stream.tcp.trouble(*names)
         if trouble:
             yield f"Stream {link.stream.index}: {trouble}."
+
+
+def _reason(analysis: Analysis, request: Request) -> str:
+    """Name the part of a slow request's time that is more than half of it, if it is not just the answer."""
+    waits, latency_ns = request.waits, request.latency_ns or 0
+    if waits.resend_ns * 2 > latency_ns:
+        return f"; {waits.resend_ns / 1e6:.1f} ms of it until it was sent again"
+    if (waits.receipt_ns or 0) * 2 > latency_ns:
+        return f"; {(waits.receipt_ns or 0) / 1e6:.1f} ms of it until {request.server} had received it"
+    below = analysis.requests.below(request)
+    below_ns = (below and below.latency_ns) or 0
+    if below is None or below.replied is None or below_ns * 2 <= latency_ns:
+        return ""
+    frames = f"frames {below.sent[0].frame} to {below.replied.frame}"
+    return f"; meanwhile {below.name} tid {below.tid} to {below.server} took {below_ns / 1e6:.1f} ms ({frames})"
 
 
 def _lost(session: SessionView) -> Iterator[str]:

@@ -39,6 +39,7 @@ class Outbox:
         """The messages by seq."""
         self._acked: list[int] = []
         self._acks: list[Transmission] = []
+        self._prompt: list[bool] = []
 
     def sent(self, seq: int, name: str, tid: int, size_bytes: int, where: Transmission) -> None:
         """Add a transmission of a message."""
@@ -47,11 +48,19 @@ class Outbox:
             message = self.messages[seq] = Sent(seq, name, tid, size_bytes)
         message.transmissions.append(where)
 
-    def acked(self, seq: int, where: Transmission) -> None:
-        """Add an acknowledgement of every message up to ``seq``."""
+    def acked(self, seq: int, where: Transmission, *, prompt: bool) -> None:
+        """Add an acknowledgement of every message up to ``seq``.
+
+        Args:
+            seq: the acknowledged seq.
+            where: the frame that acknowledges.
+            prompt: True for a frame that is sent to acknowledge; False for a message, whose ack_seq says what had
+                been received at some time before.
+        """
         if seq and (not self._acked or seq > self._acked[-1]):
             self._acked.append(seq)
             self._acks.append(where)
+            self._prompt.append(prompt)
 
     @property
     def acked_seq(self) -> int:
@@ -62,6 +71,11 @@ class Outbox:
         """Return the first frame that acknowledged a message; None if none did."""
         place = bisect_left(self._acked, seq)
         return self._acks[place] if place < len(self._acks) else None
+
+    def receipt_of(self, seq: int) -> Transmission | None:
+        """Return the frame that shows when a message was received; None if a message acknowledged it first."""
+        place = bisect_left(self._acked, seq)
+        return self._acks[place] if place < len(self._acks) and self._prompt[place] else None
 
     @property
     def resent(self) -> list[int]:

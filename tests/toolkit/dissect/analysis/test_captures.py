@@ -60,6 +60,26 @@ def test_invariants_hold_on_what_real_daemons_did(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CUT)
+def test_what_the_requests_of_the_cut_session_waited_for(name: str) -> None:
+    analysis = capture(name).analysis
+    (cut,) = [session for session in analysis.sessions if len(session.links) > 1]
+    silence_ns = (cut.links[-1].ready_ns or 0) - cut.links[0].stream.tcp.ended_ns
+    requests = analysis.requests.all
+    resent = [request for request in requests if request.session == cut.index and len(request.sent) > 1]
+    assert resent
+    for request in resent:
+        waits = request.waits
+        assert waits.longest == "resend"
+        assert waits.resend_ns > silence_ns > 0
+        assert waits.resend_ns + (waits.receipt_ns or 0) + (waits.answer_ns or 0) == request.latency_ns
+    assert [request.ahead for request in resent] == list(range(len(resent))), "the client wrote them at once"
+    slow = [request for request in requests if request.name == "osd_op" and (request.latency_ns or 0) > silence_ns]
+    through = [below for request in slow if (below := analysis.requests.below(request))]
+    assert through
+    assert set(through) <= set(resent), "the replicated writes waited for the session that was cut"
+
+
+@pytest.mark.parametrize("name", CUT)
 def test_every_reply_finds_its_request(name: str) -> None:
     frames, analysis = capture(name).frames, capture(name).analysis
     replies = [frame for frame in frames if frame.message and frame.message.name == "osd_op_reply"]

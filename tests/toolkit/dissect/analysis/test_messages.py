@@ -26,7 +26,7 @@ def test_seqs_that_the_capture_lacks_are_missing_and_unacknowledged_ones_are_tol
     box = outbox(3, 4, 8)
     assert (box.gaps, box.missing) == ([range(5, 8)], 3)
     assert box.unacked == []  # nothing was ever acknowledged, so that says nothing
-    box.acked(4, at(9))
+    box.acked(4, at(9), prompt=True)
     assert box.unacked == [8]
 
 
@@ -34,8 +34,16 @@ def test_seqs_that_the_capture_lacks_are_missing_and_unacknowledged_ones_are_tol
 def test_the_first_frame_that_says_at_least_the_seq_acknowledges_it(acks: list[int], seq: int) -> None:
     box = outbox(seq)
     for frame, acked in enumerate(acks):
-        box.acked(acked, at(frame))
+        box.acked(acked, at(frame), prompt=True)
     first = next((frame for frame, acked in enumerate(acks) if acked >= seq), None)
     ack = box.ack_of(seq)
     assert (ack and ack.frame) == first or (ack is None and first is None)
     assert box.acked_seq == max(acks, default=0)
+
+
+def test_only_a_frame_that_is_sent_to_acknowledge_shows_when_a_message_was_received() -> None:
+    box = outbox(1, 2, 3)
+    box.acked(1, at(5), prompt=True)
+    box.acked(2, at(6), prompt=False)
+    box.acked(2, at(7), prompt=True)
+    assert [box.receipt_of(seq) for seq in (1, 2, 3)] == [at(5), None, None]
