@@ -123,6 +123,9 @@ def _acknowledge(talk: Talk, seq: int, what: str) -> None:
     in_seq = talk.in_seq
     if in_seq is None or talk.gap:
         return
+    if seq > in_seq and talk.comes_next(seq):
+        _note_ack(talk, seq)
+        return  # the capture does not tell which of the two came first
     talk.judge(ACK_KNOWN, seq <= in_seq, "{} acknowledges seq {}, the last one that came is {}", what, seq, in_seq)
     acked_seq = talk.acked_seq
     talk.judge(ACK_BACK, seq >= acked_seq, "{} acknowledges seq {} behind seq {}", what, seq, acked_seq)

@@ -105,7 +105,7 @@ def _walk(talk: Talk) -> None:
     for position, record in entries:
         frame = record.fields
         tag, fields = frame["tag"], frame["fields"]
-        is_sent, talk.position = frame["direction"] == "tx", position
+        is_sent, talk.position, talk.time_s = frame["direction"] == "tx", position, record.time_s
         judge = (_SENT if is_sent else _CAME).get(tag)
         if tag == "BANNER" and is_sent and not fields and link.far is not None and link.far.rx:
             fields = link.far.rx[0][1].fields["fields"]  # a sender records its banner without them

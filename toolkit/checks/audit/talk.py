@@ -9,6 +9,9 @@ from toolkit.checks.audit.rule import Book, Rule
 from toolkit.checks.wires import LinkLog
 
 Fields = dict[str, Any]
+REORDERED_S = 0.1
+"""In a capture, a frame may stand this much behind a later frame of the other direction: packets are written as
+several queues of a network card, or several taps, deliver them."""
 
 
 @dataclass(slots=True)
@@ -50,6 +53,7 @@ class Talk:
     """
 
     __slots__ = (
+        "_arrivals",
         "acked_seq",
         "book",
         "came",
@@ -70,6 +74,7 @@ class Talk:
         "sent",
         "signed",
         "stamps",
+        "time_s",
     )
 
     def __init__(self, book: Book, link: LinkLog, pasts: Pasts, *, is_ours: bool) -> None:
@@ -79,6 +84,7 @@ class Talk:
         self.is_ours = is_ours
         self.dialled = link.dialled
         self.position = 0
+        self.time_s = 0.0
         self.sent: dict[str, Fields] = {}
         """The last frame of each tag that this end has sent, except messages and keepalives."""
         self.came: dict[str, Fields] = {}
@@ -101,6 +107,7 @@ class Talk:
         self.signed: bool | None = None
         self.gap = False
         """True after a frame that the history lacks."""
+        self._arrivals: dict[int, float] | None = None
         self.memory = None
         if link.session is not None:
             self.memory = pasts.memories.setdefault((link.key[:2], link.session), Memory())
@@ -118,6 +125,19 @@ class Talk:
         self.gap = True
         if self.memory is not None:
             self.memory.came = None
+
+    def comes_next(self, seq: int) -> bool:
+        """True if a message of a capture stands so little behind the frame that it may have come before it."""
+        if self._arrivals is None:
+            self._arrivals = {}
+            for _, record in self.link.data:
+                frame = record.fields
+                if "frame" in frame and frame["direction"] == "rx" and frame["tag"] in {"MESSAGE", "MSG"}:
+                    came = number(frame["fields"], "seq")
+                    if came is not None:
+                        self._arrivals.setdefault(came, record.time_s)
+        came_s = self._arrivals.get(seq)
+        return came_s is not None and came_s - self.time_s <= REORDERED_S
 
     @property
     def crowded(self) -> bool:

@@ -1,10 +1,12 @@
 """Packets that a capture has in another order than they were on the wire: TCP's own numbers order them."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange
+from messenger.v2.wire import Ack
+from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, control, exchange, msg
 from tests.support.links import SESSIONS, session
 from tests.support.packets import ACK, PSH
 from toolkit.dissect.decode import decode_capture
@@ -74,3 +76,25 @@ def test_a_reset_before_the_last_data(tmp_path_factory: pytest.TempPathFactory) 
     tape.packets[-2:] = [(reply_ns, reset), (reset_ns, reply)]
     path = tape.write(tmp_path_factory.mktemp("jitter") / "reset.pcap")
     assert [frame.message.name for frame in decode_capture(path) if frame.message] == ["osd_op", "osd_op_reply"]
+
+
+@pytest.mark.parametrize(
+    ("ack_first_s", "acked", "rules"),
+    [
+        pytest.param(0.0001, 2, [], id="within what a capture may reorder"),
+        pytest.param(0.5, 2, ["ack_known"], id="long before the message"),
+        pytest.param(0.0001, 3, ["ack_known"], id="of a message that never comes"),
+    ],
+)
+def test_an_ack_before_its_message_is_judged_only_if_the_capture_tells_their_order(
+    ack_first_s: float, acked: int, rules: list[str], tmp_path: Path
+) -> None:
+    tape = Tape(step_ns=1000)
+    one = Connection(tape).open().play(Peers(client_cookie=5, server_cookie=7).begin())
+    one.play([(TO_SERVER, msg(1)), (TO_CLIENT, control(Ack(1)))])
+    one.packet(TO_CLIENT, PSH | ACK, control(Ack(acked)))
+    tape.wait(ack_first_s)
+    one.packet(TO_SERVER, PSH | ACK, msg(2))
+    one.close()
+    found = Capture(tape.write(tmp_path / "early.pcap")).audit()
+    assert [broken.rule.id for broken in found.broken] == rules
