@@ -3,7 +3,7 @@
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.links import LinkView
-from toolkit.dissect.analysis.messages import Sent, Transmission
-from toolkit.dissect.analysis.sessions import Party, SessionView
+from toolkit.dissect.analysis.messages import Party, Sent, Transmission
+from toolkit.dissect.analysis.sessions import SessionView
 
 __all__ = ["Analysis", "Limits", "LinkView", "Party", "Sent", "SessionView", "Transmission"]

@@ -9,9 +9,9 @@ from messenger.errors import LocalError
 from toolkit.dissect.analysis.latency import Exchange, Exchanges
 from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.links import LinkView
-from toolkit.dissect.analysis.messages import Transmission
+from toolkit.dissect.analysis.messages import Party, Transmission
 from toolkit.dissect.analysis.requests import Requests
-from toolkit.dissect.analysis.sessions import Party, Sessions, SessionView
+from toolkit.dissect.analysis.sessions import Sessions, SessionView
 from toolkit.dissect.analysis.volume import Volume
 from toolkit.dissect.connects import FailedConnects, failed_connects
 from toolkit.dissect.direction import Direction

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from toolkit.dissect.analysis.messages import Transmission
-from toolkit.dissect.analysis.sessions import Party, SessionView
+from toolkit.dissect.analysis.messages import Party, Transmission
+from toolkit.dissect.analysis.sessions import SessionView
 from toolkit.dissect.frames import MessageInfo
 
 _MOST_OPEN = 1 << 17

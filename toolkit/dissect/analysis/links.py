@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from messenger.v2.compressor import Algorithm
+from toolkit.dissect.analysis.messages import Party
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import NO_FRAMES, DecodedFrame
 from toolkit.dissect.stream import Stream
@@ -25,6 +26,8 @@ _PHASES = {
 }
 
 
+_ADDRESS = ":"
+"""Part of each address, and of no name."""
 SECURE_CIPHER = "AES-128-GCM"
 _ALGORITHMS: dict[object, str] = {int(each): each.name.lower() for each in Algorithm}
 
@@ -64,6 +67,8 @@ class LinkView:
     """The last CONNECT of a v1 link."""
     addresses: dict[Direction, str] = field(default_factory=dict)
     """Addresses that the sides of a v1 link announced, by the sender's direction."""
+    parties: tuple[Party, Party] | None = None
+    """The parties of its session; None until it has joined one."""
     dialler: int = 0
     """Index of the party of its session that opened it."""
     hop_of: "LinkView | None" = None
@@ -140,14 +145,26 @@ class LinkView:
     def name(self, direction: Direction) -> str:
         """Return the sender's name in a direction, as in Ceph's logs; its address if the name is unknown.
 
-        A client without a number in its messages yet is named by its global_id, else by its address.
+        An end that no frame of the link names has the name of its party in the session. A client without a number
+        in its messages yet is named by its global_id, else by its address.
         """
-        name = self._names.get(direction) or self.stream.source(direction)
+        name = self._names.get(direction) or self._party_name(direction) or self.stream.source(direction)
         if not name.endswith(".?"):
             return name
         if self.global_id and direction is Direction.TO_SERVER and name.startswith("client."):
             return f"client.{self.global_id}"
         return f"{name} at {self.stream.source(direction)}"
+
+    def _party_name(self, direction: Direction) -> str:
+        """Return the name that other links of the session show; empty if none does."""
+        if self.parties is None:
+            return ""
+        name = self.parties[self.side(direction)].name
+        return "" if _ADDRESS in name else name
+
+    def side(self, direction: Direction) -> int:
+        """Return the index of the sender in a direction among the parties of the link's session."""
+        return self.dialler if direction is Direction.TO_SERVER else 1 - self.dialler
 
     @property
     def cipher(self) -> str:

@@ -99,3 +99,15 @@ class Outbox:
         Empty if nothing was ever acknowledged: lossy sessions of v1 do not acknowledge (docs/protocol.md §3.7).
         """
         return sorted(seq for seq in self.messages if seq > self.acked_seq) if self._acked else []
+
+
+@dataclass(slots=True, eq=False)
+class Party:
+    """One side of a session."""
+
+    address: str
+    """The address that it announces, which identifies it whichever side opens the next link."""
+    name: str
+    """Name as in Ceph's logs; the address if the capture does not show the name."""
+    outbox: Outbox = field(default_factory=Outbox)
+    """The messages that it sent."""

@@ -7,23 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from toolkit.dissect.analysis.links import LinkView, Step
-from toolkit.dissect.analysis.messages import Outbox
+from toolkit.dissect.analysis.messages import Party
 from toolkit.dissect.direction import Direction
 
 _LONGEST_DELAY_NS = 60_000_000_000
 """Longest delay between two hops of one link."""
-
-
-@dataclass(slots=True, eq=False)
-class Party:
-    """One side of a session."""
-
-    address: str
-    """The address that it announces, which identifies it whichever side opens the next link."""
-    name: str
-    """Name as in Ceph's logs; the address if the capture does not show the name."""
-    outbox: Outbox = field(default_factory=Outbox)
-    """The messages that it sent."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +34,7 @@ class SessionView:
 
     def party(self, link: LinkView, direction: Direction) -> Party:
         """Return the sender in a direction of one of its links."""
-        return self.parties[link.dialler if direction is Direction.TO_SERVER else 1 - link.dialler]
+        return self.parties[link.side(direction)]
 
     def other(self, party: Party) -> Party:
         """Return the other party."""
@@ -180,6 +168,7 @@ class Sessions:
         if before is not None and before is not session:
             del before.joined[link]
         link.dialler = 1 if client == session.parties[1].address else 0
+        link.parties = session.parties
         self._of_link[link] = session
         session.joined[link] = None
 
