@@ -23,7 +23,7 @@ _FLAG_COMPRESSED = 0x01
 _ALIGN = 8
 _DATA_ALIGN = 4096
 _LAYOUTS_LIMIT = 4096
-"""Preambles in a cache, a quarter of a KiB each; peers that send other sizes than before would empty a smaller one."""
+"""Preambles in a cache, a quarter of a KiB each; a smaller cache is emptied again and again by mixed sizes."""
 _FRAMES_LIMIT = 256
 """Templates in a cache, more than a KiB each."""
 
