@@ -206,7 +206,8 @@ def take_option(
     Raises:
         LocalError: the option has no value.
     """
-    words, found = list(words), []
+    words = list(words)
+    found: list[str] = []
     while True:
         end = words.index("--") if "--" in words else len(words)
         place = next((at for at in range(end) if words[at].partition("=")[0] == flag), None)

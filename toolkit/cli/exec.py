@@ -67,9 +67,7 @@ def exec_(
     return code if code >= 0 else _SIGNALLED - code
 
 
-def _options(
-    words: list[str], name: str, release: str, share: list[str]
-) -> tuple[list[str], str, str, list[str]]:
+def _options(words: list[str], name: str, release: str, share: list[str]) -> tuple[list[str], str, str, list[str]]:
     """Take the options between NODE and ``--`` out of the words; returns the others and all options."""
     left = [*words, ""]
     while len(words) < len(left):  # they may stand in any order

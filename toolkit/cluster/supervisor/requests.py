@@ -92,9 +92,7 @@ class Requests:
 
         return torment(self._cluster, Timeline.of_values(timeline), seed=seed).as_json()
 
-    def exec(
-        self, node: str, argv: list[str], image: str = "", shared: list[str] | None = None
-    ) -> dict[str, Any]:
+    def exec(self, node: str, argv: list[str], image: str = "", shared: list[str] | None = None) -> dict[str, Any]:
         """Return the command line that runs a program on a node's host from anywhere on this machine.
 
         Args:
