@@ -7,7 +7,8 @@ import pytest
 
 from tests.support.clusters import done, msgrlab, state
 from toolkit.cli.main import run
-from toolkit.cluster.chroot import IMAGES_VARIABLE
+from toolkit.cluster.chroot import IMAGES_VARIABLE, images_root
+from toolkit.cluster.images import version
 
 __all__ = ["state"]
 
@@ -16,7 +17,8 @@ pytestmark = pytest.mark.needs("ceph-image-reef")
 SCRIPT = """
 import os, rados, sys
 with rados.Rados(conffile="") as cluster, cluster.open_ioctx("objects") as ioctx:
-    print(ioctx.read(sys.argv[1]).decode(), os.getcwd(), os.environ.get("PYTHONPATH"))
+    release = open("/etc/msgrlab-image").read()
+    print(ioctx.read(sys.argv[1]).decode(), os.getcwd(), os.environ.get("PYTHONPATH"), release)
 """
 
 
@@ -29,7 +31,6 @@ def cluster(state: Path) -> Iterator[Path]:
 
 
 def test_programs_of_a_release_use_the_cluster(cluster: Path, tmp_path: Path) -> None:
-    assert "18.2" in done("exec", "--release", "reef", "mon", "--", "rados", "--version")
     done("exec", "mon", "--release=reef", "--", "rados", "-p", "objects", "put", "x", "-", stdin="hello")
     script = tmp_path / "its" / "script.py"
     script.parent.mkdir()
@@ -38,10 +39,9 @@ def test_programs_of_a_release_use_the_cluster(cluster: Path, tmp_path: Path) ->
     said = done(
         "exec", "mon", *shared, "--release", "reef", "--name", "embedded", "--", "python3", str(script), "x"
     )
-    assert said.split() == ["hello", str(cluster), "None"]
+    assert said.split() == ["hello", str(cluster), "None", version(images_root() / "ceph-reef")]
     inside = msgrlab("exec", "mon", "--release", "reef", "--", "sh", "-c", f"test ! -e {script}; exit 7$?")
     assert inside.returncode == 70
-    assert msgrlab("exec", "--release", "reef", "mon", "--", "nosuch").returncode == 127
 
 
 @pytest.mark.usefixtures("state")

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.xdist_group("embedded")
 
 APP = "app"
 DAEMONS = ("mon", "osd0", "osd1", "osd2")
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
+LEAST_CUTS = 2
+"""Cuts of the network that hit links of each release's programs."""
+MOST_ROUNDS = 20
 SPEC = ClusterSpec.model_validate(
     {
         "name": "releases",
@@ -87,28 +90,33 @@ class Client:
 
 
 @contextmanager
-def links_cut_at_random(cluster: Cluster, seed: int) -> Iterator[None]:
+def links_cut_at_random(cluster: Cluster, seed: int) -> Iterator[Callable[[], int]]:
     """Cut links of the client during the block: by forged RST and FIN segments, and by the OSDs within frames.
 
-    Afterwards there have been cuts of both kinds, all faults are healed, and the invariants hold.
+    The block gets a function that counts the former. Afterwards there have been cuts of both kinds, and all faults
+    are healed. The fixture judges the invariants at the end of the test.
     """
-    cluster.nodes[APP].kill()  # all links of its host are those of the release's programs
-    chaos = Chaos(seed=seed, every_s=0.3, for_s=2 * TIMEOUT_S, faults=["reset", "finish"])
+    if cluster.nodes[APP].state == "up":
+        cluster.nodes[APP].kill()  # all links of its host are those of the release's programs
+    chaos = Chaos(seed=seed, every_s=0.4, for_s=2 * TIMEOUT_S, faults=["reset", "finish"])
     steps = draw(chaos, Crowd((APP, *DAEMONS), ())).steps
     timeline = Timeline.of([step for step in steps if APP in step.fault.nodes])
     nemesis = Nemesis(cluster.scene, timeline, seed=seed, live=False).start()
     began_s = cluster.now()
+
+    def hits() -> int:
+        cuts = [record for record in cluster.history.so_far().of("cut") if record.time_s >= began_s]
+        return len([record for record in cuts if " 0 connections" not in record.fields["detail"]])
+
     try:
-        yield
+        yield hits
     finally:
         nemesis.close()
-    verdict = nemesis.finish()
-    assert verdict.passed, verdict
-    history = cluster.history.so_far()
-    cuts = [record for record in history.of("cut", "inject") if record.time_s >= began_s]
-    in_network = [record for record in cuts if record.kind == "cut" and " 0 con" not in record.fields["detail"]]
-    assert len(in_network) > 0
-    assert len({record.node for record in cuts if record.kind == "inject"}) > 1
+    cluster.fault("heal")
+    assert [str(step) for step in nemesis.done if step.error] == []
+    injected = [record for record in cluster.history.so_far().of("inject") if record.time_s >= began_s]
+    assert hits() >= LEAST_CUTS
+    assert len({record.node for record in injected}) > 1
 
 
 @pytest.mark.parametrize(
@@ -124,12 +132,16 @@ def test_what_a_client_of_a_release_was_acknowledged_survives_random_cuts(
     before, after = client.file(f"{release}.before", content), client.file(f"{release}.after")
     run_name, image, script = (f"--run-name={release}", f"{release}-image", (f"py-{release}", "12"))
 
-    with links_cut_at_random(cluster, seed=list(RELEASES).index(release)):
+    with links_cut_at_random(cluster, seed=list(RELEASES).index(release)) as hits:
         bench = client.rados("bench", "3", "write", "-b", "4096", run_name, "--no-cleanup", "--max-objects=150")
         client.run("rbd", "create", image, "--size", "8M")
-        client.run("rbd", "bench", "--io-type", "write", "--io-size", "4K", "--io-total", "128K", image)
+        client.run("rbd", "bench", "--io-type", "write", "--io-size", "4K", "--io-total", "64K", image)
         client.run("rbd", "import", "--no-progress", str(before), f"{image}-full")
         scripted = json.loads(client.run("python3", "-", *script, stdin=SCRIPT))
+        for round_ in range(MOST_ROUNDS):  # on a fast machine all is done before the second cut
+            if hits() >= LEAST_CUTS:
+                break
+            client.rados("bench", "1", "write", "-t", "1", "-b", "64", f"--run-name={release}-{round_}")
 
     log = "".join(f"<{i}>" for i in range(12))
     assert scripted == {"failed": [], "wrong": [], "log": log}
