@@ -14,6 +14,7 @@ from toolkit.cli.bench_clusters import clusters
 from toolkit.cli.bench_decode import decode
 from toolkit.cli.bench_hostile import hostile
 from toolkit.cli.bench_output import Measured, check_out, measured, new_table, show
+from toolkit.cli.bench_rados import rados
 from toolkit.cli.report_files import Html
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ app.command()(anchor)
 app.command()(decode)
 app.command()(clusters)
 app.command()(hostile)
+app.command()(rados)
 
 
 @app.callback()

@@ -100,6 +100,13 @@ def complete_nodes(context: typer.Context, incomplete: str) -> list[str]:
     return [node for node in _nodes(context.params.get("name") or "") if node.startswith(incomplete)]
 
 
+def complete_releases(incomplete: str) -> list[str]:
+    """Complete the releases of Ceph that there are images of."""
+    from toolkit.cluster.images import RELEASES
+
+    return [release for release in RELEASES if release.startswith(incomplete)]
+
+
 def complete_fault(context: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a fault; after it, nodes."""
     if context.params.get("words"):
@@ -157,7 +164,7 @@ def one_name(place: str, option: str) -> str:
 
 
 def take_name(words: Sequence[str], option: str, most: int | None = None) -> tuple[list[str], str]:
-    """Take ``--name NAME`` or ``--name=NAME`` out of the arguments that a command passes on.
+    """Take ``--name NAME`` or ``--name=NAME`` out of the arguments that a command passes on; raises LocalError.
 
     ::
 
@@ -170,21 +177,50 @@ def take_name(words: Sequence[str], option: str, most: int | None = None) -> tup
 
     Returns:
         The other words, and the name of the cluster; empty if none was given.
+    """
+    words, names = take_option(words, "--name", "the name of a cluster", most)
+    for name in names:
+        option = one_name(option, name)
+    return words, option
+
+
+def take_option(
+    words: Sequence[str], flag: str, value: str, most: int | None = None
+) -> tuple[list[str], list[str]]:
+    """Take an option out of the arguments that a command passes on, every time that it is there.
+
+    ::
+
+        take_option(["--share", "/a", "--share=/b", "--", "ls"], "--share", "a directory", 0)
+        == (["--", "ls"], ["/a", "/b"])
+
+    Args:
+        words: arguments after the options of the command; those from ``--`` on are passed on unread.
+        flag: the option.
+        value: what its value is, for the error message.
+        most: how many words may precede the option; None for any number.
+
+    Returns:
+        The other words, and the values of the option in their order.
 
     Raises:
-        LocalError: ``--name`` has no value, or two names were given that differ.
+        LocalError: the option has no value.
     """
-    end = words.index("--") if "--" in words else len(words)
-    place = next((at for at in range(end) if words[at].partition("=")[0] == "--name"), None)
-    if place is None or (most is not None and place > most):
-        return list(words), option
-    _, equals, name = words[place].partition("=")
-    behind = place + 1
-    if not equals and behind < end:
-        name, behind = words[behind], behind + 1
-    if not name:
-        raise LocalError("--name needs the name of a cluster")
-    return take_name([*words[:place], *words[behind:]], one_name(option, name), most)
+    words = list(words)
+    found: list[str] = []
+    while True:
+        end = words.index("--") if "--" in words else len(words)
+        place = next((at for at in range(end) if words[at].partition("=")[0] == flag), None)
+        if place is None or (most is not None and place > most):
+            return words, found
+        _, equals, text = words[place].partition("=")
+        behind = place + 1
+        if not equals and behind < end:
+            text, behind = words[behind], behind + 1
+        if not text:
+            raise LocalError(f"{flag} needs {value}")
+        found.append(text)
+        del words[place:behind]
 
 
 def _nodes(name: str) -> list[str]:

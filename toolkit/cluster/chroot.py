@@ -1,30 +1,48 @@
 """Run programs in an image: a directory with a root file system (:mod:`toolkit.cluster.images`)."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from messenger.errors import LocalError
 from toolkit.cluster.backends.base import HostWish
 from toolkit.cluster.images import default_root
+from toolkit.cluster.images.debian import ceph_directory, is_ready
 from toolkit.errors import Unsupported
+from toolkit.machine.capability import own_command
+from toolkit.machine.private import check_own
 
 IMAGES_VARIABLE = "MSGRLAB_IMAGES"
 """Environment variable that names another directory for images."""
 
 _ENTER = """\
-shared=$2
-cd "$1"
-shift 2
+image=$1
+shared=
+shift
+while [ "$1" != -- ]; do
+    shared="$shared
+$1"
+    shift
+done
+shift
+cd "$image"
 mount -t tmpfs msgrlab mnt
 mkdir mnt/upper mnt/work mnt/root
 mount -t overlay -o lowerdir=.,upperdir=mnt/upper,workdir=mnt/work msgrlab mnt/root
 cd mnt/root
-for directory in /proc /dev "$shared"; do
+IFS='
+'
+for directory in /proc /dev $shared; do
     mkdir -p ".$directory"
     mount --rbind "$directory" ".$directory"
 done
 exec chroot . "$@"
 """
+_OF_THIS_MACHINE = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD")
+"""Variables of the environment that name files which an image does not have."""
+_SETTINGS = ("PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8")
+_OF_IMAGES = {"bin", "dev", "etc", "lib", "lib32", "lib64", "mnt", "proc", "sbin", "sys", "usr"}
+"""Directories at the root of a file system that are always those of the image."""
 
 
 def images_root() -> Path:
@@ -33,7 +51,7 @@ def images_root() -> Path:
     return Path(wanted) if wanted else default_root()
 
 
-def in_image(directory: Path, shared: Path) -> list[str]:
+def in_image(directory: Path, *shared: Path) -> list[str]:
     """Return the command prefix that runs a program in an image; it needs root.
 
     The prefix execs, so the program has the process id of the command. Files that it writes are lost when it ends,
@@ -41,10 +59,57 @@ def in_image(directory: Path, shared: Path) -> list[str]:
 
     Args:
         directory: the image; it is mounted read-only below an overlay.
-        shared: a directory that has the same path inside and outside.
+        shared: directories that have the same path inside and outside.
     """
     # the mounts vanish with the mount namespace, which ends with the program
-    return ["unshare", "--mount", "sh", "-ec", _ENTER, "sh", str(directory), str(shared)]
+    return ["unshare", "--mount", "sh", "-ec", _ENTER, "sh", str(directory), *map(str, shared), "--"]
+
+
+def like_here(directory: Path, shared: Sequence[Path], working: Path) -> list[str]:
+    """Return the command prefix of :func:`in_image` for a program that a user of this machine starts.
+
+    Variables that name files of this machine, as PYTHONPATH does, are removed from its environment.
+
+    Args:
+        directory: the image.
+        shared: as for :func:`in_image`.
+        working: working directory of the program; it is in a shared directory.
+    """
+    removed = [word for name in _OF_THIS_MACHINE for word in ("-u", name)]
+    return [*in_image(directory, *shared), "env", *removed, f"--chdir={working}", *_SETTINGS]
+
+
+def existing_image(release: str) -> Path:
+    """Return the directory of a release's image.
+
+    Raises:
+        LocalError: there is no such release, or another user can change the image.
+        Unsupported: this process is not root, or the image has not been built; the message names the command.
+    """
+    directory = ceph_directory(release, images_root())
+    if os.geteuid() != 0:
+        raise Unsupported(f"Ceph {release} comes from an image, which takes root")
+    if not is_ready(directory):
+        raise Unsupported(
+            f"no image of Ceph {release} in {directory}: {own_command()} images build ceph:{release} --directory"
+        )
+    check_own(directory, "image")
+    return directory
+
+
+def check_shared(directories: Iterable[Path]) -> None:
+    """Check that directories of this machine can be shared with the programs of an image.
+
+    Raises:
+        LocalError: there is no such directory, its path is relative, or an image has a directory of its own there.
+    """
+    for directory in directories:
+        if not directory.is_absolute() or ".." in directory.parts:
+            raise LocalError(f"{directory}: a directory to share takes an absolute path")
+        if not directory.is_dir():
+            raise LocalError(f"{directory}: there is no such directory")
+        if "\n" in str(directory) or directory == Path("/") or directory.parts[1] in _OF_IMAGES:
+            raise LocalError(f"{directory}: it cannot be shared: programs find that of their image there")
 
 
 def check_images(hosts: Iterable[HostWish]) -> None:

@@ -12,6 +12,7 @@ from tests.toolkit.rados.test_live import (  # noqa: F401 - the tests
     test_a_watched_object_notifies,
     test_after_the_end_nothing_is_done,
     test_attributes_and_omap,
+    test_checksums_of_data,
     test_commands_for_osds,
     test_data,
     test_locator_keys_place_objects_together,

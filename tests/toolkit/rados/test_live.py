@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,9 @@ from toolkit.rados.ioctx import ALL_NAMESPACES
 pytestmark = [pytest.mark.needs("ceph-osd"), pytest.mark.xdist_group("real_cluster")]
 
 CMP_EQUAL = CMP_STRING = 1
+CRC32C = 2
+CHECK = 0xE3069283 ^ 0xFFFFFFFF
+"""The check value of CRC-32C, its checksum of the digits 1 to 9, without the final xor."""
 KINDS = [(3, "crc", "cephx"), (1, "secure", "cephx"), (1, "crc", "none")]
 
 
@@ -72,6 +76,32 @@ async def test_data(kind, real_cluster: Clusters) -> None:
         large = bytes(range(256)) * (1 << 14)
         await pool.write_full("data", memoryview(large))
         assert await pool.read("data") == large
+
+
+@pytest.mark.parametrize("kind", KINDS[:1])
+@on_loop
+async def test_checksums_of_data(kind, real_cluster: Clusters) -> None:
+    async with client(real_cluster(*kind)) as rados:
+        pool = await pool_of(rados)
+        await pool.write_full("sums", b"123456789" * 2)
+
+        async def sums(
+            chunk_size: int, length: int = 18, offset: int = 0, kind: int = CRC32C, seed: bytes = b"\xff" * 4
+        ) -> list[int]:
+            extent = {"offset": offset, "length": length, "chunk_size": chunk_size, "type": kind}
+            reply = await pool.operate("sums", operation(OpCode.CHECKSUM, seed, **extent))
+            found = reply.ops[0].data
+            return list(struct.unpack(f"<{len(found) // 4}I", found))
+
+        assert await sums(9) == await sums(9, 27) == [2, CHECK, CHECK]
+        assert await sums(0, 9, 9) == [1, CHECK]
+        assert await sums(0, 0) == await sums(0, 36)
+        assert await sums(9, 9, 18) == await sums(0, 0, 18) == []
+        for wrong in ({"chunk_size": 4}, {"chunk_size": 9, "length": 0}, {"chunk_size": 9, "kind": 7}):
+            with refusal(errno.EINVAL):
+                await sums(**wrong)
+        with refusal(errno.EINVAL):
+            await sums(9, seed=b"\xff" * 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,13 +3,13 @@
 import json
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Host
-from toolkit.cluster.chroot import images_root, in_image
+from toolkit.cluster.chroot import images_root, in_image, like_here
 from toolkit.cluster.daemons import SOCKET_PATH_LIMIT, ask_admin_socket, require_tools
 from toolkit.cluster.images import find_or_build
 from toolkit.errors import Unsupported
@@ -17,7 +17,7 @@ from toolkit.machine.leases import STATE_VARIABLE, state_root
 
 PROGRAMS = (
     *("ceph-mon", "monmaptool", "ceph-osd", "ceph-mgr", "ceph-mds"),
-    *("ceph", "rados", "ceph-authtool", "ceph-conf"),
+    *("ceph", "rados", "rbd", "ceph-authtool", "ceph-conf"),
 )
 """Programs that a host takes from its image."""
 
@@ -84,6 +84,28 @@ def furnish(host: Host, release: str, announce: Callable[[str], None]) -> None:
         script.chmod(0o755)
     host.variables["PATH"] = f"{scripts}:{os.environ['PATH']}"
     host.variables["LC_ALL"] = "C.UTF-8"
+
+
+def out_of_image(host: Host, image: Path, argv: Sequence[str], shared: Sequence[Path] = ()) -> list[str]:
+    """Return the command line that runs a program of an image on a host, which need not have that release itself.
+
+    The program gets the host's network, variables and directory, and so the cluster's ceph.conf and keyring.
+
+    Args:
+        host: host to run it on.
+        image: directory of the image.
+        argv: the program and its arguments.
+        shared: directories that the program sees besides those of clusters.
+
+    Raises:
+        Unsupported: the host is a container.
+    """
+    if host.is_container:
+        raise Unsupported(
+            f"{host.name}: containers have the programs of their image: --backend process or netns, or give the"
+            " node an image in the spec"
+        )
+    return [*like_here(image, (*shared, _shared(host.directory)), host.directory), *argv]
 
 
 def _shared(directory: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from messenger.errors import LocalError
@@ -91,9 +92,20 @@ class Requests:
 
         return torment(self._cluster, Timeline.of_values(timeline), seed=seed).as_json()
 
-    def exec(self, node: str, argv: list[str]) -> dict[str, Any]:
-        """Return the command line that runs a program on a node's host from anywhere on this machine."""
+    def exec(self, node: str, argv: list[str], image: str = "", shared: list[str] | None = None) -> dict[str, Any]:
+        """Return the command line that runs a program on a node's host from anywhere on this machine.
+
+        Args:
+            node: name of the node.
+            argv: the program and its arguments.
+            image: directory of the image that has the program; empty for the host's programs.
+            shared: directories that a program of an image sees besides those of clusters.
+        """
         host = self._cluster.node(node).host
+        if image:
+            from toolkit.cluster.ceph.programs import out_of_image  # noqa: PLC0415 - as above
+
+            argv = out_of_image(host, Path(image), argv, [Path(each) for each in shared or []])
         return {"argv": host.entering(argv), "directory": str(host.directory)}
 
     def command(

@@ -12,6 +12,9 @@ from toolkit.embedded.osd.work import OpError, Work, handles
 _MAX_ERRNO = 4095
 _CRC32C = 2
 """The only checksum type that CHECKSUM supports here."""
+_XXHASHES = (0, 1)
+"""The other types of Ceph, xxHash with 32 and with 64 bits."""
+_CRC_BYTES = 4
 
 
 def _extent(op: OsdOp, data: bytes) -> bytes:
@@ -88,14 +91,19 @@ def cmpext(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
 
 @handles(OpCode.CHECKSUM)
 def checksum(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
-    """CRC-32C of a part of the data, chunk by chunk."""
+    """CRC-32C of a part of the data, chunk by chunk; nothing, not even a count, if the part is empty."""
     if op.args["type"] != _CRC32C:
-        raise OpError(errno.EOPNOTSUPP)
-    data = _extent(op, work.existing().data)
-    size = op.args["chunk_size"] or len(data) or 1
+        raise OpError(errno.EOPNOTSUPP if op.args["type"] in _XXHASHES else errno.EINVAL)
+    stored = work.existing()
+    if len(given["init_value"]) < _CRC_BYTES or (op.args["chunk_size"] and not op.args["length"]):
+        raise OpError(errno.EINVAL)
+    data = _extent(op, stored.data)
+    if not data:
+        return b""
+    size = op.args["chunk_size"] or len(data)
     if len(data) % size:
         raise OpError(errno.EINVAL)
-    seed = int.from_bytes(given["init_value"][:4], "little")
+    seed = int.from_bytes(given["init_value"][:_CRC_BYTES], "little")
     encoder = Encoder()
     chunks = [data[start : start + size] for start in range(0, len(data), size)]
     encoder.sequence(chunks, lambda chunk: encoder.u32(crc32c(chunk, seed)))
