@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 from messenger.errors import LocalError
 from toolkit.cluster import Cluster, up
+from toolkit.cluster.backends.base import Backend
 from toolkit.cluster.choosing import spec_from
+from toolkit.cluster.zygote import Zygote
 from toolkit.machine.leases import Lease
 from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.network import rdma
@@ -156,6 +158,7 @@ def remains() -> dict[str, object]:
 
 def after_a_crash() -> dict[str, object]:
     """A cluster whose journal undoes it, while its nodes run."""
+    Backend.zygote = None  # its forks lack the label by which the journal finds processes
     cluster = Cluster(spec_from(SPEC), Lease.take("crashed"))
     cluster.up()
     return {"problems": cluster.lease.journal.undo()} | remains()
@@ -172,6 +175,7 @@ def say(name: str, part: Callable[[], dict[str, object]]) -> None:
 
 
 def main() -> None:
+    Backend.zygote = Zygote()
     history, *wanted = sys.argv[1:]
     with up(SPEC) as cluster:
         for part in PARTS:
