@@ -57,7 +57,7 @@ def idle_then_cut(lab: Lab, idle_s: float) -> None:
 ```
 msgrlab list mine.py                            # the scenarios of a file; mine.py::NAME is one, with its cases
 msgrlab run mine.py::idle_then_cut --every-way  # one, in every protocol, mode, cipher and number of shards
-msgrlab run mine.py --backend local --out runs  # all, between processes on loopback; also netns, docker
+msgrlab run mine.py --backend local --out runs  # all, between processes on loopback; also netns, docker, vm
 msgrlab sim mine.py::idle_then_cut --seeds 100  # other latencies and interleavings
 ```
 

@@ -12,11 +12,14 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.guests import guest
 from tests.support.needs import CannotBeHad, NotRun, require
 from tests.support.watchdog import Watchdog
 from toolkit.cluster.daemons import Auth, Mode
 from toolkit.cluster.monitor import RealMonitor
 from toolkit.cluster.real import RealCluster
+
+__all__ = ["guest"]  # a fixture
 
 STRICT_SEED = 20060701
 """Strict runs are all the same, since a gate should not depend on luck; others look elsewhere every time."""

@@ -52,7 +52,8 @@ def run(
     Args:
         scenario: its id, as ``msgrlab list`` shows it, ``FILE::NAME``, or a function with ``@scenario``; of
             several cases the first, unless named as in ``HS-03[HELLO READ]``.
-        backend: ``sim`` (virtual time, no sockets), ``local`` (processes on loopback), ``netns`` or ``docker``.
+        backend: ``sim`` (virtual time, no sockets), ``local`` (processes on loopback), ``netns``, ``docker`` or
+            ``vm``.
         mode: connection mode, ``crc``, ``secure`` or ``compressed``.
         seed: decides everything random.
         cuts: where to cut instead of the scenario's own places, each ``SENDER:TAG[:NTH[:BYTE]]``: at the NTH frame

@@ -47,7 +47,8 @@ def run(
     backend: Annotated[
         str,
         typer.Option(
-            help="Where nodes run: sim (virtual time), local (loopback), netns (namespaces), docker (containers)."
+            help="Where nodes run: sim (virtual time), local (loopback), netns (namespaces), docker (containers), "
+            "vm (namespaces of a virtual machine)."
         ),
     ] = "sim",
     mode: Annotated[str | None, typer.Option(help="Connection mode: crc, secure or compressed.")] = None,
@@ -122,7 +123,7 @@ def _split(wanted: "list[Scenario]", backend: str) -> "tuple[list[Scenario], dic
 
     A scenario that was named alone is run in any case: its error names the reason.
     """
-    here = [scenario for scenario in wanted if backend in scenario.backends] if len(wanted) > 1 else wanted
+    here = [scenario for scenario in wanted if scenario.runs_on(backend)] if len(wanted) > 1 else wanted
     elsewhere = {scenario.id: scenario.only for scenario in wanted if scenario not in here}
     cases = {f"{s.id}[{case.name}]": case.only for s in here for case in s.cases if s.obstacle(backend, case)}
     return here, elsewhere | cases

@@ -63,9 +63,26 @@ def msgrlab_shared_cluster(msgrlab_clusters_of_session: Clusters) -> SharedClust
     return SharedClusters(msgrlab_clusters_of_session)
 
 
+@pytest.fixture(scope="session")
+def msgrlab_guest(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keeps the virtual machine of ``--msgrlab-backend vm`` between tests; the other fixtures use it."""
+    if options_of(request.config).backend != "vm":
+        yield
+        return
+    from toolkit.scenarios.guests import kept  # noqa: PLC0415 - only this backend needs it
+
+    with kept():
+        yield
+
+
 @pytest.fixture
-def msgrlab_run(request: pytest.FixtureRequest, msgrlab_added: Callable[[Evidence], None]) -> Runs:
+def msgrlab_run(
+    request: pytest.FixtureRequest,
+    msgrlab_guest: None,
+    msgrlab_added: Callable[[Evidence], None],
+) -> Runs:
     """Runs scenarios: ``msgrlab_run("reconnect", mode="secure")``; the test fails if a run does not pass."""
+    del msgrlab_guest  # requested because runs use it
     return Runs(options_of(request.config), msgrlab_added)
 
 

@@ -77,9 +77,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--msgrlab-backend",
         metavar="B",
         default="",
-        choices=["", "sim", "local", "process", "netns", "docker", "swarm"],
+        choices=["", "sim", "local", "process", "netns", "docker", "swarm", "vm"],
         help="Where scenarios and clusters run that name no backend: sim, local (process for clusters), netns, "
-        "docker or swarm (default: scenarios in simulation, clusters where their spec says).",
+        "docker, swarm or vm (scenarios only; default: scenarios in simulation, clusters where their spec says).",
     )
     group.addoption(
         "--msgrlab-keep",

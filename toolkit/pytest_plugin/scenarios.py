@@ -49,7 +49,8 @@ class Runs:
         Args:
             scenario: its id or name, ``FILE::NAME``, or a function with ``@scenario``; of several cases the first,
                 unless named as in ``HS-03[HELLO READ]``.
-            backend: ``sim``, ``local``, ``netns`` or ``docker``; that of ``--msgrlab-backend`` unless given.
+            backend: ``sim``, ``local``, ``netns``, ``docker`` or ``vm``; that of ``--msgrlab-backend`` unless
+                given.
             mode: connection mode, ``crc``, ``secure`` or ``compressed``.
             protocol: ``v1`` or ``v2``.
             cipher: type of the cephx key that the nodes share, ``aes`` or ``aes256k``.

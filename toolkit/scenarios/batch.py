@@ -12,7 +12,7 @@ from toolkit.machine.interpreters import safe_workers
 from toolkit.machine.sharing import by_dask
 from toolkit.scenarios.catalogue import find
 from toolkit.scenarios.runner import ScenarioRun, run_scenario
-from toolkit.scenarios.scenario import Case, Scenario
+from toolkit.scenarios.scenario import IN_GUEST, Case, Scenario
 
 _Call = tuple[str, str, str, Way, int, tuple[str, ...]]
 """The names by which another process finds a job."""
@@ -109,6 +109,10 @@ def _prepared(backends: AbstractSet[str]) -> Iterator[None]:
             from toolkit.cluster.containers import kept  # noqa: PLC0415 - others do not pay for it
 
             shared.enter_context(kept())
+        if IN_GUEST in backends:
+            from toolkit.scenarios import guests  # noqa: PLC0415 - as above
+
+            shared.enter_context(guests.kept())
         yield
 
 

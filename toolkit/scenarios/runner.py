@@ -22,7 +22,7 @@ from toolkit.lab.lab import Lab, NotIntercepted
 from toolkit.lab.ways import Way
 from toolkit.report.text import duration
 from toolkit.scenarios.own import place_of
-from toolkit.scenarios.scenario import BACKENDS, Case, Scenario
+from toolkit.scenarios.scenario import BACKENDS, IN_GUEST, Case, Scenario
 
 if TYPE_CHECKING:
     from toolkit.report.html import ScenarioReport
@@ -195,7 +195,7 @@ def run_scenario(
 
     Args:
         scenario: the scenario.
-        backend: ``sim``, ``local``, ``netns`` or ``docker``.
+        backend: ``sim``, ``local``, ``netns``, ``docker`` or ``vm``.
         way: the way to run it in; the scenario's first unless given.
         seed: decides everything random.
         cuts: where to cut instead of the scenario's own places, as Breakpoint.parse parses it.
@@ -213,13 +213,36 @@ def run_scenario(
             f"case {case.name!r} of {scenario.id} is about {case.protocol}; it does not run in {way.name}"
         )
     places = tuple(cuts) or scenario.cuts_on(way.protocol)
-    breakpoints = [Breakpoint.parse(place, way.protocol) for place in places]
-    params = {**case.params, "cuts": breakpoints} if scenario.default_cuts else case.params
-    began_s = time.monotonic()
-    history, visited, failure = _play(scenario, params, partial(_lab, scenario, backend, way, seed))
-    duration_s = time.monotonic() - began_s
+    if backend == IN_GUEST:
+        from toolkit.scenarios.guests import play  # noqa: PLC0415 - only this backend needs it
+
+        played = play(scenario, case, way, seed, cuts)
+        history, visited, failure, duration_s = played.history, played.visited, played.failure, played.duration_s
+    else:
+        began_s = time.monotonic()
+        history, visited, failure = play_case(scenario, backend, case, way, seed, cuts)
+        duration_s = time.monotonic() - began_s
     checks = [result for result in check(history) if result.id not in scenario.provokes]
     return ScenarioRun(scenario, case, backend, way, seed, places, duration_s, history, visited, checks, failure)
+
+
+def play_case(
+    scenario: Scenario, backend: str, case: Case, way: Way, seed: int, cuts: Sequence[str] = ()
+) -> "_Played":
+    """Play a case on a backend of this machine, without judging its history.
+
+    Arguments are those of :func:`run_scenario`.
+
+    Returns:
+        The history, the visits of interception points, and the failure, empty if there is none.
+
+    Raises:
+        Unsupported: this machine does not have the backend.
+    """
+    places = tuple(cuts) or scenario.cuts_on(way.protocol)
+    breakpoints = [Breakpoint.parse(place, way.protocol) for place in places]
+    params = {**case.params, "cuts": breakpoints} if scenario.default_cuts else case.params
+    return _play(scenario, params, partial(_lab, scenario, backend, way, seed))
 
 
 _Played = tuple[History, Counter[tuple[str, str]], str]
@@ -271,10 +294,10 @@ def in_order(history: History) -> History:
 
 
 def _check_supported(scenario: Scenario, backend: str, case: Case, way: Way, cuts: Sequence[str]) -> None:
-    if backend not in BACKENDS:
+    if backend not in (*BACKENDS, IN_GUEST):
         raise LocalError(f"unknown backend {backend!r}; {scenario.id} runs on {', '.join(scenario.backends)}")
     reason = scenario.obstacle(backend, case)
-    if backend not in scenario.backends:
+    if not scenario.runs_on(backend):
         places = ", ".join(scenario.backends)
         raise Unsupported(f"{scenario.id} cannot run on {backend}{reason and ': '}{reason}; it runs on {places}")
     if reason:

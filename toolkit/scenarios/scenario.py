@@ -28,6 +28,8 @@ ON_NETWORKS = ("netns", "docker")
 ON_SOCKETS = ("local", *ON_NETWORKS)
 """Backends with the kernel's own sockets."""
 BACKENDS = ("sim", *ON_SOCKETS)
+IN_GUEST, INSIDE = "vm", "netns"
+"""A further backend, for all scenarios that run on namespaces: these, in a virtual machine."""
 Script = Callable[..., None]
 """Called with the lab, and with the parameters of a case by name."""
 
@@ -96,6 +98,10 @@ class Scenario:
         """True if it runs in the way's protocol and mode, with any cipher and any number of shards."""
         return any((known.protocol, known.mode) == (way.protocol, way.mode) for known in self.ways)
 
+    def runs_on(self, backend: str) -> bool:
+        """True if it runs on a backend; on ``vm`` if it runs on ``netns``."""
+        return (INSIDE if backend == IN_GUEST else backend) in self.backends
+
     def cases_in(self, way: Way, backend: str = "") -> tuple[Case, ...]:
         """The cases about the protocol of a way that run on the backend, if one is given."""
         here = [case for case in self.cases if case.runs_in(way)]
@@ -103,7 +109,7 @@ class Scenario:
 
     def obstacle(self, backend: str, case: Case | None = None) -> str:
         """Why the scenario, or one of its cases, cannot run on a backend; empty if it can."""
-        if backend not in self.backends:
+        if not self.runs_on(backend):
             return self.only
         return case.only if case is not None and backend != "sim" else ""
 

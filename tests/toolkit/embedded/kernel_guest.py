@@ -12,7 +12,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ from toolkit.faults.script import strikes
 from toolkit.faults.strike import Strike
 from toolkit.machine import krbd
 from toolkit.machine.loops import LoopThread
-from toolkit.network.redirect import redirect
+from toolkit.network.redirect import end_redirection, redirect
 from toolkit.rados.client import Rados
 
 KEY = "AQAAAAAAAAAAABAAAAECAwQFBgcICQoLDA0ODw=="
@@ -298,6 +298,11 @@ class Proxies:
         for proxy, address in ((self.osd, OSD), (self.mon, MON)):
             redirect(OWN_NAMESPACE, [address], proxy.port)
 
+    def close(self) -> None:
+        """End the redirections."""
+        for proxy in (self.osd, self.mon):
+            end_redirection(OWN_NAMESPACE, proxy.port)
+
     @contextmanager
     def following(self, rule: str, acceptor: str = "osd") -> Iterator[Strike]:
         """Follow a rule on links to the OSD or the monitor."""
@@ -353,9 +358,9 @@ def main() -> None:
     say(kernel=platform.release())
     modes(peers, content, log)
     resizing_and_locking(peers, log)
-    proxies = Proxies()
-    cuts(peers, proxies, content, log)
-    disputes(peers, proxies, content, log)
+    with closing(Proxies()) as proxies:
+        cuts(peers, proxies, content, log)
+        disputes(peers, proxies, content, log)
     with mapped("plain", "secure") as device:
         say(kept=content.wrong(device), blocks=len(content), devices=len(krbd.devices()))
 

@@ -1,13 +1,12 @@
 """Linux's own Ceph client (krbd, libceph) on an embedded cluster, in a virtual machine that all tests share."""
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from messenger.config import Config
+from tests.support.guests import PATIENCE_S, marks
 from tests.toolkit.embedded.kernel_cases import (
     CUT_MODES,
     DATA_CUTS,
@@ -18,13 +17,8 @@ from tests.toolkit.embedded.kernel_cases import (
 )
 from toolkit.machine import vm
 
-pytestmark = [
-    pytest.mark.needs("vm"),
-    pytest.mark.xdist_group("kernel client in a machine"),
-    pytest.mark.timeout(600),
-]
+pytestmark = marks()
 
-TREE = Path(__file__).parents[3]
 LOGGED = {
     ("legacy", "skipped_seq"): "bad message sequence #",
     ("legacy", "server_keepalive"): "garbage tag",
@@ -42,9 +36,8 @@ Line = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def lines() -> list[Line]:
-    command = [sys.executable, "-B", "-m", "tests.toolkit.embedded.kernel_guest"]
-    done = vm.run(command, directory=TREE, timeout_s=540)
+def lines(guest: vm.Machine) -> list[Line]:
+    done = guest.run_module("tests.toolkit.embedded.kernel_guest", timeout_s=PATIENCE_S)
     assert done.code == 0, done
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -30,6 +30,11 @@ def backend_named(name: str, transport: str = "tcp") -> "type[Backend]":
         LocalError: there is none of that name.
         Unsupported: it does not support that transport.
     """
+    if name == "vm":
+        raise Unsupported(
+            "backend vm runs scenarios (msgrlab run); a cluster ends with its virtual machine: "
+            "msgrlab vm run --out kept -- sh -c 'msgrlab up SPEC --backend netns && ...'"
+        )
     if name not in BACKENDS:
         raise LocalError(f"unknown backend {name!r}; known: {', '.join(BACKENDS)}")
     known = _OVER_RDMA if transport == "rdma" else BACKENDS

@@ -10,12 +10,15 @@ KVM it runs at native speed; without KVM the processor is emulated, and Python i
     result = vm.run(["uname", "-r"])
     print(result.code, result.stdout)  # 0 6.1.0-50-amd64
 
+:class:`Machine` runs several programs in one guest, so that only the first one waits for a boot.
+
 The kernel is an image (:mod:`toolkit.cluster.images.kernel`), built by ``msgrlab images build vm``.
 """
 
 from toolkit.machine.vm.kernels import KERNELS, Kernel, find
+from toolkit.machine.vm.machine import MEMORY_MIB, Machine, Result, TimedOut
 from toolkit.machine.vm.places import sweep
 from toolkit.machine.vm.probe import probe
-from toolkit.machine.vm.running import MEMORY_MIB, Result, TimedOut, run
+from toolkit.machine.vm.running import run
 
-__all__ = ["KERNELS", "MEMORY_MIB", "Kernel", "Result", "TimedOut", "find", "probe", "run", "sweep"]
+__all__ = ["KERNELS", "MEMORY_MIB", "Kernel", "Machine", "Result", "TimedOut", "find", "probe", "run", "sweep"]

@@ -1,23 +1,38 @@
-"""Scripts that run in a virtual machine: two init scripts for BusyBox, and the program's own."""
+"""Scripts that run in a virtual machine: two init scripts for BusyBox, and one for each program."""
 
+import json
 import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from toolkit.machine.interpreters import PYTHON
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import STATE_VARIABLE
 from toolkit.machine.vm.initramfs import archive
 from toolkit.machine.vm.kernels import Kernel
 
 BOOTED, CODE, STDOUT, STDERR, INIT, COMMAND = "booted", "code", "stdout", "stderr", "init", "command"
-"""Names of files that are exchanged between host and guest."""
-NO_DIRECTORY = 125
-"""Exit code if the working directory does not exist in the guest."""
+"""Names of files that are exchanged between host and guest; each program has a directory of them."""
+MODULE, FORKS = "module", "forks"
+"""A program that is a Python module, in place of its command; the script that starts
+:mod:`~toolkit.machine.vm.forks`."""
+SHARE, FORKS_PID = "vm", "forks.pid"
+"""Names in the guest, in the directory in which init runs programs."""
+REQUESTS, ANSWERS = 4, 5
+"""Descriptors of the pipes to and from :mod:`~toolkit.machine.vm.forks`."""
+BYTECODE, WITH_BYTECODE = "bytecode", "msgrlab.bytecode"
+"""Tag of the share with bytecode, and the word on the kernel's command line that says there is one."""
+NO_DIRECTORY = NO_INTERPRETER = 125
+"""Exit code if the working directory does not exist in the guest, or Python cannot import what it should."""
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-_KEPT_OUT = {PROCESS_VARIABLE, STATE_VARIABLE, "XDG_RUNTIME_DIR"}
-"""Variables that are not passed on: they name objects of the host, and the guest has a /run of its own."""
+_KEPT_OUT = {PROCESS_VARIABLE, STATE_VARIABLE, "XDG_RUNTIME_DIR", "PYTHONDONTWRITEBYTECODE"}
+"""Variables that are not passed on.
+
+They name objects of the host, and the guest has a /run of its own; or they forbid Python to keep bytecode, which
+in the guest stays in memory and saves seconds.
+"""
 
 _9P = "trans=virtio,version=9p2000.L,msize=512000"
 _FIRST_INIT = f"""#!/busybox sh
@@ -26,7 +41,11 @@ $B mount -t proc proc /proc; $B mount -t sysfs sys /sys; $B mount -t devtmpfs de
 for module in /early/*; do $B insmod $module; done
 $B mount -t 9p -o ro,{_9P},cache=loose root /lower || $B poweroff -f
 $B mount -t tmpfs tmpfs /upper; $B mkdir /upper/data /upper/work
-$B mount -t overlay -o lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work overlay /root
+lower=/lower
+if $B grep -qw {WITH_BYTECODE} /proc/cmdline; then
+    $B mount -t 9p -o ro,{_9P},cache=loose {BYTECODE} /bytecode && lower=/bytecode:/lower
+fi
+$B mount -t overlay -o lowerdir=$lower,upperdir=/upper/data,workdir=/upper/work overlay /root
 for d in proc sys dev; do $B mount --move /$d /root/$d; done
 $B mkdir -p /root/lib/modules /root/run /root/dev/pts /root/dev/shm
 $B mount -t 9p -o ro,{_9P},cache=loose modules /root/lib/modules
@@ -42,34 +61,63 @@ _SECOND_INIT = f"""#!/run/msgrlab/busybox sh
 B=/run/msgrlab/busybox
 cd /run/msgrlab
 %(prepare)s
-$B mkfifo {STDOUT} {STDERR}
-$B cat {STDOUT} >> vm/{STDOUT} & out=$!
-$B cat {STDERR} >> vm/{STDERR} & err=$!
+exec 3< /dev/ttyS1
+$B stty raw -echo <&3
+$B mkfifo requests answers
+exec {REQUESTS}<> requests {ANSWERS}<> answers
+forks=
 $B cut -d' ' -f1 /proc/uptime > vm/.{BOOTED}; $B mv vm/.{BOOTED} vm/{BOOTED}
-/bin/sh vm/{COMMAND} < /dev/null > {STDOUT} 2> {STDERR}
-code=$?
-for process in /proc/[0-9]*; do
-    case ${{process#/proc/}} in
-        1|$out|$err) ;;
-        *) kill -9 ${{process#/proc/}} 2> /dev/null ;;
-    esac
+while read -r job how <&3; do
+    share={SHARE}/$job
+    $B mkfifo {STDOUT} {STDERR}
+    $B cat {STDOUT} >> $share/{STDOUT} 3<&- & out=$!
+    $B cat {STDERR} >> $share/{STDERR} 3<&- & err=$!
+    exec 6> {STDOUT} 7> {STDERR}
+    if [ $how = {MODULE} ]; then
+        if [ -z "$forks" ]; then
+            (/bin/sh {SHARE}/{FORKS} > {FORKS}.log 2>&1; echo ended >&{ANSWERS}) < /dev/null 3<&- 6>&- 7>&- &
+            forks=$!
+        fi
+        echo $job >&{REQUESTS}
+        read -r code <&{ANSWERS}
+        if [ $code = ended ]; then
+            $B cat {FORKS}.log >&7
+            code={NO_INTERPRETER} forks=
+        fi
+    else
+        /bin/sh $share/{COMMAND} < /dev/null >&6 2>&7 3<&- {REQUESTS}<&- {ANSWERS}<&- 6>&- 7>&-
+        code=$?
+    fi
+    exec 6>&- 7>&-
+    spared=" 1 $out $err $forks "
+    [ -z "$forks" ] || spared="$spared$($B cat {FORKS_PID}) "
+    for process in /proc/[0-9]*; do
+        process=${{process#/proc/}}
+        case $spared in
+            *" $process "*) ;;
+            *) kill -9 $process 2> /dev/null ;;
+        esac
+    done
+    wait $out $err
+    $B rm {STDOUT} {STDERR}
+    echo $code > $share/.{CODE}; $B mv $share/.{CODE} $share/{CODE}
 done
-wait $out $err
-echo $code > vm/.{CODE}; $B mv vm/.{CODE} vm/{CODE}
-$B sync
 $B poweroff -f
 """
 
 
 def initramfs(kernel: Kernel) -> bytes:
     """Return the archive that a kernel boots from: it mounts the host's files and hands over to :func:`init`."""
-    directories = ["dev", "proc", "sys", "lower", "upper", "root", "early"]
+    directories = ["dev", "proc", "sys", "lower", "bytecode", "upper", "root", "early"]
     modules = {f"early/{path.name}": path.read_bytes() for path in kernel.early_modules}
     return archive(directories, {"busybox": kernel.busybox.read_bytes(), "init": _FIRST_INIT.encode(), **modules})
 
 
 def init(path: str, out: Path | None) -> str:
-    """Return the init script that runs on the host's files: it runs the program, then powers the guest off.
+    """Return the init script that runs on the host's files: it runs programs, one for each line of its input.
+
+    A line on the second serial port is the name of the program's directory in the share. After each program, all
+    processes that it has left are killed.
 
     Args:
         path: PATH, where the guest's kernel finds modprobe.
@@ -88,8 +136,26 @@ def command(argv: Sequence[str], directory: Path, environment: Mapping[str, str]
     """Return the script that execs the program, in this directory and with this environment."""
     lines = [
         f"export {name}={shlex.quote(value)}"
-        for name, value in environment.items()
-        if _VARIABLE.fullmatch(name) and name not in _KEPT_OUT
+        for name, value in passed_on(environment).items()
+        if _VARIABLE.fullmatch(name)
     ]
     lines += [f"cd {shlex.quote(str(directory))} || exit {NO_DIRECTORY}", f"exec {shlex.join(argv)}"]
     return "\n".join(lines) + "\n"
+
+
+def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of an environment that make sense in the guest."""
+    return {name: value for name, value in environment.items() if name not in _KEPT_OUT}
+
+
+def module(name: str, args: Sequence[str], directory: Path, environment: Mapping[str, str]) -> str:
+    """Return the description of a program that is a Python module, for :mod:`~toolkit.machine.vm.forks`."""
+    return json.dumps(
+        {"module": name, "args": list(args), "directory": str(directory), "environment": passed_on(environment)}
+    )
+
+
+def forks(modules: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return the script that starts the interpreter that imports these modules and forks for each program."""
+    argv = [*PYTHON, "-m", "toolkit.machine.vm.forks", *modules]
+    return command(argv, Path("/run/msgrlab"), environment)

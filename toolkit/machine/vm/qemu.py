@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from toolkit.machine.kvm import kvm
+from toolkit.machine.vm.guest import BYTECODE, WITH_BYTECODE
 from toolkit.machine.vm.kernels import Kernel
 
 _BOOT = "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0"
@@ -10,9 +11,16 @@ _UNTIL_PARENT_ENDS = ("setpriv", "--pdeathsig", "KILL")
 
 
 def command_line(
-    kernel: Kernel, initrd: Path, console: Path, shares: dict[str, Path], memory_mib: int
+    kernel: Kernel,
+    initrd: Path,
+    console: Path,
+    shares: dict[str, Path],
+    memory_mib: int,
+    bytecode: Path | None = None,
 ) -> list[str]:
     """Return the command that runs QEMU; it exits when the guest powers off, and dies with its parent.
+
+    Its standard input is the guest's second serial port.
 
     Args:
         kernel: kernel to boot.
@@ -20,7 +28,10 @@ def command_line(
         console: file for the kernel's console output.
         shares: directories that the guest may write to, by the tags that it mounts them by.
         memory_mib: memory of the guest, in MiB.
+        bytecode: directory to show above the host's files, if there is one.
     """
+    boot = _BOOT if bytecode is None else f"{_BOOT} {WITH_BYTECODE}"
+    above = () if bytecode is None else _share(BYTECODE, bytecode, "readonly=on")
     accelerators = ("kvm", "tcg") if kvm().available else ("tcg",)
     return [
         *_UNTIL_PARENT_ENDS,
@@ -28,9 +39,11 @@ def command_line(
         *(word for each in accelerators for word in ("-accel", each)),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-chardev", f"file,id=console,path={_escaped(console)}", "-serial", "chardev:console"),
-        *("-kernel", str(kernel.vmlinux), "-initrd", str(initrd), "-append", _BOOT),
+        *("-chardev", "stdio,id=jobs,signal=off", "-serial", "chardev:jobs"),
+        *("-kernel", str(kernel.vmlinux), "-initrd", str(initrd), "-append", boot),
         *_share("root", Path("/"), "readonly=on", "multidevs=remap"),
         *_share("modules", kernel.modules, "readonly=on"),
+        *above,
         *(word for tag, directory in shares.items() for word in _share(tag, directory, "multidevs=remap")),
     ]
 

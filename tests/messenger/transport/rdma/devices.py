@@ -1,6 +1,8 @@
 """Two soft-RoCE devices on a pair of interfaces, in a machine whose kernel has them."""
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -29,18 +31,33 @@ rule del pref 0
 route add 10.9.0.2/32 dev va src 10.9.0.1 table 101
 route add 10.9.0.1/32 dev vb src 10.9.0.2 table 102
 """
+_NO_ROUTES = """\
+rule add pref 0 lookup local
+rule del pref 1
+rule del pref 2
+rule del pref 3
+rule del pref 4
+rule del pref 100
+link del va
+"""
 
 
-def make() -> None:
-    """Make the interfaces and the devices; they go with the machine."""
-    ip("-batch", "-", text=_ROUTES)
-    for interface in ("all", "va", "vb"):
-        settings = Path("/proc/sys/net/ipv4/conf") / interface
-        (settings / "accept_local").write_text("1")
-        (settings / "rp_filter").write_text("0")
+@contextmanager
+def made() -> Iterator[None]:
+    """Make the interfaces and the devices; afterwards the machine is as it was."""
     journal = Journal(Path(mkdtemp()))
-    for name, interface in _INTERFACES.items():
-        rdma.create(name, interface, journal)
+    with ExitStack() as undo:
+        ip("-batch", "-", text=_ROUTES)
+        undo.callback(ip, "-batch", "-", text=_NO_ROUTES)
+        for interface in ("all", "va", "vb"):
+            for setting, value in {"accept_local": "1", "rp_filter": "0"}.items():
+                path = Path("/proc/sys/net/ipv4/conf") / interface / setting
+                undo.callback(path.write_text, path.read_text())
+                path.write_text(value)
+        for name, interface in _INTERFACES.items():
+            rdma.create(name, interface, journal)
+        undo.callback(journal.undo)
+        yield
 
 
 def ip(*args: str, text: str | None = None) -> None:

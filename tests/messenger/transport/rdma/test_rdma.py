@@ -15,34 +15,27 @@ from messenger.errors import DecodeError, LocalError
 from messenger.messenger import Messenger
 from messenger.transport.rdma import verbs
 from messenger.transport.rdma.record import RECORD_BYTES, Record, can_begin
-from tests.messenger.transport.rdma import guest
+from tests.messenger.transport.rdma.guest import names
+from tests.support.guests import PATIENCE_S, in_guest
 from toolkit.machine import vm
 
-TREE = Path(__file__).parents[4]
-in_machine = pytest.mark.needs("vm", "pyverbs", "iproute2")
-grouped = pytest.mark.xdist_group("RDMA in a machine")
-patient = pytest.mark.timeout(guest.PATIENCE_S + 60)
+in_machine = in_guest("pyverbs", "iproute2")
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, Any]:
-    command = [sys.executable, "-B", "-W", "error", "-m", "tests.messenger.transport.rdma.guest"]
-    done = vm.run(command, directory=TREE, timeout_s=guest.PATIENCE_S)
+def results(guest: vm.Machine) -> dict[str, Any]:
+    done = guest.run_module("tests.messenger.transport.rdma.guest", timeout_s=PATIENCE_S)
     found = {(result := json.loads(line))["name"]: result["error"] for line in done.stdout.splitlines()}
     return found | {"all": f"{done.stderr}\nexit code {done.code}"}
 
 
 @in_machine
-@grouped
-@patient
-@pytest.mark.parametrize("name", guest.names())
+@pytest.mark.parametrize("name", names())
 def test_in_a_machine_with_soft_roce(results: dict[str, Any], name: str) -> None:
     assert results.get(name, f"did not run: {results['all']}") == ""
 
 
 @in_machine
-@grouped
-@patient
 def test_nothing_is_reported_beside_the_results(results: dict[str, Any]) -> None:
     assert results["all"] == "\nexit code 0"
 

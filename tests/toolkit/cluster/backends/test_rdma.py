@@ -1,15 +1,18 @@
 """Clusters over RDMA: what specs and other machines refuse, and in a machine with soft-RoCE all of their life."""
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from messenger.errors import LocalError
 from tests.support.clusters import state
-from tests.toolkit.cluster.backends import rdma_guest as guest
+from tests.support.guests import PATIENCE_S, in_guest
+from tests.toolkit.cluster.backends.rdma_guest import SPEC
+from toolkit.checks.history import History
+from toolkit.checks.invariants import check
+from toolkit.checks.live import LIVE
+from toolkit.checks.merging import in_order
 from toolkit.cluster import up
 from toolkit.cluster.choosing import spec_from
 from toolkit.errors import Unsupported
@@ -19,26 +22,17 @@ from toolkit.machine.leases import leases
 
 __all__ = ["state"]
 
-TREE = Path(__file__).parents[4]
-
-
-def in_machine(test: Any) -> Any:
-    """Mark a test of what was done in the machine."""
-    for mark in (
-        pytest.mark.needs("vm", "pyverbs"),
-        pytest.mark.xdist_group("RDMA clusters in a machine"),
-        pytest.mark.timeout(guest.ALL_PATIENCE_S + 60),
-    ):
-        test = mark(test)
-    return test
+in_machine = in_guest("pyverbs")
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, Any]:
-    command = [sys.executable, "-B", "-m", "tests.toolkit.cluster.backends.rdma_guest"]
-    done = vm.run(command, directory=TREE, timeout_s=guest.ALL_PATIENCE_S)
+def results(guest: vm.Machine) -> dict[str, Any]:
+    assert guest.out is not None
+    path = guest.out / "rdma.ndjson"
+    done = guest.run_module("tests.toolkit.cluster.backends.rdma_guest", str(path), timeout_s=PATIENCE_S)
     assert done.code == 0, done
-    return {(line := json.loads(text))["name"]: line["result"] for text in done.stdout.splitlines()}
+    found = {(line := json.loads(text))["name"]: line["result"] for text in done.stdout.splitlines()}
+    return found | {"history": History(in_order(History.load(path)))}
 
 
 @in_machine
@@ -92,7 +86,9 @@ def test_a_device_comes_and_goes_with_its_node(results: dict[str, Any]) -> None:
 
 @in_machine
 def test_all_invariants_hold(results: dict[str, Any]) -> None:
-    assert results["verdicts"] == {"failed": []}
+    judged = check(results["history"], [invariant.id for invariant in LIVE])
+    assert [str(result) for result in judged if not result.ok] == []
+    assert {record.node for record in results["history"] if record.kind == "deliver"} == {"a", "b"}
 
 
 @in_machine
@@ -110,14 +106,14 @@ def test_a_kernel_without_rdma_is_one_line_and_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(netlink, "_NETLINK_RDMA", 31)  # a family that no kernel has
     wanted = "transport rdma: this kernel has no RDMA: msgrlab vm run -- CMD"
-    with pytest.raises(Unsupported, match=wanted), up(guest.SPEC):
+    with pytest.raises(Unsupported, match=wanted), up(SPEC):
         pass
     assert list(leases()) == []
 
 
 def test_other_backends_refuse_the_transport(state: object) -> None:
     wanted = "transport rdma: nodes on netns have no such devices: --backend process"
-    with pytest.raises(Unsupported, match=wanted), up(guest.SPEC, backend="netns"):
+    with pytest.raises(Unsupported, match=wanted), up(SPEC, backend="netns"):
         pass
 
 
@@ -131,7 +127,7 @@ def test_other_backends_refuse_the_transport(state: object) -> None:
 )
 def test_specs_refuse_what_rdma_links_do_not_have(setting: str, mistake: str) -> None:
     with pytest.raises(LocalError, match=mistake):
-        spec_from(guest.SPEC, [setting])
+        spec_from(SPEC, [setting])
 
 
 @pytest.mark.parametrize("fault", ["rdma-down a", "rdma-up a", "qp-error a b"])

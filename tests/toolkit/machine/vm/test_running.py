@@ -1,5 +1,6 @@
 """Programs in a virtual machine: what they print, return and leave behind, also when they are killed."""
 
+import json
 import os
 import platform
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from messenger.errors import LocalError
 from tests.support.clusters import msgrlab
+from tests.support.guests import in_guest
 from toolkit.errors import Unsupported
 from toolkit.machine import vm
 
@@ -48,8 +50,9 @@ class Ran:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    directory = tmp_path_factory.mktemp("with, a comma")
+def ran(guest: vm.Machine) -> Ran:
+    assert guest.out is not None
+    directory = guest.out.parent
     parts: list[bytes] = []
 
     def take(part: bytes) -> None:
@@ -57,19 +60,17 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         (directory / "kept/seen").touch()  # what the program waits for
 
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4]), "ODD": ODD}
-    result = vm.run(
+    result = guest.run(
         [sys.executable, "-c", PROGRAM],
         directory=directory,
         environment=environment,
-        out=directory / "kept",
         stdout=take,
         timeout_s=120,
     )
     return Ran(directory, result, parts)
 
 
-@pytest.mark.needs("vm")
-@pytest.mark.xdist_group("a virtual machine")
+@in_guest()
 def test_output_arrives_as_it_is_printed_and_the_exit_code_at_the_end(ran: Ran) -> None:
     output = b"".join(ran.parts).decode()
     assert b"first\n".startswith(ran.parts[0])  # the program waits until it has arrived
@@ -77,8 +78,7 @@ def test_output_arrives_as_it_is_printed_and_the_exit_code_at_the_end(ran: Ran) 
     assert (ran.result.code, ran.result.stdout, ran.result.stderr) == (7, "", "to stderr\n")
 
 
-@pytest.mark.needs("vm")
-@pytest.mark.xdist_group("a virtual machine")
+@in_guest()
 def test_the_guest_has_another_kernel_and_the_same_files(ran: Ran) -> None:
     lines = b"".join(ran.parts).decode().splitlines()
     assert lines[1] == vm.find().release != platform.release()
@@ -87,11 +87,48 @@ def test_the_guest_has_another_kernel_and_the_same_files(ran: Ran) -> None:
     assert "\n".join(lines[6:8]) == ODD
 
 
-@pytest.mark.needs("vm")
-@pytest.mark.xdist_group("a virtual machine")
+@in_guest()
 def test_only_the_chosen_directory_keeps_what_the_guest_writes(ran: Ran) -> None:
     assert [path.name for path in ran.directory.iterdir()] == ["kept"]
     assert (ran.directory / "kept/file").read_text() == "kept"
+
+
+@in_guest()
+def test_programs_of_a_machine_share_it_but_not_their_processes(guest: vm.Machine) -> None:
+    wait = guest.run(["sh", "-c", "touch /run/shared; sleep 1000 & echo $!"])
+    (pid,) = wait.stdout.split()
+    there = guest.run(["sh", "-c", f"test -e /run/shared && echo shared; test -e /proc/{pid} || echo ended"])
+    assert (there.stdout, there.boot_s) == ("shared\nended\n", 0)
+
+
+@in_guest()
+def test_modules_are_forks_that_have_imported_what_was_preloaded(guest: vm.Machine, tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "ODD": ODD}
+    about = guest.run_module(
+        "tests.toolkit.machine.vm.program", "7", "a b", directory=tmp_path, environment=environment
+    )
+    found = json.loads(about.stdout)
+    assert (about.code, about.stderr) == (7, "to stderr\n")
+    assert (found["args"], found["directory"], found["odd"]) == (["7", "a b"], str(tmp_path), ODD)
+    assert "toolkit.cluster.node" in found["preloaded"]
+    missing = guest.run_module("no_such_module")
+    assert (missing.code, missing.stderr.splitlines()[-1]) == (1, "ImportError: No module named no_such_module")
+    elsewhere = guest.run_module("platform", directory=Path("/no/such"))
+    assert (elsewhere.code, elsewhere.stderr) == (125, "/no/such: No such file or directory\n")
+
+
+@pytest.mark.needs("vm")
+@pytest.mark.xdist_group("a virtual machine")
+def test_a_machine_boots_again_after_its_guest_has_ended() -> None:
+    with vm.Machine(preload=["no_such_module"]) as machine:
+        with pytest.raises(LocalError, match="the virtual machine has ended before the program did"):
+            machine.run(["/run/msgrlab/busybox", "poweroff", "-f"])
+        again = machine.run_module("platform")
+    assert again.boot_s > 0
+    assert (again.code, again.stderr.splitlines()[-1]) == (
+        125,
+        "ModuleNotFoundError: No module named 'no_such_module'",
+    )
 
 
 @pytest.mark.needs("vm")

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from pyroute2 import IPRoute
+from pyroute2 import IPRoute, netns
 
 from tests.support.hosts import Hosts
 from toolkit.errors import Unsupported
@@ -73,6 +73,8 @@ def main() -> None:
     say(netem=kernel.has_netem())
     single(texts, counts)
     several()
+    for name in netns.listnetns():
+        netns.remove(name)
 
 
 if __name__ == "__main__":

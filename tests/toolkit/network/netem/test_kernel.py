@@ -1,19 +1,17 @@
 """netem itself, in a machine whose kernel has it: what is set is read back, and happens."""
 
 import json
-import sys
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
 
+from tests.support.guests import PATIENCE_S, marks
 from toolkit.machine import vm
 from toolkit.network.state import LinkState
 
-pytestmark = [pytest.mark.needs("vm"), pytest.mark.xdist_group("netem in a machine")]
+pytestmark = marks()
 
-TREE = Path(__file__).parents[4]
 STATES = {
     "delay 30ms": 20,
     "delay 40ms ± 5ms normal correlation 25%": 100,
@@ -33,11 +31,10 @@ STATES = {
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, dict[str, Any]]:
+def results(guest: vm.Machine) -> dict[str, dict[str, Any]]:
     """By the text of the state, or the name of the first value."""
     states = json.dumps([list(STATES), STATES])
-    command = [sys.executable, "-B", "-m", "tests.toolkit.network.netem.guest", states]
-    done = vm.run(command, directory=TREE, timeout_s=200)
+    done = guest.run_module("tests.toolkit.network.netem.guest", states, timeout_s=PATIENCE_S)
     assert done.code == 0, done
     found = [json.loads(line) for line in done.stdout.splitlines()]
     return {one.get("set", next(iter(one))): one for one in found}

@@ -1,10 +1,13 @@
 """What the test of soft-RoCE has done in a machine whose kernel has it; prints a line of JSON for each result."""
 
 import json
+import subprocess
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import mkdtemp
+
+from pyroute2 import netns
 
 from messenger.errors import LocalError
 from toolkit.doctor.kernel import soft_roce
@@ -31,6 +34,7 @@ def listed() -> list[dict[str, object]]:
 
 
 def main() -> None:
+    subprocess.run(["modprobe", "--remove", "rdma_rxe"], check=True)  # as in a machine that has just booted
     directory = Path(mkdtemp())
     journal = Journal(directory)
     journal.note(Tree(str(directory)))
@@ -50,6 +54,7 @@ def main() -> None:
     )
     space = namespaces.create("other")
     say(elsewhere=[device.name for device in namespaces.inside(space, rdma.devices)])
+    netns.remove(space.name)
     rdma.remove("rxe0")
     rdma.remove("never")
     say(removed=[device["name"] for device in listed()])

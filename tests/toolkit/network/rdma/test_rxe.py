@@ -1,31 +1,27 @@
 """Soft-RoCE devices, in a machine whose kernel has them: made, listed, removed, and undone."""
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.guests import PATIENCE_S, in_guest
 from toolkit.errors import Unsupported
 from toolkit.machine import rdma as netlink
 from toolkit.machine import vm
 from toolkit.network import rdma
 
-TREE = Path(__file__).parents[4]
-in_machine = pytest.mark.needs("vm")
-grouped = pytest.mark.xdist_group("soft-RoCE in a machine")
+in_machine = in_guest()
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, Any]:
-    done = vm.run([sys.executable, "-B", "-m", "tests.toolkit.network.rdma.guest"], directory=TREE, timeout_s=200)
+def results(guest: vm.Machine) -> dict[str, Any]:
+    done = guest.run_module("tests.toolkit.network.rdma.guest", timeout_s=PATIENCE_S)
     assert done.code == 0, done
     return {key: value for line in done.stdout.splitlines() for key, value in json.loads(line).items()}
 
 
 @in_machine
-@grouped
 def test_devices_are_made_on_both_ends_of_a_veth_pair(results: dict[str, Any]) -> None:
     assert (results["before"], results["receives"]) == ([], False)
     assert results["made"] == {"index": 0, "name": "rxe0", "interface": "va", "is_active": True}
@@ -38,14 +34,12 @@ def test_devices_are_made_on_both_ends_of_a_veth_pair(results: dict[str, Any]) -
 
 
 @in_machine
-@grouped
 def test_devices_are_seen_from_other_namespaces(results: dict[str, Any]) -> None:
     assert results["shared"] is True
     assert results["elsewhere"] == ["rxe0", "rxe1"]
 
 
 @in_machine
-@grouped
 def test_what_the_kernel_refuses_is_named_and_not_undone(results: dict[str, Any]) -> None:
     assert results["name_taken"] == "RDMA device rxe0 on vb: there is a device of that name already"
     assert results["interface_taken"] == "RDMA device rxe2 on va: the interface has a device already"
@@ -54,14 +48,12 @@ def test_what_the_kernel_refuses_is_named_and_not_undone(results: dict[str, Any]
 
 
 @in_machine
-@grouped
 def test_devices_are_removed_and_undone(results: dict[str, Any]) -> None:
     assert results["removed"] == ["rxe1"]
     assert (results["remains"], results["undone"], results["directory"]) == ([], [], False)
 
 
 @in_machine
-@grouped
 def test_a_device_goes_with_its_interface(results: dict[str, Any]) -> None:
     assert (results["without_interface"], results["undone_late"]) == ([], [])
 

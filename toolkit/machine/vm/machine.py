@@ -1,0 +1,330 @@
+"""A virtual machine that runs programs one after another: boot, forward their output, return their exit codes."""
+
+import contextlib
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Self
+
+from messenger.errors import LocalError
+from toolkit.machine import interpreters
+from toolkit.machine.labels import PROCESS_VARIABLE
+from toolkit.machine.private import write_private
+from toolkit.machine.vm import bytecode, guest, qemu
+from toolkit.machine.vm.kernels import KERNELS, Kernel, find
+from toolkit.machine.vm.places import Place, place
+from toolkit.machine.vm.probe import require_programs, with_system_path
+
+MEMORY_MIB = 1024
+LEAST_MEMORY_MIB = 256
+_BOOT_TIMEOUT_S = 120.0
+"""An emulated guest boots in 3 s; more on a busy machine."""
+_POLL_S = 0.02
+_CONSOLE_CHARS = 1000
+"""Characters of the console's end that errors include."""
+
+Sink = Callable[[bytes], object]
+"""Takes a part of the program's output."""
+
+
+class TimedOut(LocalError):
+    """The program has not ended in time; the virtual machine was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Exit code and output of a program in a virtual machine."""
+
+    code: int
+    """Exit code; 128 plus the signal number if a signal ended the program."""
+    stdout: str
+    """Standard output; empty if it went to a sink."""
+    stderr: str
+    """Standard error; empty if it went to a sink."""
+    boot_s: float
+    """Seconds from the start of QEMU until the guest was ready; 0 if it ran already."""
+
+
+class Machine:
+    """A virtual machine for several programs; it boots for the first one, and ends with :meth:`close`.
+
+    Programs share the guest: a program finds the files, interfaces and kernel modules that earlier ones have left.
+    Processes that a program leaves are killed. If a program times out, is interrupted or ends the guest, the next
+    one boots another guest.
+
+    ::
+
+        with vm.Machine() as machine:
+            machine.run(["modprobe", "rdma_rxe"])
+            print(machine.run(["rdma", "link"]).stdout)
+
+    Args:
+        kernel: kernel to boot; the default one unless given.
+        out: directory of the host that the guest can write to, under the same path; made if missing. All other
+            writes of the guest stay in its memory.
+        memory_mib: memory of the guest, in MiB.
+        preload: modules that :meth:`run_module` imports once for all programs.
+
+    Raises:
+        LocalError: a value is invalid.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel | None = None,
+        out: Path | None = None,
+        memory_mib: int = MEMORY_MIB,
+        preload: Sequence[str] = (),
+    ) -> None:
+        if memory_mib < LEAST_MEMORY_MIB:
+            raise LocalError(
+                f"{memory_mib} MiB is too little memory for a virtual machine: {LEAST_MEMORY_MIB} or more"
+            )
+        self._kernel = kernel
+        self.out = out
+        """Directory of the host that the guest can write to; None if there is none."""
+        self._memory_mib = memory_mib
+        self._preload = tuple(preload)
+        self._guest: _Guest | None = None
+        self._undo = contextlib.ExitStack()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the guest, if it runs, and undo all changes of the host; the machine may boot again."""
+        self._guest = None
+        self._undo.close()
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        directory: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+        stdout: Sink | None = None,
+        stderr: Sink | None = None,
+        booted: Callable[[float], object] = lambda _seconds: None,
+    ) -> Result:
+        """Run a program in the guest, as root, with empty input; calls from several threads run one by one.
+
+        Args:
+            argv: the program, found in the host's PATH, and its arguments.
+            directory: working directory; the current one unless given.
+            environment: environment of the program; unless given, this process's, with our packages in PYTHONPATH.
+            timeout_s: time limit of the program; None for no limit.
+            stdout: called with each part of its standard output; None to collect it in the result.
+            stderr: likewise for its standard error.
+            booted: called once the guest is ready, with the seconds that its boot took.
+
+        Raises:
+            LocalError: the guest has not started, or it ended before the program did; the message has the end of
+                its console.
+            TimedOut: the program has not ended in time.
+            Unsupported: QEMU or the kernel is missing; the message has the command that adds it.
+        """
+        directory, environment = _surroundings(directory, environment)
+        program = guest.COMMAND, guest.command(argv, directory, environment)
+        return self._run(program, timeout_s, stdout, stderr, booted)
+
+    def run_module(
+        self,
+        module: str,
+        *args: str,
+        directory: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+        stdout: Sink | None = None,
+        stderr: Sink | None = None,
+    ) -> Result:
+        """Run a Python module as ``python -P -m MODULE ARGS`` does, without starting an interpreter.
+
+        The program is a fork of an interpreter that has imported the modules to preload: without KVM, that saves
+        ten seconds and more. It finds modules where the first such program found them: a later ``PYTHONPATH`` has
+        no effect on it.
+
+        Arguments and errors are those of :meth:`run`. The exit code is 125 if a module to preload cannot be
+        imported; standard error then has the reason.
+        """
+        directory, environment = _surroundings(directory, environment)
+        program = guest.MODULE, guest.module(module, args, directory, environment)
+        return self._run(program, timeout_s, stdout, stderr)
+
+    def _run(
+        self,
+        program: tuple[str, str],
+        timeout_s: float | None,
+        stdout: Sink | None,
+        stderr: Sink | None,
+        booted: Callable[[float], object] = lambda _seconds: None,
+    ) -> Result:
+        printed: dict[str, list[bytes]] = {guest.STDOUT: [], guest.STDERR: []}
+        sinks = {
+            guest.STDOUT: stdout or printed[guest.STDOUT].append,
+            guest.STDERR: stderr or printed[guest.STDERR].append,
+        }
+        with self._lock:
+            try:
+                running, boot_s = self._running()
+                booted(boot_s)
+                code = running.run(*program, sinks, timeout_s)
+            except BaseException:
+                self.close()  # what the program left in the guest cannot be known
+                raise
+        texts = {name: b"".join(parts).decode(errors="replace") for name, parts in printed.items()}
+        return Result(code, texts[guest.STDOUT], texts[guest.STDERR], boot_s)
+
+    def _running(self) -> "tuple[_Guest, float]":
+        """Return the guest, and the seconds that its boot took; 0 if it runs already."""
+        if self._guest is not None and self._guest.is_running:
+            return self._guest, 0.0
+        self.close()
+        require_programs()
+        kernel = self._kernel or find(KERNELS[0])
+        shares = {} if self.out is None else {"out": _made(self.out)}
+        where = self._undo.enter_context(place())
+        share = where.directory / "share"
+        share.mkdir(mode=0o700)
+        write_private(where.directory / "initramfs", guest.initramfs(kernel))
+        _write_program(share / guest.INIT, guest.init(with_system_path(), shares.get("out")))
+        _write_program(share / guest.FORKS, guest.forks(self._preload, _surroundings(None, None)[1]))
+        line = qemu.command_line(
+            kernel,
+            where.directory / "initramfs",
+            where.directory / "console",
+            {"share": share, **shares},
+            self._memory_mib,
+            bytecode.layer(),
+        )
+        began_s = time.monotonic()
+        started = _Guest(self._undo.enter_context(_process(line, where)), where.directory)
+        started.wait_booted()
+        self._guest = started
+        return started, time.monotonic() - began_s
+
+
+def _surroundings(directory: Path | None, environment: Mapping[str, str] | None) -> tuple[Path, dict[str, str]]:
+    """Return the working directory and the environment of a program; by default this process's."""
+    variables = dict(interpreters.environment() if environment is None else environment)
+    variables["PATH"] = variables.get("PATH") or with_system_path()
+    return (directory or Path.cwd()).resolve(), variables
+
+
+def _made(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LocalError(f"{out}: {error.strerror}") from None
+    return out.resolve()
+
+
+def _write_program(path: Path, text: str) -> None:
+    write_private(path, text.encode(errors="surrogateescape"))
+    path.chmod(0o700)
+
+
+@contextlib.contextmanager
+def _process(line: list[str], where: Place) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run QEMU for the duration of a ``with`` block, then kill it; Ctrl-C on this terminal does not reach it."""
+    with (where.directory / "qemu").open("wb") as messages:
+        process = subprocess.Popen(
+            line,
+            stdin=subprocess.PIPE,
+            stdout=messages,
+            stderr=messages,
+            env={**os.environ, "PATH": with_system_path(), PROCESS_VARIABLE: where.label},
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+class _Guest:
+    """A running guest, and the files through which it reports.
+
+    Args:
+        process: QEMU; its standard input is the guest's queue of programs.
+        directory: the machine's directory.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]", directory: Path) -> None:
+        self._process = process
+        self._directory = directory
+        self._share = directory / "share"
+        self._programs = 0
+
+    @property
+    def is_running(self) -> bool:
+        """True until QEMU has ended."""
+        return self._process.poll() is None
+
+    def wait_booted(self) -> None:
+        """Wait until the guest accepts programs; raises LocalError."""
+        if not self._wait(self._share / guest.BOOTED, [], time.monotonic() + _BOOT_TIMEOUT_S):
+            what = f"the virtual machine has not started within {_BOOT_TIMEOUT_S:g} s"
+            raise LocalError(f"{what}: {self._last_lines()}")
+
+    def run(self, how: str, program: str, sinks: Mapping[str, Sink], timeout_s: float | None) -> int:
+        """Run a program and forward all its output; returns its exit code.
+
+        Args:
+            how: what the program is, :data:`guest.COMMAND` or :data:`guest.MODULE`.
+            program: its script or description.
+            sinks: output sinks, by the name of the file that the guest appends to.
+            timeout_s: time limit of the program.
+        """
+        self._programs += 1
+        directory = self._share / str(self._programs)
+        directory.mkdir(mode=0o700)
+        _write_program(directory / how, program)
+        for name in sinks:
+            write_private(directory / name, b"")
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # reported below, with the console
+            self._process.stdin.write(f"{self._programs} {how}\n".encode())
+            self._process.stdin.flush()
+        limit_s = None if timeout_s is None else time.monotonic() + timeout_s
+        with contextlib.ExitStack() as opened:
+            files = [(opened.enter_context((directory / name).open("rb")), sink) for name, sink in sinks.items()]
+            if not self._wait(directory / guest.CODE, files, limit_s):
+                raise TimedOut(f"the program has not ended within {timeout_s:g} s")
+        return int((directory / guest.CODE).read_text())
+
+    def _wait(self, path: Path, files: Sequence[tuple[IO[bytes], Sink]], deadline_s: float | None) -> bool:
+        """Forward output until the guest has written a file; returns False at the deadline."""
+        while True:
+            is_over = not self.is_running
+            is_there = path.exists()
+            for file, sink in files:  # read after the checks above, so that the last output is not missed
+                if part := file.read():
+                    sink(part)
+            if is_there:
+                return True
+            if is_over:
+                raise LocalError(f"the virtual machine has ended before the program did: {self._last_lines()}")
+            if deadline_s is not None and time.monotonic() > deadline_s:
+                return False
+            time.sleep(_POLL_S)
+
+    def _last_lines(self) -> str:
+        """Return the end of the output of QEMU and the kernel."""
+        texts = []
+        for name in ("qemu", "console"):
+            with contextlib.suppress(FileNotFoundError):
+                texts.append((self._directory / name).read_text(errors="replace").strip())
+        return "\n".join(filter(None, texts))[-_CONSOLE_CHARS:] or "it has printed nothing"

@@ -1,0 +1,126 @@
+"""The backend ``vm``: a scenario runs on network namespaces of a virtual machine, and is judged on the host.
+
+The guest runs ``python -m toolkit.scenarios.guests``, which plays one case and leaves its history and outcome in a
+directory that the host shares with it. Judging stays on the host, because Python is many times slower in a guest
+whose processor is emulated.
+"""
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from messenger.errors import LocalError
+from toolkit.checks.history import History
+from toolkit.errors import Unsupported
+from toolkit.lab.ways import Way
+from toolkit.machine import vm
+from toolkit.scenarios.scenario import IN_GUEST, INSIDE, Case, Scenario
+
+_TIMEOUT_S = 900.0
+"""For one case. Expectations of scenarios have time limits of their own; this one is for a guest that hangs."""
+_PRELOADED = ("toolkit.scenarios.runner", "toolkit.lab.real.real_lab", "toolkit.cluster.backends.netns")
+_OUTCOME, _HISTORY = "outcome.json", "history.ndjson"
+_machines: list[vm.Machine] = []
+"""The machine that runs share, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a case did in the guest."""
+
+    history: History
+    visited: Counter[tuple[str, str]]
+    """Number of times that each action was taken at each point of the interception grid."""
+    failure: str
+    """The expectation that was not met; empty if all were."""
+    duration_s: float
+    """Seconds that it took, without the boot of the guest."""
+
+
+@contextmanager
+def kept(machine: vm.Machine | None = None) -> Iterator[None]:
+    """Let the runs inside this context share one guest, which the first of them boots.
+
+    Args:
+        machine: the machine to use, which has a directory ``out``; one for this context unless given.
+    """
+    with ExitStack() as undo:
+        if machine is None:
+            directory = undo.enter_context(TemporaryDirectory(prefix="msgrlab-vm-"))
+            machine = undo.enter_context(vm.Machine(out=Path(directory), preload=_PRELOADED))
+        _machines.append(machine)
+        undo.callback(_machines.remove, machine)
+        yield
+
+
+def play(scenario: Scenario, case: Case, way: Way, seed: int, cuts: Sequence[str]) -> Played:
+    """Play a case in the guest that :func:`kept` holds, or in one of its own.
+
+    Args:
+        scenario: the scenario; one of the user has to be in a file.
+        case: the case to play.
+        way: protocol, mode, cipher and shards of the nodes.
+        seed: decides everything random.
+        cuts: where to cut, as for :func:`~toolkit.scenarios.runner.run_scenario`.
+
+    Raises:
+        Unsupported: virtual machines are not possible here, or the scenario is not possible in the guest.
+        LocalError: the guest or the program in it failed.
+    """
+    if not _machines:
+        with kept():
+            return play(scenario, case, way, seed, cuts)
+    machine = _machines[-1]
+    assert machine.out is not None
+    machine.out.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=machine.out) as name:
+        wanted = {"scenario": scenario.id, "case": case.name, "way": way.name, "seed": seed, "cuts": [*cuts]}
+        done = machine.run_module(__name__, name, json.dumps(wanted), timeout_s=_TIMEOUT_S)
+        if done.code:
+            reason = (done.stderr.strip().splitlines() or [f"exit code {done.code}"])[-1]
+            raise LocalError(f"{scenario.id} on {IN_GUEST}: {reason}")
+        outcome = json.loads((Path(name) / _OUTCOME).read_text("utf-8"))
+        if error := outcome.get("error"):
+            raise (Unsupported if outcome["is_unsupported"] else LocalError)(f"in the virtual machine: {error}")
+        history = History.load(Path(name) / _HISTORY)
+    visited = Counter({(point, action): count for point, action, count in outcome["visited"]})
+    return Played(history, visited, outcome["failure"], outcome["duration_s"])
+
+
+def main(directory: Path, wanted: dict[str, Any]) -> None:
+    """Play one case in this machine, and write its history and outcome into a directory."""
+    try:
+        outcome = _played(directory, **wanted)
+    except LocalError as error:
+        outcome = {"error": str(error), "is_unsupported": isinstance(error, Unsupported)}
+    (directory / _OUTCOME).write_text(json.dumps(outcome), "utf-8")
+
+
+def _played(directory: Path, scenario: str, case: str, way: str, seed: int, cuts: list[str]) -> dict[str, Any]:
+    from toolkit.scenarios.catalogue import find  # noqa: PLC0415 - the host has the scenario already
+    from toolkit.scenarios.runner import play_case  # noqa: PLC0415 - which imports this module
+
+    found, way_to_run = find(scenario), Way.parse(way)
+    if found.processes:
+        from toolkit.cluster.backends.base import Backend  # noqa: PLC0415 - only processes take it
+        from toolkit.cluster.zygote import Zygote  # noqa: PLC0415
+
+        Backend.zygote = Zygote()
+    chosen = next(each for each in found.cases_in(way_to_run, INSIDE) if each.name == case)
+    began_s = time.monotonic()
+    history, visited, failure = play_case(found, INSIDE, chosen, way_to_run, seed, cuts)
+    duration_s = time.monotonic() - began_s
+    history.save(directory / _HISTORY)
+    counts = [[*place, count] for place, count in visited.items()]
+    return {"visited": counts, "failure": failure, "duration_s": duration_s}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
