@@ -23,7 +23,8 @@ survive, together with what must hold afterwards. This page lists all of them, b
 
 A scenario runs in every protocol, mode and cipher that it applies to, and on shards. Its first line names the
 protocols and the backends: *sim* is virtual time, *local* uses real sockets, *netns* network namespaces, *docker*
-containers; what runs on *netns* also runs on [`vm`](vm.md#scenarios). To write one, see [scenarios of your own](scenarios.md).
+containers; what runs on *netns* also runs on [`vm`](vm.md#scenarios). To write one, see
+[scenarios of your own](scenarios.md).
 """
 
 
