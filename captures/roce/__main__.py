@@ -34,10 +34,10 @@ def main() -> int:
         print(f"no capture {', '.join(unknown)}: there are {', '.join(RECIPES)}", file=sys.stderr)
         return 2
     aio.CONDITION_TIMEOUT_S = _PATIENCE_S
-    devices.make()
-    for name in names:
-        make(HERE / name, RECIPES[name])
-        print(name, flush=True)
+    with devices.made():
+        for name in names:
+            make(HERE / name, RECIPES[name])
+            print(name, flush=True)
     return 0
 
 
