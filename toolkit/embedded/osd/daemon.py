@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import deque
+from dataclasses import dataclass, field
 
 from messenger.cephx.client import CephxClient
 from messenger.cephx.none import NoneClient
@@ -33,6 +33,26 @@ REPORT_INTERVAL_S = 0.5
 """How often the use of space is reported, if it has changed."""
 
 
+MOST_WAITING = 2048
+"""Most requests of a client that wait for a map; librados has at most 1024 in flight."""
+MOST_WAITING_BYTES = 256 << 20
+"""Most bytes of a client's requests that wait for a map; librados has at most 100 MiB in flight."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Requests of a client that were computed from a newer map, in the order in which they came."""
+
+    requests: list[tuple[Message, MOSDOp]] = field(default_factory=list)
+    size_bytes: int = 0
+
+    def add(self, message: Message, request: MOSDOp) -> bool:
+        """Add a request; False if there are too many, or if they are too large together."""
+        self.requests.append((message, request))
+        self.size_bytes += message.size_bytes
+        return len(self.requests) <= MOST_WAITING and self.size_bytes <= MOST_WAITING_BYTES
+
+
 class Osd(Dispatcher):
     """Serves the placement groups that it is the primary of.
 
@@ -60,8 +80,7 @@ class Osd(Dispatcher):
         self._placement: Placement | None = None
         self._maps: dict[int, bytes] = {}
         """Increments as they came, for clients with older maps."""
-        self._waiting: deque[tuple[Connection, Message, MOSDOp]] = deque()
-        """Requests by newer maps, in the order in which they came."""
+        self._waiting: dict[Connection, _Waiting] = {}
         self._known_epochs: dict[Connection, int] = {}
         """The newest epoch that each client has shown, or was sent."""
         self._tick_interval_s = TICK_INTERVAL_S if rotating is None else min(TICK_INTERVAL_S, rotating.grace_s)
@@ -99,7 +118,7 @@ class Osd(Dispatcher):
             return
         self._known_epochs.pop(connection, None)
         self.requests.watches.lost(connection)
-        self._waiting = deque(each for each in self._waiting if each[0] is not connection)
+        self._waiting.pop(connection, None)
 
     @override
     def ms_handle_refused(self, connection: Connection, fault: Fault) -> None:
@@ -122,10 +141,14 @@ class Osd(Dispatcher):
             else:
                 self._monitors.dispatch(connection, message, time.time())
         except DecodeError as error:
-            connection.mark_down()
-            self.ms_handle_reset(connection, Fault(FaultReason.BAD_MESSAGE, str(error)))
+            self._end(connection, str(error))
         self._look_whether_serving()
         return None
+
+    def _end(self, connection: Connection, why: str) -> None:
+        """End the session of a client that sends what the OSD cannot take; it may come back and resend."""
+        connection.mark_down()
+        self.ms_handle_reset(connection, Fault(FaultReason.BAD_MESSAGE, why))
 
     # ---- maps
 
@@ -137,9 +160,10 @@ class Osd(Dispatcher):
             return
         self._monitors.got("osdmap", self.epoch)
         self.requests.store.keep_pools(self._placement.osdmap.pools)
-        waiting, self._waiting = self._waiting, deque()
-        for connection, request, payload in waiting:
-            self._take_request(connection, request, payload)
+        waiting, self._waiting = self._waiting, {}
+        for connection, of_client in waiting.items():
+            for request, payload in of_client.requests:
+                self._take_request(connection, request, payload)
 
     def _next_map(self, message: MOSDMap) -> OSDMap | None:
         if self._placement is not None:
@@ -176,9 +200,9 @@ class Osd(Dispatcher):
 
     def _take_request(self, connection: Connection, message: Message, request: MOSDOp) -> None:
         placement, pgid = self._placement, request.pgid.pgid
-        is_behind = any(known is connection for known, _, _ in self._waiting)
-        if placement is None or request.osdmap_epoch > self.epoch or is_behind:
-            self._waiting.append((connection, message, request))
+        if placement is None or request.osdmap_epoch > self.epoch or connection in self._waiting:
+            if not self._waiting.setdefault(connection, _Waiting()).add(message, request):
+                self._end(connection, f"more than {MOST_WAITING} requests or {MOST_WAITING_BYTES} bytes wait")
             return
         self._share_maps(connection, request.osdmap_epoch)
         pool = placement.osdmap.pools.get(pgid.pool)
