@@ -251,6 +251,21 @@ class Manager:
             raise RadosError(errno.ENOTCONN, f"{daemon} has no open session; open: {', '.join(self.sessions())}")
         self._alive().server.cut(known)
 
+    async def fail(self) -> None:
+        """Have the monitors drop the active manager, as ``ceph mgr fail`` does, and wait until the map shows it.
+
+        A standby becomes active at once, instead of after ``mon_mgr_beacon_grace``. The state is REPLACED then.
+
+        Raises:
+            RadosError: the monitors reject the command; EINVAL, the manager is not active.
+        """
+        if self.state is not State.ACTIVE:
+            raise RadosError(
+                errno.EINVAL, f"mgr.{self.name} is {self.state}, only an active manager can be failed"
+            )
+        await self._alive().link.command({"prefix": "mgr fail", "who": self.name})
+        await self.wait(State.REPLACED)
+
     async def stop(self) -> None:
         """End without a message to the monitors or daemons, as a manager that dies."""
         life, self._life = self._life, None
