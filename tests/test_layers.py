@@ -47,6 +47,7 @@ TOOLKIT = (
     Row("world", "cluster"),
     Row("nodes", "embedded", ("rados", "node")),
     Row("nodes", "cephfs", ("rados",)),
+    Row("nodes", "manager", ("rados",)),
     Row("nodes", "rados", ("node",)),
     Row("nodes", "node"),
     Row("subject", "faults", ("dissect", "checks")),

@@ -19,6 +19,7 @@ from typing import Any, Self
 from messenger.cephx.client import CephxClient
 from messenger.cephx.keyring import Keyring
 from messenger.cephx.none import NoneClient
+from messenger.cephx.rotating import RotatingKeyring
 from messenger.config import Config
 from messenger.denc.address import AddrVec
 from messenger.denc.codec import Buffer
@@ -63,6 +64,7 @@ class Rados(Dispatcher):
         self._config = config
         self._timeout_s = timeout_s
         self._route = route
+        self._rotating: RotatingKeyring | None = None
         self._ticker: asyncio.Task[None] | None = None
 
     @classmethod
@@ -112,7 +114,7 @@ class Rados(Dispatcher):
             RadosError: the monitors reject this client, or none answers in time (ETIMEDOUT).
         """
         self._messenger = self.make_messenger(self._auth, self._config)
-        self._monitors = Monitors(self._messenger, self._auth, self._addrs)
+        self._monitors = Monitors(self._messenger, self._auth, self._addrs, self._rotating)
         self._objecter = Objecter(self._messenger, self._monitors)
         self._monitors.start()
         try:

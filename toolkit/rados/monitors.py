@@ -70,7 +70,7 @@ class Monitors:
         messenger: messenger to dial with; its owner passes the events of monitor connections to this object.
         auth: identity of the client; receives the tickets.
         addrs: addresses of monitors; further ones are learnt from the monitor map.
-        rotating: an OSD's keyring of service keys, which is kept up to date.
+        rotating: a daemon's keyring of service keys, which is kept up to date.
     """
 
     def __init__(
@@ -124,6 +124,10 @@ class Monitors:
     def connection(self) -> Connection | None:
         """The session with a monitor, ready or being opened; None between two attempts."""
         return self._connection
+
+    def send(self, message: Message | Payload) -> bool:
+        """Send a message that has no reply. Returns False without sending it if no session is logged in."""
+        return self._open and self._connection is not None and self._connection.send(message)
 
     async def newest_epoch(self, what: str) -> int:
         """Return the newest epoch of a map, from the monitors."""

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from captures.expected import CAPTURE, HERE, KEYRING
-from messenger.denc.codec import Decoder
+from messenger.denc.codec import Decoder, Encoder
 from messenger.errors import DecodeError
 from messenger.messages.layout import Enveloped
 from messenger.messages.message import Message, Payload
+from messenger.messages.mgr_digest import OsdPgCount, PgMapDigest
 from messenger.messages.osd_objects import EVersion
 from messenger.messages.osd_repop import LogOp
 from messenger.messages.pg_info import PastIntervals, PgInfo, PgNotify
@@ -223,6 +224,27 @@ def test_reports_of_osds_are_as_daemons_logged_them(name):
     for payload in of_type(name, MessageType.OSD_BEACON):
         line = f"osd_beacon(pgs [{','.join(map(str, payload.pgs))}] lec {payload.min_last_epoch_clean}"
         assert re.search(rf"{re.escape(line)} .*v{payload.map_version}\)", log)
+
+
+@pytest.mark.parametrize("name", [name for name in CAPTURES if name.endswith("daemons")])
+def test_digests_of_managers_are_read_to_their_end(name):
+    for frame in decode_capture(HERE / name / CAPTURE, KeyBook.read([HERE / name / KEYRING])):
+        if frame.message is None or frame.message.type != MessageType.MON_MGR_REPORT:
+            continue
+        decoder = Decoder(data := bytes(frame.segments[3]))
+        digest = PgMapDigest.decode(decoder, frame.features)
+        assert not decoder.remaining
+        assert bool(digest.tail) == name.startswith("tentacle")
+        encoder = Encoder()
+        digest.encode(encoder, frame.features)
+        assert len(encoder.getvalue()) == len(data)  # the order within maps is the sender's
+        assert PgMapDigest.decode(Decoder(encoder.getvalue()), frame.features) == digest
+        assert digest.num_pg == digest.num_pg_active == 3
+        assert digest.num_pg_by_state == {6: 3}  # active+clean
+        assert digest.num_pg_by_pool == {1: 1, 2: 1, 3: 1} == dict.fromkeys(digest.pg_pool_sum, 1)
+        assert digest.num_pg_by_osd == {0: OsdPgCount(acting=3, primary=3)}
+        assert digest.osd_sum.num_osds == len(digest.osd_last_seq) == 1
+        assert digest.osd_sum.kb * 1024 == digest.osd_sum.statfs.total_bytes
 
 
 @pytest.mark.parametrize("name", [name for name in CAPTURES if name.endswith("daemons")])

@@ -17,6 +17,7 @@ from messenger.messages.mds_client import MdsRequestOp as Op
 from messenger.messages.mds_client import SessionOp
 from messenger.messenger import Connection, Messenger
 from tests.support.aio import on_loop, within
+from tests.support.filesystems import FS_SPEC, in_fs_group, needs_mds
 from toolkit.cephfs.client import FsClient
 from toolkit.cephfs.session import MdsSession, State
 from toolkit.cluster import Cluster
@@ -24,18 +25,8 @@ from toolkit.cluster.spec import parse_spec
 from toolkit.faults.points import ArmedPoints
 from toolkit.rados.errors import RadosError
 
-needs_mds = pytest.mark.needs("ceph-mds", "ceph-osd", "ceph-mon", "ceph")
 patiently = functools.partial(within, 90)
-pytestmark = pytest.mark.xdist_group("ceph_fs")
-SPEC = """
-speaks: {mode: secure}
-nodes:
-  mon: {ceph: mon}
-  osd: {ceph: osd}
-  mds:
-    ceph: mds
-    options: {mds_defer_session_stale: false}   # else stale once somebody waits for capabilities
-"""
+pytestmark = in_fs_group
 RIGHTS = (0o755).to_bytes(4, "little")
 
 
@@ -51,7 +42,7 @@ class Cut(FsClient):
 @pytest.fixture
 def cluster(msgrlab_cluster: Callable[..., Cluster]) -> Cluster:
     """A file system; the same one for all tests."""
-    return msgrlab_cluster(parse_spec(SPEC, "fs.yaml"), shared=True)
+    return msgrlab_cluster(parse_spec(FS_SPEC, "fs.yaml"), shared=True)
 
 
 def client(cluster: Cluster, **options: Any) -> Cut:
