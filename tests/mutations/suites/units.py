@@ -1,7 +1,9 @@
 """The unit tests of the messenger, but those that need real daemons."""
 
+import tempfile
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,13 @@ from tests.mutations.suites import Watch
 _FOLDER = ROOT / "tests" / "messenger"
 _TEST_LIMIT_S = 300
 """Of a test that waits for what a mutant keeps from coming; generous, since machines may be busy."""
+_NOTHING = """
+from hypothesis import given, strategies
+
+@given(strategies.none())
+def test_nothing(nothing): ...
+"""
+"""A test that has hypothesis look through the modules that are loaded, as it does once for a process."""
 
 
 def parts() -> list[str]:
@@ -27,6 +36,15 @@ def digest(part: str) -> str:
 @cache
 def _digest(file: str) -> str:
     return digest_of([(ROOT / file).read_text(encoding="utf-8")])
+
+
+def warm() -> None:
+    """Load pytest's plugins, the fixtures and hypothesis, so that forks of this process need not."""
+    with tempfile.TemporaryDirectory() as folder:
+        nothing = Path(folder) / "test_nothing.py"
+        nothing.write_text(_NOTHING, encoding="utf-8")
+        where = ["-c", str(ROOT / "pyproject.toml"), f"--rootdir={ROOT}", str(ROOT / "tests" / "mutations")]
+        pytest.main(["-qq", "--collect-only", "-p", "no:cacheprovider", *where, str(nothing)])
 
 
 class _Plugin:
