@@ -13,7 +13,7 @@ from tests.mutations.listing import AREAS, applies, drawn, listed, write
 from tests.mutations.mutant import Mutant
 from tests.mutations.page import summary
 from tests.mutations.results import Results
-from tests.mutations.running import SUITES, Plan
+from tests.mutations.running import SUITES, Plan, Task
 
 _UNUSABLE = 2
 
@@ -81,14 +81,7 @@ def _run(mutants: list[Mutant], options: argparse.Namespace) -> int:
     plan = Plan(results, options.suite or SUITES, again=options.all, budget_s=options.budget, jobs=options.jobs)
     todo = plan.tasks(sound)
     print(f"{len(sound)} mutants, {len(todo)} times a suite to run", flush=True)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        waiting = [pool.submit(plan.carry_out, *job) for job in todo]
-        try:
-            for number, future in enumerate(as_completed(waiting), 1):
-                print(f"{number}/{len(todo)} {future.result()}", flush=True)
-        except KeyboardInterrupt:
-            pool.shutdown(cancel_futures=True)
-            raise
+    _carry_out(plan, todo, options.jobs)
     plan.close()
     print(summary(listed(), Results.load()))
     alive = [
@@ -97,6 +90,25 @@ def _run(mutants: list[Mutant], options: argparse.Namespace) -> int:
     for mutant in alive:
         print(f"survives everything: {mutant.id}: {mutant}")
     return int(bool(alive))
+
+
+def _carry_out(plan: Plan, tasks: list[Task], jobs: int) -> None:
+    """Run tasks and print what comes of each; those that need a survey come last."""
+    left, number = tasks, 0
+    for step in plan.try_likely, plan.carry_out:
+        with ThreadPoolExecutor(jobs) as pool:
+            waiting = {pool.submit(step, *task): task for task in left}
+            left = []
+            try:
+                for future in as_completed(waiting):
+                    if (outcome := future.result()) is None:
+                        left.append(waiting[future])
+                        continue
+                    number += 1
+                    print(f"{number}/{len(tasks)} {outcome}", flush=True)
+            except KeyboardInterrupt:
+                pool.shutdown(cancel_futures=True)
+                raise
 
 
 if __name__ == "__main__":

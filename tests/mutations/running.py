@@ -1,6 +1,6 @@
 """Which suites are run against which mutants, and what comes of it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -62,17 +62,9 @@ class Plan:
         self._idle: dict[str, list[Process]] = {suite: [] for suite in suites}
 
     def tasks(self, mutants: Iterable[Mutant]) -> list[Task]:
-        """Those that are due: suite by suite, in an order that means nothing, so that a part is a fair sample.
-
-        Those that no part is likely to kill come last in their suite: they need its survey.
-        """
+        """Those that are due: suite by suite, in an order that means nothing, so that a part is a fair sample."""
         ordered = sorted(mutants, key=rank)
-        return [
-            (mutant, suite)
-            for suite in self._suites
-            for mutant in sorted(ordered, key=lambda mutant: not self._likely(mutant, suite))
-            if self._is_due(mutant, suite)
-        ]
+        return [(mutant, suite) for suite in self._suites for mutant in ordered if self._is_due(mutant, suite)]
 
     def _is_due(self, mutant: Mutant, suite: str) -> bool:
         """False if its verdict holds: the mutant's killers are as they were, or nothing in the suite changed.
@@ -97,15 +89,27 @@ class Plan:
                 self._surveys[suite] = survey(suite, self._jobs)
             return self._surveys[suite]
 
-    def carry_out(self, mutant: Mutant, suite: str, *, save: bool = True) -> str:
-        """Run a task and keep its verdict, by default in the file; what came of it, in a line."""
-        survived_before = self._has_survived(self._before(mutant, suite))
+    def try_likely(self, mutant: Mutant, suite: str, *, save: bool = True) -> str | None:
+        """Run what is likely to kill a mutant and needs no survey; None if that is not enough for a verdict.
+
+        The verdict is kept, by default in the file; returned is what came of it, in a line.
+        """
         parts = self._likely(mutant, suite)
-        killers, whole = self._killers(mutant, suite, parts, surveyed=False) if parts else ({}, False)
-        if not parts or _count(killers) < ENOUGH.get(suite, 1):
-            parts = self._due_parts(mutant, suite)
-            killers, whole = self._killers(mutant, suite, parts, surveyed=True) if parts else ({}, True)
-        reached = bool(parts) or survived_before
+        killers = self._killers(mutant, suite, parts, surveyed=False)[0] if parts else {}
+        if _count(killers) < ENOUGH.get(suite, 1):
+            return None
+        return self._keep(mutant, suite, killers, whole=True, reached=True, save=save)
+
+    def carry_out(self, mutant: Mutant, suite: str, *, save: bool = True) -> str:
+        """Run what the survey names, and keep the verdict, by default in the file; what came of it, in a line."""
+        survived_before = self._has_survived(self._before(mutant, suite))
+        parts = self._due_parts(mutant, suite)
+        killers, whole = self._killers(mutant, suite, parts, surveyed=True) if parts else ({}, True)
+        return self._keep(mutant, suite, killers, whole=whole, reached=bool(parts) or survived_before, save=save)
+
+    def _keep(
+        self, mutant: Mutant, suite: str, killers: Mapping[str, str], *, whole: bool, reached: bool, save: bool
+    ) -> str:
         names = sorted({_named(suite, part, what) for part, what in killers.items()})
         with self._lock:
             budget_s = 0.0 if whole else self._budget_s

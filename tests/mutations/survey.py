@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.mutations.mutant import ROOT, Mutant
 from tests.mutations.probes import path_of
 
 _FOLDER = ROOT / "msgrlab-out" / "mutations"
+_AT_A_TIME = 25
+"""Parts that a process surveys before what it found is kept."""
 _CONFTEST = ROOT / "tests" / "conftest.py"
 _EVERYWHERE = {"config", "rules", "session.policy", "errors", "outputs"}
 """Modules whose constants and defaults matter wherever anything runs."""
@@ -73,14 +76,13 @@ def survey(suite: str, jobs: int) -> Survey:
     due = [name for name in names if name not in groups]
     if due:
         print(f"{suite}: surveying which mutants {len(due)} of {len(names)} parts reach", flush=True)
+        chunks = [due[at : at + _AT_A_TIME] for at in range(0, len(due), _AT_A_TIME)]
         with ThreadPoolExecutor(jobs) as pool:
-            shares = list(pool.map(lambda number: surveyed(suite, due[number::jobs]), range(min(jobs, len(due)))))
-        rows = [row for share in shares for row in share]
-        kept["at_import"] = sorted({name for row in rows for name in row.get("at_import", ())})
-        groups |= {name: _group(suite, name, rows) for name in due}
-        kept["groups"] = groups
-        _FOLDER.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(kept), encoding="utf-8")
+            for chunk, rows in zip(chunks, pool.map(partial(surveyed, suite), chunks), strict=True):
+                kept["at_import"] = sorted({name for row in rows for name in row.get("at_import", ())})
+                groups |= {name: _group(suite, name, rows) for name in chunk}
+                kept["groups"] = groups
+                _write(path, kept)
     found = _survey(groups.values(), kept["at_import"])
     if not found.parts:
         raise SystemExit(f"the survey of {suite} has no result")
@@ -88,6 +90,14 @@ def survey(suite: str, jobs: int) -> Survey:
         if part.wrong:
             print(f"{suite}: {part.name} is left out, it fails without a mutant: {part.wrong[0]}", flush=True)
     return found
+
+
+def _write(path: Path, kept: Mapping[str, Any]) -> None:
+    """Keep what is surveyed so far, so that an interrupted survey goes on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(kept), encoding="utf-8")
+    temporary.replace(path)
 
 
 def _group(suite: str, name: str, rows: Iterable[dict[str, Any]]) -> dict[str, Any]:

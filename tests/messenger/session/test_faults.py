@@ -280,8 +280,7 @@ def test_an_authentication_that_breaks_keeps_what_is_queued() -> None:
 @pytest.mark.parametrize("policies", [(LOSSLESS_CLIENT, STATEFUL_SERVER), (LOSSY_CLIENT, STATELESS_SERVER)])
 def test_a_session_without_accept_event_ends_silently(policies: tuple[Policy, Policy], protocol: Protocol) -> None:
     """The handshake times out while the acceptor pauses between the new session and its accept event."""
-    timeout_s = {"ms_connection_ready_timeout": 0.8}
-    pair = Pair(*policies, protocol=protocol, ms_inject_internal_delays=0.5, **timeout_s)
+    pair = Pair(*policies, protocol=protocol, ms_inject_internal_delays=0.5, ms_connection_ready_timeout=0.8)
     pair.connect()
     assert pair.run_until(lambda: bool(pair.b.endpoint.sessions), 0.6)
     pair.pass_time(0.4)
