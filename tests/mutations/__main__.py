@@ -7,6 +7,7 @@ the parts of a suite that changed. A run that was interrupted goes on where it s
 
 import argparse
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from tests.mutations.listing import AREAS, applies, drawn, listed, write
@@ -27,6 +28,9 @@ def main() -> int:
     parser.add_argument("--suite", action="append", choices=SUITES, help="which suites; all unless given")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default 2)")
     parser.add_argument("--all", action="store_true", help="run again what did not change, too")
+    parser.add_argument(
+        "--quick", action="store_true", help="run only what killed a mutant before and the tests of its module"
+    )
     parser.add_argument(
         "--budget",
         type=float,
@@ -81,7 +85,7 @@ def _run(mutants: list[Mutant], options: argparse.Namespace) -> int:
     plan = Plan(results, options.suite or SUITES, again=options.all, budget_s=options.budget, jobs=options.jobs)
     todo = plan.tasks(sound)
     print(f"{len(sound)} mutants, {len(todo)} times a suite to run", flush=True)
-    _carry_out(plan, todo, options.jobs)
+    _carry_out(plan, todo, options.jobs, quick=options.quick)
     plan.close()
     print(summary(listed(), Results.load()))
     alive = [
@@ -92,10 +96,11 @@ def _run(mutants: list[Mutant], options: argparse.Namespace) -> int:
     return int(bool(alive))
 
 
-def _carry_out(plan: Plan, tasks: list[Task], jobs: int) -> None:
-    """Run tasks and print what comes of each; those that need a survey come last."""
+def _carry_out(plan: Plan, tasks: list[Task], jobs: int, *, quick: bool) -> None:
+    """Run tasks and print what comes of each; those that need a survey come last, or with ``quick`` not at all."""
     left, number = tasks, 0
-    for step in plan.try_likely, plan.carry_out:
+    steps: list[Callable[[Mutant, str], str | None]] = [plan.try_likely, *([] if quick else [plan.carry_out])]
+    for step in steps:
         with ThreadPoolExecutor(jobs) as pool:
             waiting = {pool.submit(step, *task): task for task in left}
             left = []
