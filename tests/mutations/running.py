@@ -226,11 +226,12 @@ def _is_of(suite: str, name: str, killer: str) -> bool:
 
 
 def mirrors(name: str, mutant: Mutant) -> bool:
-    """True if a test file is named after the module of a mutant, or after it and a subject."""
+    """True if a test file is named after the module of a mutant or a part of its name, or adds a subject."""
     *folder, module = mutant.where.partition(":")[0].split(".")
     file = Path(name)
     stem = file.stem.removeprefix("test_")
-    return list(file.parent.parts[2:]) == folder and (stem == module or stem.startswith(f"{module}_"))
+    alike = stem == module or stem.startswith(f"{module}_") or module.startswith(f"{stem}_")
+    return list(file.parent.parts[2:]) == folder and alike
 
 
 def _one_of_each(suite: str, names: Iterable[str]) -> Iterator[str]:
