@@ -21,9 +21,13 @@ def parts() -> list[str]:
     return [f"seed {seed}" for seed in SEEDS]
 
 
-@cache
 def digest(_part: str) -> str:
     """Of the simulator's source."""
+    return _digest()
+
+
+@cache
+def _digest() -> str:
     folders = [
         Path(path)
         for package in (toolkit.simulation, toolkit.lab.sim, toolkit.checks)
