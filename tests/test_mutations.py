@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutations.code import digest_of
+from tests.mutations.code import ROOT, digest_of, digest_of_file, imports_of
 from tests.mutations.jobs import Job, Process
 from tests.mutations.listing import AREAS, applies, listed
 from tests.mutations.mutant import Mutant
 from tests.mutations.page import few_killers, killed, page, summary
 from tests.mutations.results import Results
+from tests.mutations.running import Plan, mirrors
 from tests.mutations.survey import Part, Survey
 
 MOST_GONE = 20
@@ -42,7 +43,7 @@ FORGETS = Mutant(
 PARTS = {
     "units": "tests/messenger/session/test_queue.py",
     "catalogue": "LC-01 v2-crc",
-    "simulator": "seeds 201 to 210",
+    "simulator": "seed 202",
     "exploration": "v2 lossless_client 1+1 messages, 1 faults (break+refuse), by frame",
 }
 
@@ -97,7 +98,7 @@ def test_a_mutant_is_run_against_sound_parts_that_reach_it() -> None:
     outside = Mutant("core", "prioritized:", "1", "2")
     survey = Survey(
         {
-            name: Part(name, "", 1.0, wrong, frozenset(reached))
+            name: Part(name, 1.0, wrong, frozenset(reached))
             for name, wrong, reached in (
                 ("reaches", [], {inside.id}),
                 ("fails anyway", ["wrong"], {inside.id}),
@@ -121,6 +122,38 @@ def test_only_what_changed_is_run_again() -> None:
     assert results.changed(verdict, {"first": "1", "second": "2", "third": "1"}) == {"second", "third"}
     verdict.code = "another"
     assert results.of(one, "units") is None
+
+
+def test_what_killed_a_mutant_before_is_run_first_and_alone() -> None:
+    results = Results()
+    killer = "tests/messenger/session/test_queue.py::test_requeueing_twice_keeps_the_order"
+    results.put(FORGETS, "units", {}, [killer], deep=True)
+    plan = Plan(results, ["units"], again=False, budget_s=60.0, jobs=1)
+    assert plan.tasks([FORGETS]) == [(FORGETS, "units")], "the file of its killer is another"
+    outcome = plan.try_likely(FORGETS, "units", save=False)
+    plan.close()
+    assert outcome == f"units: {FORGETS.id}: killed by {killer}"
+    assert plan.tasks([FORGETS]) == []
+
+
+def test_a_survey_is_valid_until_something_changes_that_a_part_uses(tmp_path: Path) -> None:
+    used, other = tmp_path / "used.py", tmp_path / "other.py"
+    used.write_text("x = 1")
+    other.write_text("y = 1")
+    before = digest_of_file(used), digest_of_file(other)
+    digest_of_file.cache_clear()
+    used.write_text("x = 2")
+    assert digest_of_file(used) != before[0]
+    assert digest_of_file(other) == before[1]
+    script = Path(__file__)
+    assert ROOT / "tests" / "mutations" / "code.py" in imports_of(script)
+    assert ROOT / "tests" / "mutations" / "importing.py" in imports_of(script), "imported by what it imports"
+    assert not any("messenger" in path.parts for path in imports_of(script)), "surveys record what of it is used"
+
+
+def test_tests_of_the_mutated_module_come_first() -> None:
+    names = ["tests/messenger/session/test_queue.py", "tests/messenger/test_queue_of_another.py"]
+    assert [name for name in names if mirrors(name, FORGETS)] == names[:1]
 
 
 def test_words_do_not_change_a_digest_and_code_does() -> None:

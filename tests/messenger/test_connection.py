@@ -178,6 +178,7 @@ def test_what_a_connection_tells_of_its_peer() -> None:
     assert connection.get_con_mode() is None
     peer = RawPeer(node).accept().handshake()
     assert connection.is_connected
+    assert connection.auth_result is not None
     assert not connection.is_loopback
     assert connection.get_con_mode() is ConMode.CRC
     assert connection.peer_type is EntityType.OSD
@@ -189,6 +190,8 @@ def test_what_a_connection_tells_of_its_peer() -> None:
     peer.send(KeepAlive2(123, 0), KeepAlive2Ack(1_600_000_000, 500_000_000))
     assert connection.last_keepalive == WALL_OFFSET_S + 5.0
     assert connection.last_keepalive_ack == 1_600_000_000.5
+    peer.hang_up()
+    assert (connection.state, connection.auth_result) == (SessionState.STANDBY, None)
 
 
 # ---- mark_disposable, mark_down_all

@@ -381,3 +381,19 @@ def test_a_messenger_that_is_shut_down_opens_nothing() -> None:
     with pytest.raises(LocalError, match="this messenger has been shut down"):
         node.connect(B_ADDR)
     assert node.endpoint.sessions == []
+
+
+def test_an_idle_endpoint_is_one_that_has_nothing_to_drain() -> None:
+    node = new_node()
+    endpoint = node.endpoint
+    assert endpoint.idle
+    peer = meet("connector", node)
+    assert endpoint.idle
+    peer.handshake()
+    (session,) = endpoint.sessions
+    assert endpoint.idle
+    node.send(session, 1)
+    assert not endpoint.idle
+    node.pump()
+    assert endpoint.idle
+    assert endpoint.drain(node.now) == []

@@ -10,8 +10,10 @@ from messenger.link import Protocol
 from messenger.outputs import EventKind
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, LOSSY_CLIENT, Policy
 from messenger.session.session import Session, SessionState
+from messenger.v2.wire import Wait
 from tests.support.network import Dial, Pair, Wire
 from tests.support.node import A_ADDR, B_ADDR, Node, new_endpoint
+from tests.support.raw_peer import RawPeer, meet
 
 PEERS = [LOSSLESS_PEER, LOSSLESS_PEER_REUSE]
 SWAPPED_ADDR = "v2:10.0.0.3:6801/3"
@@ -371,3 +373,26 @@ def test_a_winner_that_insists_keeps_the_loser_waiting_but_loses_nothing(protoco
 def test_addresses_are_ordered_as_the_tests_believe() -> None:
     assert EntityAddr.parse(A_ADDR).sort_key() < EntityAddr.parse(B_ADDR).sort_key()
     assert EntityAddr.parse(B_ADDR).sort_key() < EntityAddr.parse(SWAPPED_ADDR).sort_key()
+
+
+def test_a_race_that_is_over_does_not_decide_the_next_one() -> None:
+    """In the first race the peer waited for a dial that came; a later dial that fails was not waited for."""
+    node = Node(new_endpoint(EntityName(EntityType.OSD, 1), A_ADDR))
+    first = meet("connector", node)
+    waiting = RawPeer(node).dial()
+    waiting.handshake(until=waiting.ident)
+    waiting.send(waiting.client_ident())
+    waiting.expect(Wait)
+    first.handshake()
+    (session,) = node.endpoint.sessions
+    node.send(session, 1)
+    first.hang_up()
+    RawPeer(node).accept().hang_up()
+    node.run(0.5)
+    assert session.state is SessionState.CONNECTING
+    RawPeer(node).accept()
+    again = RawPeer(node).dial()
+    again.handshake(until=again.ident)
+    cookies = {"client_cookie": session.client_cookie, "server_cookie": session.server_cookie}
+    again.send(again.session_reconnect(connect_seq=session.connect_seq, **cookies))
+    again.expect(Wait)

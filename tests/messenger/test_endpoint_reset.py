@@ -7,6 +7,7 @@ from messenger.outputs import EventKind
 from messenger.session.policy import (
     LOSSLESS_CLIENT,
     LOSSLESS_PEER,
+    STATEFUL_SERVER,
 )
 from messenger.session.session import Session, SessionState
 from messenger.v1.wire import Connect
@@ -21,7 +22,7 @@ from messenger.v2.wire import (
     Wait,
 )
 from tests.support.node import B_ADDR, Node, new_node
-from tests.support.raw_peer import RawMessage, RawPeer, meet
+from tests.support.raw_peer import COOKIE, RawMessage, RawPeer, meet
 from tests.support.raw_v1 import RawV1Peer
 
 
@@ -274,3 +275,21 @@ def test_wait_for_a_first_dial() -> None:
     again = RawPeer(node).accept()
     again.handshake(until=again.ident)
     assert again.expect(ClientIdent).client_cookie == cookie
+
+
+def test_a_reset_owes_no_ack_of_the_session_before() -> None:
+    """The link breaks before a message is acknowledged, and the peer comes back as a new one."""
+    node = new_node(policy=STATEFUL_SERVER)
+    first = meet("acceptor", node).handshake()
+    node.endpoint.link_data(first.link, first.message(1), node.now)
+    node.endpoint.link_failed(first.link, FaultReason.SOCKET, "reset", node.now)
+    node.pump()
+    assert node.tids == [1]
+    again = meet("acceptor", node)
+    again.client_cookie = COOKIE + 1
+    again.handshake()
+    assert node.kinds[-2:] == [EventKind.REMOTE_RESET, EventKind.ACCEPT]
+    again.pump()
+    assert again.next() is None, "an ACK of messages of the former session"
+    again.send_messages(1)
+    assert again.expect(Ack) == Ack(1)

@@ -6,6 +6,7 @@ from messenger.cephx.exchange import ConMode
 from messenger.config import Config
 from messenger.evidence import Peaks
 from messenger.link import Protocol
+from messenger.pool import BufferPool
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, STATEFUL_SERVER
 from tests.support.network import Pair
 from tests.support.node import Node
@@ -122,3 +123,35 @@ def test_a_link_that_does_not_read_on_is_not_at_rest() -> None:
     links.drive()
     assert links.b.endpoint.snapshot()["unsettled"] == 1
     assert int(str(links.b.endpoint.resources()["receive_bytes"])) > 0
+
+
+def test_memory_of_a_handshake_includes_what_is_kept_for_the_signatures() -> None:
+    """See docs/protocol.md §4.7."""
+    links = pair()
+    session, _ = links.established()
+    links.a.mark_down(session)
+    links.drive()
+    for node in links.nodes:
+        frames = told(node, "frame")
+        signed = [frame for frame in frames if str(frame["tag"]).startswith(("HELLO", "AUTH_"))]
+        kept = sum(int(str(frame["length"])) for frame in signed if frame["tag"] != "AUTH_SIGNATURE")
+        (usage,) = told(node, "usage")
+        assert kept > 200
+        assert int(str(usage["handshake_bytes"])) >= kept
+
+
+def test_links_share_the_large_buffers_of_their_messenger() -> None:
+    class Counting(BufferPool):
+        taken = 0
+
+        def take(self, size_bytes: int, most_new_bytes: int | None = None) -> memoryview:
+            self.taken += 1
+            return super().take(size_bytes, most_new_bytes)
+
+    links = pair()
+    pool = links.a.endpoint.pool = Counting()
+    session, _ = links.established()
+    links.a.send(session, 1, size_bytes=100_000)
+    links.drive()
+    assert links.b.tids == [1]
+    assert pool.taken == 1, "the sealed message"

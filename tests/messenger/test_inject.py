@@ -365,3 +365,13 @@ def test_options_change_while_a_messenger_runs() -> None:
     assert node.endpoint.injector is None
     node.endpoint.configure(ms_blackhole_osd=True)
     assert node.endpoint.injector is not None
+
+
+def test_delayed_messages_count_as_queued_in_the_snapshot() -> None:
+    node, peer = delaying()
+    assert node.endpoint.snapshot()["queued"] == 0
+    peer.send_messages(1, 2, 3)
+    assert node.endpoint.snapshot()["queued"] == 3
+    node.run(5.0)
+    assert node.tids == [1, 2, 3]
+    assert node.endpoint.snapshot()["queued"] == 0

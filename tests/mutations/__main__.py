@@ -7,13 +7,14 @@ the parts of a suite that changed. A run that was interrupted goes on where it s
 
 import argparse
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from tests.mutations.listing import AREAS, applies, drawn, listed, write
 from tests.mutations.mutant import Mutant
 from tests.mutations.page import summary
 from tests.mutations.results import Results
-from tests.mutations.running import SUITES, Plan
+from tests.mutations.running import SUITES, Plan, Task
 
 _UNUSABLE = 2
 
@@ -27,6 +28,9 @@ def main() -> int:
     parser.add_argument("--suite", action="append", choices=SUITES, help="which suites; all unless given")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default 2)")
     parser.add_argument("--all", action="store_true", help="run again what did not change, too")
+    parser.add_argument(
+        "--quick", action="store_true", help="run only what killed a mutant before and the tests of its module"
+    )
     parser.add_argument(
         "--budget",
         type=float,
@@ -81,14 +85,7 @@ def _run(mutants: list[Mutant], options: argparse.Namespace) -> int:
     plan = Plan(results, options.suite or SUITES, again=options.all, budget_s=options.budget, jobs=options.jobs)
     todo = plan.tasks(sound)
     print(f"{len(sound)} mutants, {len(todo)} times a suite to run", flush=True)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        waiting = [pool.submit(plan.carry_out, *job) for job in todo]
-        try:
-            for number, future in enumerate(as_completed(waiting), 1):
-                print(f"{number}/{len(todo)} {future.result()}", flush=True)
-        except KeyboardInterrupt:
-            pool.shutdown(cancel_futures=True)
-            raise
+    _carry_out(plan, todo, options.jobs, quick=options.quick)
     plan.close()
     print(summary(listed(), Results.load()))
     alive = [
@@ -97,6 +94,26 @@ def _run(mutants: list[Mutant], options: argparse.Namespace) -> int:
     for mutant in alive:
         print(f"survives everything: {mutant.id}: {mutant}")
     return int(bool(alive))
+
+
+def _carry_out(plan: Plan, tasks: list[Task], jobs: int, *, quick: bool) -> None:
+    """Run tasks and print what comes of each; those that need a survey come last, or with ``quick`` not at all."""
+    left, number = tasks, 0
+    steps: list[Callable[[Mutant, str], str | None]] = [plan.try_likely, *([] if quick else [plan.carry_out])]
+    for step in steps:
+        with ThreadPoolExecutor(jobs) as pool:
+            waiting = {pool.submit(step, *task): task for task in left}
+            left = []
+            try:
+                for future in as_completed(waiting):
+                    if (outcome := future.result()) is None:
+                        left.append(waiting[future])
+                        continue
+                    number += 1
+                    print(f"{number}/{len(tasks)} {outcome}", flush=True)
+            except KeyboardInterrupt:
+                pool.shutdown(cancel_futures=True)
+                raise
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Processes that run a suite: ``python -m tests.mutations.child SUITE survey|serve|once [SHARE|JOB]``.
+"""Processes that run a suite: ``python -m tests.mutations.child SUITE survey|serve|once [JOB]``.
 
 ``serve`` imports the suite and the messenger once. For each job, a line of JSON, it forks, and the fork runs the
 suite with the mutant in the function that was imported. ``once`` runs a job for a mutant of code that runs as the
 messenger is imported. Both write a line of JSON for each part that begins and for each that notices the mutant.
-``survey`` writes a line for each part of a share, ``1/4`` for the second of four: which mutants it reaches, how
-long it takes, and what it complains of.
+``survey`` reads the names of parts and writes a line for each: which mutants it reaches, which modules it uses,
+how long it takes, and what it complains of.
 """
 
 import json
@@ -35,7 +35,7 @@ def main() -> None:
     os.dup2(2, 1)
     name, what = sys.argv[1:3]
     if what == "survey":
-        _survey(name, sys.argv[3], out)
+        _survey(name, json.load(sys.stdin), out)
     elif what == "serve":
         _serve(name, out)
     else:
@@ -57,6 +57,8 @@ def _import_all(name: str) -> Any:
 
 def _serve(name: str, out: TextIO) -> None:
     suite = _import_all(name)
+    if hasattr(suite, "warm"):
+        suite.warm()
     for line in sys.stdin:
         pid = os.fork()
         if not pid:
@@ -88,19 +90,24 @@ class _Player:
 
     def __init__(self, job: dict[str, Any], out: TextIO) -> None:
         self._enough: int = job["enough"]
-        self._limit_s = time.process_time() + job["budget_s"]
+        self._began_s = time.process_time()
+        self._limit_s = self._began_s + job["budget_s"]
         self._out = out
         self._killers: set[str] = set()
 
     def begin(self, part: str) -> bool:
         if len(self._killers) >= self._enough or time.process_time() > self._limit_s:
             return False
-        print(json.dumps({"part": part, "what": ""}), file=self._out)
+        self._write(part, "")
         return True
 
     def notice(self, part: str, what: str) -> None:
         self._killers.add(part.partition(" ")[0])
-        print(json.dumps({"part": part, "what": what}), file=self._out)
+        self._write(part, what)
+
+    def _write(self, part: str, what: str) -> None:
+        used_s = round(time.process_time() - self._began_s, 3)
+        print(json.dumps({"part": part, "what": what, "used_s": used_s}), file=self._out)
 
 
 def _play(suite: Any, job: dict[str, Any], out: TextIO) -> None:
@@ -114,8 +121,7 @@ def _play(suite: Any, job: dict[str, Any], out: TextIO) -> None:
 class _Surveyor:
     """Notes which mutants each part reaches."""
 
-    def __init__(self, suite: Any, out: TextIO) -> None:
-        self._suite = suite
+    def __init__(self, out: TextIO) -> None:
         self._out = out
         self._part, self._began_s = "", 0.0
         self._wrong: list[str] = []
@@ -130,25 +136,24 @@ class _Surveyor:
 
     def end(self) -> None:
         """Write what the part has reached."""
-        reached = probes.taken()
+        mutants, modules = probes.taken()
         if self._part:
             row = {
                 "part": self._part,
-                "digest": self._suite.digest(self._part),
                 "seconds": round(time.process_time() - self._began_s, 3),
                 "wrong": self._wrong,
-                "mutants": reached,
+                "mutants": mutants,
+                "modules": modules,
             }
             print(json.dumps(row), file=self._out)
 
 
-def _survey(name: str, share: str, out: TextIO) -> None:
+def _survey(name: str, parts: list[str], out: TextIO) -> None:
     probes.install(mutant for mutant in listed() if applies(mutant) is None)
     suite = _import_all(name)
-    print(json.dumps({"at_import": probes.taken()}), file=out)
-    surveyor = _Surveyor(suite, out)
-    number, _, count = share.partition("/")
-    suite.play(suite.parts()[int(number) :: int(count)], surveyor)
+    print(json.dumps({"at_import": probes.taken()[0]}), file=out)
+    surveyor = _Surveyor(out)
+    suite.play(parts, surveyor)
     surveyor.end()
     out.flush()
     os._exit(0)

@@ -2,8 +2,14 @@
 
 import ast
 from collections.abc import Iterable
+from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from textwrap import dedent
+
+ROOT = Path(__file__).parent.parent.parent
+_FOLLOWED = {"tests", "toolkit"}
+"""Packages whose imports :func:`digest_with_imports` follows; surveys record the modules of the messenger."""
 
 
 def digest_of(sources: Iterable[str]) -> str:
@@ -12,6 +18,45 @@ def digest_of(sources: Iterable[str]) -> str:
     for source in sources:
         total.update(_without_words(source).encode())
     return total.hexdigest()[:8]
+
+
+@cache
+def digest_of_file(path: Path) -> str:
+    """Return the digest of a file; that of an empty text if there is no such file."""
+    return digest_of([path.read_text(encoding="utf-8") if path.is_file() else ""])
+
+
+@cache
+def digest_with_imports(path: Path) -> str:
+    """Return a digest of a module and of what it imports of the tests and the toolkit, directly or not."""
+    return sha256("".join(digest_of_file(each) for each in sorted(imports_of(path))).encode()).hexdigest()[:8]
+
+
+def imports_of(path: Path) -> set[Path]:
+    """Return a module's file and those of what it imports of the tests and the toolkit, directly or not."""
+    found, waiting = {path}, [path]
+    while waiting:
+        new = _imported(waiting.pop()) - found
+        found |= new
+        waiting += new
+    return found
+
+
+@cache
+def _imported(path: Path) -> frozenset[Path]:
+    """The files of the tests and the toolkit that a module imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    files = set()
+    for name in names:
+        place = ROOT.joinpath(*name.split("."))
+        if place.relative_to(ROOT).parts[0] in _FOLLOWED:
+            files |= {place.with_suffix(".py"), place / "__init__.py"}
+    return frozenset(file for file in files if file.is_file())
 
 
 def _without_words(source: str) -> str:

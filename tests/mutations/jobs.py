@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -61,7 +61,8 @@ class Process:
             if "ended" in line:
                 if not done:
                     late = "TooLong: " if line["ended"] in _OVER_LIMIT else ""
-                    yield {"part": begun, "what": f"{late}the process ended with {line['ended']}"}
+                    what = f"{late}the process ended with {line['ended']}"
+                    yield {"part": begun, "what": what, "used_s": 0.0}
                 return
             done |= "done" in line
             if not done:
@@ -70,11 +71,11 @@ class Process:
         raise RuntimeError(f"the process for {job.mutant} has ended")
 
 
-def surveyed(suite: str, share: str) -> list[dict[str, Any]]:
-    """What a survey of a share of a suite says."""
-    with tempfile.TemporaryDirectory() as folder, _child(folder, suite, "survey", share) as process:
-        assert process.stdout is not None
-        rows = [json.loads(line) for line in process.stdout]
+def surveyed(suite: str, parts: Sequence[str]) -> list[dict[str, Any]]:
+    """What a survey of some parts of a suite says."""
+    with tempfile.TemporaryDirectory() as folder, _child(folder, suite, "survey") as process:
+        text, _ = process.communicate(json.dumps(parts))
+        rows = [json.loads(line) for line in text.splitlines()]
     if process.returncode:
         raise SystemExit(f"the survey of {suite} has ended with {process.returncode}")
     return rows

@@ -12,9 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 from types import CodeType, FunctionType
 
+from tests.mutations.code import ROOT
 from tests.mutations.importing import replace_sources
 
-ROOT = Path(__file__).parent.parent.parent
 TOP = "messenger."
 
 

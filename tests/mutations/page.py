@@ -117,9 +117,12 @@ messenger with one line that is deliberately wrong. This page shows which test s
 mutant that no suite notices is a mistake that no test would find.
 
 `make mutants` runs each suite by itself against each mutant: the unit tests of the messenger, the catalogue on
-the simulator (at most six cases of a scenario), 400 random runs of the simulator, and small explorations. A
-probe at each mutated line records which tests, scenarios, runs and scopes reach it, and only those are run. A
-line that no part of a suite reaches is "not reached" and counted apart; "-" means that the suite was not run.
+the simulator (at most six cases of a scenario), 400 random runs of the simulator, and small explorations. What
+killed a mutant before and the unit tests of its module are run first. If they do not kill it, all tests,
+scenarios, runs and scopes are run that reach the mutated line, by a probe in front of it. A line that no part of
+a suite reaches is "not reached" and counted apart; "-" means that the suite was not run.
+With `python -m tests.mutations --quick`, only what comes first is run: mutants that it does not kill get no
+verdict, so the shares are too high.
 
 One failing unit test, scope or random run is enough for a verdict; a unit test must fail twice. Of the
 catalogue, four scenarios are enough, so a mutant that more scenarios notice is listed with none below.

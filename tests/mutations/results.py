@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,7 @@ def _as_json(verdict: Verdict) -> dict[str, Any]:
     return values | ({} if verdict.reached else {"reached": False})
 
 
+@cache
 def code_digest(mutant: Mutant) -> str:
     """Of the function that a mutant changes; of a module's own code, of the line alone."""
     try:

@@ -1,24 +1,25 @@
-"""What suites consist of and which mutants each part reaches: noted once, and again when anything has changed."""
+"""What suites consist of and which mutants each part reaches: noted again when what a part uses has changed."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from tests.mutations.code import digest_of
+from tests.mutations.code import digest_of_file, digest_with_imports
 from tests.mutations.jobs import surveyed
+from tests.mutations.listing import listed
 from tests.mutations.mutant import ROOT, Mutant
+from tests.mutations.probes import path_of
 
 _FOLDER = ROOT / "msgrlab-out" / "mutations"
-_SOURCES = ("messenger", "tests/mutations/suites", "tests/mutations/listed")
-_LAB = ("toolkit/node", "toolkit/lab", "toolkit/checks")
-_SOURCES_OF = {
-    "units": ("tests/messenger", "tests/support", "toolkit/lab"),
-    "catalogue": ("toolkit/scenarios", *_LAB),
-    "simulator": ("toolkit/simulation", *_LAB),
-    "exploration": ("toolkit/exploration", *_LAB),
-}
+_AT_A_TIME = 25
+"""Parts that a process surveys before what it found is kept."""
+_CONFTEST = ROOT / "tests" / "conftest.py"
 _EVERYWHERE = {"config", "rules", "session.policy", "errors", "outputs"}
 """Modules whose constants and defaults matter wherever anything runs."""
 
@@ -28,7 +29,6 @@ class Part:
     """One part of a suite."""
 
     name: str
-    digest: str
     seconds: float
     """Processor time that it takes without a mutant."""
     wrong: list[str]
@@ -59,41 +59,71 @@ class Survey:
 
 
 def survey(suite: str, jobs: int) -> Survey:
-    """A suite as it was last surveyed, if nothing has changed since; else by so many processes."""
+    """Return the survey of a suite; parts whose source or whose modules have changed are surveyed anew.
+
+    What is kept of a part is valid while its own source, what that imports of the tests and the toolkit, and the
+    modules of the messenger that it uses are the same. A mutant that is listed since then needs a new survey.
+    """
     path = _FOLDER / f"survey-{suite}.json"
-    digest = _digest(suite)
-    if path.is_file():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["digest"] == digest:
-            return _survey(kept["rows"])
-    print(f"{suite}: surveying which mutants it reaches", flush=True)
-    with ThreadPoolExecutor(jobs) as pool:
-        shares = list(pool.map(lambda number: surveyed(suite, f"{number}/{jobs}"), range(jobs)))
-    rows = [row for share in shares for row in share]
-    found = _survey(rows)
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    ids = sorted(mutant.id for mutant in listed())
+    if not set(ids) <= set(kept.get("asked", ())):
+        kept = {"asked": ids, "at_import": [], "groups": {}}
+    names = import_module(f"tests.mutations.suites.{suite}").parts()
+    groups = {
+        name: group for name, group in kept["groups"].items() if name in names and _is_valid(suite, name, group)
+    }
+    due = [name for name in names if name not in groups]
+    if due:
+        print(f"{suite}: surveying which mutants {len(due)} of {len(names)} parts reach", flush=True)
+        chunks = [due[at : at + _AT_A_TIME] for at in range(0, len(due), _AT_A_TIME)]
+        with ThreadPoolExecutor(jobs) as pool:
+            for chunk, rows in zip(chunks, pool.map(partial(surveyed, suite), chunks), strict=True):
+                kept["at_import"] = sorted({name for row in rows for name in row.get("at_import", ())})
+                groups |= {name: _group(suite, name, rows) for name in chunk}
+                kept["groups"] = groups
+                _write(path, kept)
+    found = _survey(groups.values(), kept["at_import"])
     if not found.parts:
         raise SystemExit(f"the survey of {suite} has no result")
     for part in found.parts.values():
         if part.wrong:
             print(f"{suite}: {part.name} is left out, it fails without a mutant: {part.wrong[0]}", flush=True)
-    _FOLDER.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"digest": digest, "rows": rows}), encoding="utf-8")
     return found
 
 
-def _survey(rows: list[dict[str, Any]]) -> Survey:
+def _write(path: Path, kept: Mapping[str, Any]) -> None:
+    """Keep what is surveyed so far, so that an interrupted survey goes on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(kept), encoding="utf-8")
+    temporary.replace(path)
+
+
+def _group(suite: str, name: str, rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """What is kept of a name that a suite lists: of a test file the rows of its tests, of other parts one row."""
+    own = [row for row in rows if row.get("part", "").partition("::")[0] == name]
+    modules = sorted({module for row in own for module in row.pop("modules")})
+    return {"modules": modules, "version": _version(suite, name, modules), "rows": own}
+
+
+def _is_valid(suite: str, name: str, group: Mapping[str, Any]) -> bool:
+    return group["version"] == _version(suite, name, group["modules"])
+
+
+def _version(suite: str, name: str, modules: Iterable[str]) -> str:
+    """A digest of all that decides what a part reaches."""
+    scripts = [ROOT / name, _CONFTEST] if suite == "units" else []
+    sources = [Path(__file__).parent / "suites" / f"{suite}.py", *scripts]
+    digests = [digest_with_imports(path) for path in sources]
+    digests += [digest_of_file(path_of(module)) for module in modules]
+    return sha256("".join(digests).encode()).hexdigest()[:8]
+
+
+def _survey(groups: Iterable[Mapping[str, Any]], at_import: Iterable[str]) -> Survey:
     parts = {
-        row["part"]: Part(row["part"], row["digest"], row["seconds"], row["wrong"], frozenset(row["mutants"]))
-        for row in rows
-        if "part" in row
+        row["part"]: Part(row["part"], row["seconds"], row["wrong"], frozenset(row["mutants"]))
+        for group in groups
+        for row in group["rows"]
     }
-    return Survey(parts, frozenset(name for row in rows for name in row.get("at_import", ())))
-
-
-def _digest(suite: str) -> str:
-    """Of every source that a survey depends on."""
-    return digest_of(
-        path.read_text(encoding="utf-8")
-        for folder in (*_SOURCES, *_SOURCES_OF[suite])
-        for path in sorted(path for kind in ("*.py", "*.toml") for path in (ROOT / folder).rglob(kind))
-    )
+    return Survey(parts, frozenset(at_import))

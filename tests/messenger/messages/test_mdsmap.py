@@ -1,3 +1,4 @@
+import struct
 from dataclasses import replace
 
 import pytest
@@ -53,3 +54,15 @@ def test_beacons_introduce_themselves_in_state_boot():
 def test_beacons_of_before_nautilus_are_refused():
     with pytest.raises(DecodeError, match="MMDSBeacon of version 5"):
         MMDSBeacon.decode(Decoder(bytes(200)), 5, ALL_FEATURES)
+
+
+def test_beacons_of_nautilus_are_known():
+    """Version 6 ends before standby_replay."""
+    later, _ = captured_payloads(MMDSBeacon)
+    encoder = Encoder()
+    later.encode(encoder, ALL_FEATURES)
+    whole = encoder.getvalue()
+    cut = whole[: -len(struct.pack("<BI", 0, 0)) - len(later.fs)]
+    found = MMDSBeacon.decode(Decoder(cut), 6, ALL_FEATURES)
+    assert (found.name, found.standby_for_fscid) == (later.name, later.standby_for_fscid)
+    assert (found.standby_replay, found.fs) == (False, "")

@@ -1,5 +1,8 @@
 """The table of operations: codes, layouts, and what may be asked for."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,3 +106,11 @@ def test_input_that_does_not_fit(code, values, args, message):
 def test_arguments_that_do_not_fit(args, message):
     with pytest.raises(LocalError, match=message):
         image(operation(OpCode.READ, **args))
+
+
+def test_the_codes_are_those_of_the_protocol():
+    """The table of operations in docs/protocol.md is the source of the codes."""
+    text = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([A-Z_]+) \| (0x[0-9a-fA-F]{4}) \|", text, re.MULTILINE)
+    codes = {name: int(code, 16) for name, code in rows}
+    assert {op.name: op.value for op in OpCode}.items() <= codes.items()

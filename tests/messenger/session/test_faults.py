@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from messenger.errors import FaultReason
+from messenger.link import Protocol
 from messenger.outputs import EventKind, OpenLink
 from messenger.session.policy import (
     LOSSLESS_CLIENT,
@@ -16,10 +17,12 @@ from messenger.session.policy import (
     LOSSY_CLIENT,
     POLICIES,
     STATEFUL_SERVER,
+    STATELESS_SERVER,
     Policy,
 )
 from messenger.session.session import Session, SessionState
 from messenger.v2.wire import FLAG_LOSSY, AuthRequest, ClientIdent, SessionReconnect
+from tests.support.network import Pair
 from tests.support.node import B_ADDR, Node, new_node
 from tests.support.raw_peer import RawPeer, meet
 
@@ -271,3 +274,16 @@ def test_an_authentication_that_breaks_keeps_what_is_queued() -> None:
     RawPeer(node).accept().handshake()
     assert node.kinds == [EventKind.CONNECT]
     assert node.endpoint.snapshot()["queued"] == 0
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+@pytest.mark.parametrize("policies", [(LOSSLESS_CLIENT, STATEFUL_SERVER), (LOSSY_CLIENT, STATELESS_SERVER)])
+def test_a_session_without_accept_event_ends_silently(policies: tuple[Policy, Policy], protocol: Protocol) -> None:
+    """The handshake times out while the acceptor pauses between the new session and its accept event."""
+    pair = Pair(*policies, protocol=protocol, ms_inject_internal_delays=0.5, ms_connection_ready_timeout=0.8)
+    pair.connect()
+    assert pair.run_until(lambda: bool(pair.b.endpoint.sessions), 0.6)
+    pair.pass_time(0.4)
+    assert pair.b.faults == [FaultReason.READY_TIMEOUT]
+    assert pair.b.kinds == []
+    assert (pair.b.endpoint.sessions, pair.b.endpoint.snapshot()["registry"]) == ([], 0)

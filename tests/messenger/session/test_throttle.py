@@ -127,3 +127,15 @@ def test_many_are_woken_without_going_deep() -> None:
         Brief(line, key, 1, 1).retry(0.0)
     line.put(1)
     assert line.admitted == list(range(5000))
+
+
+def test_up_to_the_ceiling_nobody_asks_and_nobody_passes_a_waiter() -> None:
+    line = Line(10)
+    assert line.throttle.ceiling == 10
+    line.ask(0, 10)
+    line.ask(1, 1)
+    assert line.throttle.ceiling < 0, "even an empty message has to ask while another waits"
+    line.put(10)
+    assert line.throttle.ceiling == 10
+    line.throttle.limit = 0
+    assert line.throttle.ceiling > 1 << 40

@@ -125,3 +125,35 @@ def test_reading_goes_on_when_the_application_has_let_go() -> None:
     lab.expect_delivered("b", "a", 60)
     lab.settle()
     assert_sound(lab)
+
+
+def test_a_keepalive_that_is_asked_for_while_a_session_comes_back_is_sent() -> None:
+    """It justifies a dial, though no message is queued."""
+    lab = lab_of(PEERS)
+    lab.exchange()
+    lab.settle()
+    lab.cut("a", "b")
+    for _ in range(10_000):
+        if io_states(lab, "a")[-1][1] == IoState.SWITCHED:
+            break
+        lab.wait(0.00002)
+    assert io_states(lab, "a")[-1][1] == IoState.SWITCHED, "it has left its shard, and is not back yet"
+    lab.keepalive("a", "b")
+    lab.settle()
+    lab.expect_state("a", "b", "READY")
+    sent = [r["tag"] for r in lab.history if r.kind == "frame" and r.node == "a" and r["direction"] == "tx"]
+    assert sent[-1] == "KEEPALIVE2"
+    assert_sound(lab)
+
+
+def test_changed_limits_reach_the_shards() -> None:
+    lab = lab_of(PEERS, ms_dispatch_throttle_bytes=4000)
+    lab.hold("b")
+    lab.send("a", "b", count=20, size_bytes=3000)
+    lab.wait(5.0)
+    assert lab.delivered("a", "b") < 20
+    lab.configure("b", ms_dispatch_throttle_bytes=1 << 20)
+    lab.expect_delivered("a", "b", 20)
+    lab.release("b")
+    lab.settle()
+    assert_sound(lab)

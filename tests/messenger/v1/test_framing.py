@@ -342,3 +342,15 @@ def test_small_frames_pass_between_messages() -> None:
     assert first is not None
     second = cut.next_frame(raw, first[0], len(raw), owned=False)
     assert second == (len(MPING) + 9, Ack(7))
+
+
+@pytest.mark.parametrize("old_header", [False, True])
+def test_the_head_of_a_frame_shows_what_a_throttle_has_to_admit(old_header: bool) -> None:  # noqa: FBT001
+    message = build(MessageWriter(old_header=old_header), (b"front", b"mid", b"data"))
+    view = memoryview(b"\x08" + message)
+    heads = reader(old_header=old_header)
+    assert heads.head(view, 1, len(view)) == (7, 12)
+    assert heads.needed == len(message)
+    assert heads.head(view, 0, len(view)) == (8, 0), "an ACK has no parts"
+    assert heads.head(view, 1, 40) is None
+    assert heads.needed == 0

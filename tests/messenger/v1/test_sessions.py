@@ -3,6 +3,7 @@
 See docs/protocol.md §3.4 to §3.6, §3.9.
 """
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -477,3 +478,13 @@ def test_a_race_against_a_lower_address_is_lost() -> None:
     lower = dial(other, addr="v1:10.0.0.9:6700/0")
     assert lower.converse().tag is Tag.RETRY_GLOBAL
     assert lower.converse(global_seq=2).tag is Tag.SEQ
+
+
+def test_lossless_sessions_are_registered_whatever_happens_to_lossy_clients() -> None:
+    node = new_v1_node(policy=replace(LOSSLESS_PEER, register_lossy_clients=False))
+    dial(node).converse()
+    (session,) = node.endpoint.sessions
+    assert node.endpoint.registry.lookup(session.peer_addrs) is session
+    reply = dial(node).converse(connect_seq=1, global_seq=0)
+    assert (reply.tag, reply.global_seq) == (Tag.RETRY_GLOBAL, session.peer_global_seq)
+    assert node.endpoint.sessions == [session]

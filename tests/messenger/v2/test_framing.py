@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messenger.denc.address import EntityAddr
+from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
 from messenger.errors import FaultReason, PeerError
 from messenger.v2.framing import ABORTED, CrcReader, CrcWriter, SecureReader, SecureWriter
@@ -395,3 +396,20 @@ def test_headers_of_other_lengths_are_frames_too(mode: str, size: int) -> None:
     header = bytes(range(size))
     raw = message(writer(mode), header, b"front", b"", b"data")
     assert read_all(reader(mode), raw) == [(MESSAGE_TAG, (header, b"front", b"", b"data"))]
+
+
+@pytest.mark.parametrize("segments", [("front", "", ""), ("", "middle", ""), ("front", "", "data"), ("", "", "")])
+def test_crcs_of_segments_that_a_compressed_or_crafted_frame_does_not_have(segments: tuple[str, str, str]) -> None:
+    """0 beyond the last segment, the crc of nothing before it (docs/protocol.md §4.5), as in other frames."""
+    front, middle, data = (segment.encode() for segment in segments)
+    plainly: list[Buffer] = []
+    CrcWriter().message(plainly, _SUBSCRIBE, front, middle, data)
+    compressed: list[Buffer] = []
+    length = CrcWriter().compressed(compressed, MESSAGE_TAG, (_SUBSCRIBE, front, middle, data))
+    crafted: list[Buffer] = []
+    CrcWriter().message(crafted, _SUBSCRIBE + b"!", front, middle, data)
+    preamble_bytes, epilogue_bytes = 32, 13 if any(segments) else 0
+    raw = b"".join(plainly)
+    assert length == len(raw)
+    assert b"".join(compressed)[preamble_bytes:] == raw[preamble_bytes:]
+    assert b"".join(crafted)[len(raw) + 1 - epilogue_bytes :] == raw[len(raw) - epilogue_bytes :]

@@ -1,5 +1,7 @@
 """Peers that are not the right ones: type, address, features (docs/protocol.md §4.9; scenarios HS-14 to HS-16)."""
 
+from dataclasses import replace
+
 import pytest
 
 from messenger.denc.address import AddrVec, EntityAddr
@@ -9,7 +11,7 @@ from messenger.errors import FaultReason
 from messenger.outputs import EventKind
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, Policy
 from messenger.session.session import SessionState
-from messenger.v2.wire import ClientIdent, IdentMissingFeatures, ServerIdent
+from messenger.v2.wire import ClientIdent, IdentMissingFeatures, ServerIdent, SessionReconnectOk
 from tests.support.node import B_ADDR, new_node
 from tests.support.raw_peer import RawPeer, meet
 
@@ -137,3 +139,15 @@ def test_features_of_a_session_are_what_both_support() -> None:
     peer.expect(ServerIdent)
     (session,) = peer.node.endpoint.sessions
     assert session.features == (MSG_ADDR2 | 1 << 2) & CLIENT_FEATURES
+
+
+def test_lossless_sessions_are_registered_whatever_happens_to_lossy_clients() -> None:
+    node = new_node(policy=replace(LOSSLESS_PEER, register_lossy_clients=False))
+    meet("acceptor", node).handshake()
+    (session,) = node.endpoint.sessions
+    assert node.endpoint.registry.lookup(session.peer_addrs) is session
+    again = meet("acceptor", node)
+    again.handshake(until=again.ident)
+    again.send(again.session_reconnect(server_cookie=session.server_cookie, global_seq=2))
+    again.expect(SessionReconnectOk)
+    assert node.endpoint.sessions == [session]

@@ -153,3 +153,8 @@ def test_a_long_life_can_be_skipped(kind: type[StreamCipher]) -> None:
             operation()
         assert caught.value.reason is FaultReason.NONCE_EXHAUSTED
     assert sending.used_nonces == (1 << 64 if kind is StreamCipher else 1 << 32)
+
+
+def test_no_more_of_the_connection_secret_is_needed_than_is_used() -> None:
+    _, sending = stream_ciphers(CONNECTION_SECRET[:40], connector=True)
+    assert sending.encrypt(b"out") == AESGCM(KEY).encrypt(NONCE_B, b"out", None)

@@ -31,9 +31,13 @@ def parts() -> list[str]:
     return list(_SCOPES)
 
 
-@cache
 def digest(_part: str) -> str:
     """Of the exploration's source."""
+    return _digest()
+
+
+@cache
+def _digest() -> str:
     (folder,) = toolkit.exploration.__path__
     return digest_of(path.read_text(encoding="utf-8") for path in sorted(Path(folder).glob("*.py")))
 

@@ -1,17 +1,29 @@
 """The unit tests of the messenger, but those that need real daemons."""
 
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from tests.mutations.code import digest_of
 from tests.mutations.mutant import ROOT
 from tests.mutations.suites import Watch
+from tests.mutations.suites.clock import at_most_s
 
 _FOLDER = ROOT / "tests" / "messenger"
 _TEST_LIMIT_S = 300
 """Of a test that waits for what a mutant keeps from coming; generous, since machines may be busy."""
+_TEST_CPU_LIMIT_S = 30
+"""Of a test that a mutant keeps busy for ever, in processor time."""
+_NOTHING = """
+from hypothesis import given, strategies
+
+@given(strategies.none())
+def test_nothing(nothing): ...
+"""
+"""A test that has hypothesis look through the modules that are loaded, as it does once for a process."""
 
 
 def parts() -> list[str]:
@@ -27,6 +39,15 @@ def digest(part: str) -> str:
 @cache
 def _digest(file: str) -> str:
     return digest_of([(ROOT / file).read_text(encoding="utf-8")])
+
+
+def warm() -> None:
+    """Load pytest's plugins, the fixtures and hypothesis, so that forks of this process need not."""
+    with tempfile.TemporaryDirectory() as folder:
+        nothing = Path(folder) / "test_nothing.py"
+        nothing.write_text(_NOTHING, encoding="utf-8")
+        where = ["-c", str(ROOT / "pyproject.toml"), f"--rootdir={ROOT}", str(ROOT / "tests" / "mutations")]
+        pytest.main(["-qq", "--collect-only", "-p", "no:cacheprovider", *where, str(nothing)])
 
 
 class _Plugin:
@@ -51,13 +72,18 @@ class _Plugin:
         item.session.shouldstop = "enough"
         return True
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        with at_most_s(_TEST_CPU_LIMIT_S):
+            yield
+
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
             self._watch.notice(report.nodeid, "cannot be imported")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            late = "Timeout (" in report.longreprtext or "Timeout >" in report.longreprtext
+            late = any(words in report.longreprtext for words in ("Timeout (", "Timeout >", "TooLong"))
             self._watch.notice(report.nodeid, "TooLong" if late else "fails")
 
 
