@@ -52,7 +52,7 @@ def test_runs_come_back_with_their_history_failures_and_visits(
     assert passed.passed, passed.complaints
     assert sum(record.kind == "deliver" for record in passed.history) == 2
     assert passed.visited
-    assert "mine.py::arrive[few] --backend vm --mode crc --seed 4" in passed.replay_command
+    assert "mine.py::arrive[few]' --backend vm --mode crc --seed 4" in passed.replay_command
     assert failed.complaints == [f"{file}:12: AssertionError: there are more"]
     save_artefacts(failed, tmp_path / "kept")
     assert json.loads((tmp_path / "kept/outcome.json").read_text())["backend"] == "vm"

@@ -54,7 +54,7 @@ class Machine:
 
     Programs share the guest: a program finds the files, interfaces and kernel modules that earlier ones have left.
     Processes that a program leaves are killed. If a program times out, is interrupted or ends the guest, the next
-    one boots another guest.
+    one boots another guest. The guest also ends with the thread that booted it.
 
     ::
 
