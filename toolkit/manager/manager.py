@@ -378,7 +378,7 @@ class Manager:
                 life.link.send(self._report(life))
             with suppress(TimeoutError):
                 async with asyncio.timeout(BEACON_INTERVAL_S):
-                    await self.wait_until(lambda state=state: self.state is not state)
+                    await self.wait(*(set(State) - {state}))
 
     def _beacon(self, life: _Life) -> MMgrBeacon:
         is_active = self.state is State.ACTIVE
