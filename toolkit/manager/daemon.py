@@ -11,8 +11,8 @@ from messenger.messages.pg_stats import MPGStats, OsdStat
 from toolkit.manager.counters import Counters
 
 if TYPE_CHECKING:
+    from messenger.connection import Connection
     from messenger.denc.entity import AuthName
-    from messenger.messenger import Connection
 
 KEPT_EVENTS = 1000
 

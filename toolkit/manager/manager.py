@@ -364,7 +364,7 @@ class Manager:
         kind, _, number = daemon.name.partition(".")
         if kind in _METADATA:
             prefix, argument = _METADATA[kind]
-            who = int(number) if kind == "osd" else number
+            who = int(number) if kind == "osd" and number.isdecimal() else number
             with suppress(RadosError):  # the monitors do not know the daemon yet; it stays without metadata
                 reply = await life.link.command({"prefix": prefix, argument: who, "format": "json"})
                 daemon.metadata = {key: str(value) for key, value in json.loads(reply.output).items()}
@@ -378,7 +378,7 @@ class Manager:
                 life.link.send(self._report(life))
             with suppress(TimeoutError):
                 async with asyncio.timeout(BEACON_INTERVAL_S):
-                    await self.wait_until(lambda state=state: self.state is not state)
+                    await self.wait(*(set(State) - {state}))
 
     def _beacon(self, life: _Life) -> MMgrBeacon:
         is_active = self.state is State.ACTIVE

@@ -69,11 +69,6 @@ class DaemonServer(Dispatcher):
         """Addresses that daemons connect to."""
         return self._messenger.addrs
 
-    @property
-    def nonce(self) -> int:
-        """Nonce of the addresses."""
-        return self.addrs[0].nonce
-
     async def listen(self, addrs: AddrVec | str) -> None:
         """Listen on these addresses; raises LocalError."""
         try:

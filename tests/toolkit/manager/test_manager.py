@@ -28,6 +28,7 @@ from tests.support.aio import on_loop, within
 from tests.support.filesystems import FS_SPEC, in_fs_group, needs_mds
 from toolkit.cluster import Cluster
 from toolkit.cluster.spec import parse_spec
+from toolkit.manager.daemon import Daemon
 from toolkit.manager.manager import Manager, State
 from toolkit.rados.client import Rados
 from toolkit.rados.errors import RadosError
@@ -78,6 +79,10 @@ async def manager(cluster: Cluster, directory: Path, name: str = "msgrlab", *cap
     )
 
 
+def has_more_reports(osd: Daemon, seen: int) -> bool:
+    return osd.pg_reports > seen
+
+
 @asynccontextmanager
 async def running(ours: Manager) -> AsyncIterator[Manager]:
     """Run it, and end it so that the next test's manager becomes active at once."""
@@ -99,13 +104,12 @@ async def test_daemons_report_and_the_monitors_get_the_sums(cluster: Cluster, tm
         await ours.wait_until(lambda: osd.reports > 1 and osd.pg_reports and osd.metadata)
         assert str(osd.entity) == "osd.0"
         assert osd.metadata["ceph_version"].startswith("ceph version 16.2")
-        dump = await asyncio.to_thread(cluster.nodes["osd"].ask, "perf dump")
-        groups = osd.counters.values["osd.numpg"].value
-        assert groups == dump["osd"]["numpg"] == len(osd.pg_stats) > 0
+        groups = sum(pool.pg_num for pool in ours.monitors.osdmap.pools.values())
+        assert osd.counters.values["osd.numpg"].value == len(osd.pg_stats) == groups > 0
 
         while (told := (await status(cluster))["pgmap"])["pgs_by_state"] != [ACTIVE_CLEAN | {"count": groups}]:
             seen = osd.pg_reports
-            await ours.wait_until(lambda seen=seen: osd.pg_reports > seen)
+            await ours.wait_until(functools.partial(has_more_reports, osd, seen))
         assert osd.osd_stat is not None
         assert told["bytes_total"] == osd.osd_stat.kb * 1024
         mgrmap = json.loads(await ask(cluster, "mgr dump", format="json"))
@@ -191,6 +195,7 @@ async def test_commands_are_answered_with_an_error(cluster: Cluster, tmp_path: P
 async def test_peers_and_managers_with_wrong_keys_are_refused(cluster: Cluster, tmp_path: Path) -> None:
     rng = Random(7)
     async with running(await manager(cluster, tmp_path)) as ours:
+        assert ours.monitors.rotating is not None
         forged = ServiceKey(max(ours.monitors.rotating.secrets), CryptoKey.generate(rng, 0))
         liar = MintingClient(AuthName.parse("osd.0"), 4242, {EntityType.MGR: forged})
         stranger = Messenger(

@@ -9,6 +9,7 @@ import pytest
 
 from messenger.cephx.none import NoneClient
 from messenger.compat import override
+from messenger.connection import Connection
 from messenger.denc.entity import AuthName, EntityName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.messages.command import MCommand, MCommandReply, MMgrCommand, MMgrCommandReply
@@ -22,7 +23,7 @@ from messenger.messages.mgr import (
     ServiceDaemon,
 )
 from messenger.messages.pg_stats import MPGStats
-from messenger.messenger import Connection, Messenger
+from messenger.messenger import Messenger
 from messenger.session.policy import LOSSY_CLIENT
 from tests.support.aio import on_loop, until
 from toolkit.manager import server as module
@@ -43,7 +44,8 @@ class Told(Dispatcher):
     @override
     def ms_dispatch(self, connection: Connection, message: Message) -> None:
         self.messages.append(message)
-        self.payloads.append(message.payload)
+        if message.payload is not None:
+            self.payloads.append(message.payload)
 
     @override
     def ms_handle_reset(self, *_: object) -> None:
