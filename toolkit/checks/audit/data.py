@@ -123,10 +123,20 @@ def _acknowledge(talk: Talk, seq: int, what: str) -> None:
     in_seq = talk.in_seq
     if in_seq is None or talk.gap:
         return
+    if seq > in_seq and _comes_later(talk, seq):
+        return
     talk.judge(ACK_KNOWN, seq <= in_seq, "{} acknowledges seq {}, the last one that came is {}", what, seq, in_seq)
     acked_seq = talk.acked_seq
     talk.judge(ACK_BACK, seq >= acked_seq, "{} acknowledges seq {} behind seq {}", what, seq, acked_seq)
     _note_ack(talk, seq)
+
+
+def _comes_later(talk: Talk, seq: int) -> bool:
+    """True if a capture has the acknowledged message behind its acknowledgement: its packets were reordered."""
+    link = talk.link
+    if not link.tx or "frame" not in link.tx[0][1].fields:
+        return False
+    return any(at > talk.position and each >= seq for at, each in link.messages("rx"))
 
 
 def _note_ack(talk: Talk, seq: int) -> None:
