@@ -185,16 +185,20 @@ class Capture:
         """
         return timeline(self.analysis, session)
 
+    @property
+    def _unbroken(self) -> History:
+        return self._read[1].history(unbroken=True)
+
     def check(self) -> list[CheckResult]:
         """Check the invariants, as far as a capture can show them.
 
-        The messages of a link are not judged after bytes that are missing or could not be decoded.
+        A link is not judged after bytes that are missing or could not be decoded.
         """
-        return check(self.history())
+        return check(self._unbroken)
 
     def audit(self) -> Audit:
         """Judge every frame by the wire rules."""
-        return audit(Index(self.history()))
+        return audit(Index(self._unbroken))
 
     def where(self, seq: int, session: int | None = None) -> str:
         """Return the path of the messages with a seq, in lines: see :meth:`Analysis.where`.

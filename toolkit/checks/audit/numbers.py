@@ -168,15 +168,21 @@ def _judge_client_cookies(index: Index, book: Book) -> None:
     A session that the peer opened keeps the peer's cookie, whichever side dials for it later. So may the next
     session, if the peer is unaware that this side ended the first one.
     """
-    firsts: dict[object, int | None] = {}
+    firsts: dict[object, LinkLog] = {}
     from_peers: set[object] = set()
+    answered = {
+        link.key for _, link, record in index.by_tag.get("SERVER_IDENT", ()) if record["direction"] == "rx"
+    }
     for position, link, record in index.by_tag.get("CLIENT_IDENT", ()):
         cookie = number(record.fields["fields"], "client_cookie")
         cookie_of = (*link.key[:2], cookie)
         if record.fields["direction"] == "rx":
             from_peers.add(cookie_of)
         elif cookie and cookie_of not in from_peers:
-            first = firsts.setdefault(cookie_of, link.session)
+            first = firsts.setdefault(cookie_of, link)
+            if "frame" in record.fields and first.key not in answered:
+                # A capture does not show the session of a dial without an answer. The next dial has its cookie.
+                first = firsts[cookie_of] = link
             text = "client_cookie {:x} of session {} is that of session {}"
-            values = cookie, link.session, first
-            book.judge(FRESH_CLIENT, link, position, holds=first == link.session, text=text, values=values)
+            values = cookie, link.session, first.session
+            book.judge(FRESH_CLIENT, link, position, holds=first.session == link.session, text=text, values=values)

@@ -29,6 +29,8 @@ _Closing = tuple[int, int, LinkView, int | None]
 """Closing time of a link, its stream, the link, and its session."""
 _Layout = tuple[tuple[str, object], ...]
 """Fields that only frames of captures have."""
+_FIRST = frozenset({"BANNER", "MESSAGE", "MSG", "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK", "CLOSE"})
+"""Tags with which a direction may begin: any other frame is from the middle of a handshake."""
 _SOUND: _Layout = (("preamble", ""),)
 TO_SERVER, TO_CLIENT = Direction.TO_SERVER, Direction.TO_CLIENT
 
@@ -52,32 +54,52 @@ class HistoryMaker:
         ] = []
         self._counts: dict[tuple[int, Direction], int] = defaultdict(int)
         self._bad: dict[int, int] = defaultdict(int)
+        self._ends: dict[tuple[int, Direction], int] = {}
+        self._last: dict[tuple[int, Direction], int] = {}
+        self._cuts: dict[int, int] = {}
+        """By stream, the place of the last frame before the first gap of either direction; -1 if there is none."""
 
     def take(self, frame: DecodedFrame) -> None:
         """Add a frame."""
-        if frame.tag in NO_FRAMES or self.left_out or self._analysis.left_out:
+        if self.left_out or self._analysis.left_out:
             return
-        if frame.is_bad:
-            self._bad[frame.stream.index] += 1
+        way = frame.stream.index, frame.direction
+        if frame.tag in NO_FRAMES or frame.is_bad:
+            self._cut(way)
+            self._bad[frame.stream.index] += frame.tag not in NO_FRAMES
             return
         if len(self._seen) >= self._most_frames:
             limit = f"{self._most_frames:,} frames"
             self.left_out = f"charts and invariants end before frame {frame.frame:,}, at their limit of {limit}"
             return
-        way = frame.stream.index, frame.direction
+        if frame.offset != self._ends.get(way, 0) or (way not in self._ends and frame.tag not in _FIRST):
+            self._cut(way)
+        self._ends[way], self._last[way] = frame.offset + frame.length, len(self._seen)
         fields = frame.message or frame.fields
         number = self._counts[way]
         self._counts[way] += 1
         place = number, frame.offset, frame.length, frame.frame
         self._seen.append((frame.time_ns, *way, frame.tag, *place, _layout(frame), fields))
 
-    def history(self, streams: Iterable[int] | None = None) -> History:
-        """Return the history of these streams, or of all."""
+    def _cut(self, way: tuple[int, Direction]) -> None:
+        """Note a gap after the last frame of a direction; the other one may answer what is lost."""
+        stream, last = way[0], self._last.get(way, -1)
+        self._cuts[stream] = min(self._cuts.get(stream, last), last)
+
+    def history(self, streams: Iterable[int] | None = None, *, unbroken: bool = False) -> History:
+        """Return the history of these streams, or of all.
+
+        Args:
+            streams: numbers of the streams; None takes all.
+            unbroken: end each link before the first bytes of it that the capture lacks or could not decode. Frames
+                after them prove nothing about what the capture does not show; they count as ``bad_frames``.
+        """
         chosen = None if streams is None else set(streams)
         history = History()
         links = {link.stream.index: link for link in self._analysis.links}
         last = {seen[1]: place for place, seen in enumerate(self._seen)}
         opened: set[int] = set()
+        beyond: dict[int, int] = defaultdict(int)
         closing: list[_Closing] = []
         start = self._analysis.began_ns or 0
         for place, seen in enumerate(self._seen):
@@ -87,13 +109,16 @@ class HistoryMaker:
             link, time_s = links[stream], (time_ns - start) / _NANO
             if link.hop_of is not None:
                 continue
-            self._close(history, closing, time_ns)
+            self._close(history, closing, time_ns, beyond)
             session = self._analysis.session_of(stream).index if self._analysis.has_session(link) else None
             if stream not in opened:
                 opened.add(stream)
                 self._tell(history, link, time_s, session, {"dial": TO_SERVER, "accept": TO_CLIENT})
             fields = said.as_fields() if isinstance(said, MessageInfo) else said
-            for end, way in ((direction, "tx"), (direction.other, "rx")):
+            is_shown = not unbroken or place <= self._cuts.get(stream, place)
+            if not is_shown:
+                beyond[stream] += 1
+            for end, way in ((direction, "tx"), (direction.other, "rx")) if is_shown else ():
                 history.append(
                     time_s,
                     node := _node(link, end),
@@ -111,10 +136,12 @@ class HistoryMaker:
                 )
             if place == last[stream]:
                 heappush(closing, (max(time_ns, link.stream.tcp.ended_ns), stream, link, session))
-        self._close(history, closing, None)
+        self._close(history, closing, None, beyond)
         return history
 
-    def _close(self, history: History, closing: list[_Closing], until_ns: int | None) -> None:
+    def _close(
+        self, history: History, closing: list[_Closing], until_ns: int | None, beyond: dict[int, int]
+    ) -> None:
         """Close the links that had ended by ``until_ns``; None closes all."""
         while closing and (until_ns is None or closing[0][0] <= until_ns):
             time_ns, stream, link, session = heappop(closing)
@@ -123,7 +150,8 @@ class HistoryMaker:
             ender = None
             if mark is not None:
                 ender = TO_SERVER if mark.side == tcp.client_side else TO_CLIENT
-            bad: dict[str, object] = {"bad_frames": self._bad[stream]} if stream in self._bad else {}
+            left_out = self._bad.get(stream, 0) + beyond.get(stream, 0)
+            bad: dict[str, object] = {"bad_frames": left_out} if left_out else {}
             for end in Direction:
                 told = bad | ({"tcp": link.told_end(time_ns)} if end is ender else {})
                 time_s = (time_ns - (self._analysis.began_ns or 0)) / _NANO
@@ -156,11 +184,13 @@ def _node(link: LinkView, end: Direction) -> str:
 def _layout(frame: DecodedFrame) -> _Layout:
     """Return what the bytes of a frame show besides its fields; equal results share one value."""
     if frame.message is not None and frame.protocol == "v1":
+        if len(frame.wire) != frame.length:  # snapped
+            return ()
         return _SIGNED.get(frame.auth, ())
     if not frame.protocol.startswith("v2") or frame.tag == "BANNER":
         return ()
     found: _Layout = ()
-    if frame.mode == "crc":
+    if frame.mode == "crc" and len(frame.wire) == frame.length:
         problem = layout_problem(frame.wire, revision=int(frame.protocol != "v2.0"))
         found = (("preamble", problem),) if problem else _SOUND
     return (*found, ("compressed", True)) if frame.compressed else found
