@@ -34,8 +34,8 @@ def down(
     junit: Junit = None,
 ) -> int:
     """Stop a cluster and remove all that it created; exit 1 if something could not be removed."""
-    from toolkit.cluster.ending import take_all_down
     from toolkit.cluster.supervisor.client import chosen
+    from toolkit.cluster.teardown import take_all_down
     from toolkit.machine import vm
     from toolkit.machine.leases import Lease, clusters, damaged, sweep
 
@@ -55,7 +55,7 @@ def down(
         if keep is not None and (keep / lease.label.name).exists():
             raise LocalError(f"--keep: {keep / lease.label.name} exists already, and nothing is overwritten")
     if files:
-        from toolkit.cluster.reporting import cluster_report
+        from toolkit.cluster.report_page import cluster_report
 
         places = [None if keep is None else keep.resolve() / lease.label.name for lease in found]
         pages = [cluster_report(*each) for each in zip(found, repeat(files.folder), places, strict=False)]

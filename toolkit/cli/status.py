@@ -46,7 +46,7 @@ def status(
 
     asked = [Lease.find(name)] if name else clusters()
     if files:
-        from toolkit.cluster.reporting import cluster_report
+        from toolkit.cluster.report_page import cluster_report
 
         files.write([cluster_report(lease, files.folder) for lease in asked], "Clusters")
     found = [_status(lease) if name else _status_or_silence(lease) for lease in asked]
@@ -111,7 +111,7 @@ def _show(console: "Console", about: dict[str, Any]) -> None:
     since = f"up for {about['up_s']:.0f} s, ready in {about['ready_s']:.2f} s"
     console.print(f"[bold]{about['name']}[/bold] on {about['backend']}: {about['state']}, {since}")
     _show_nodes(console, about["nodes"])
-    from toolkit.cluster.showing import full_words, link_words
+    from toolkit.cluster.status_html import full_words, link_words
 
     for link in about["links"]:
         console.print(f"link {link['from']} → {link['to']}: {link_words(link)}", markup=False)

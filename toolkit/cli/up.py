@@ -93,7 +93,7 @@ def up(
         starting.wait()
     finally:
         if files and lease.directory.exists():
-            from toolkit.cluster.reporting import cluster_report
+            from toolkit.cluster.report_page import cluster_report
 
             files.write([cluster_report(lease, files.folder)], f"Cluster {lease.label.name}")
         starting.end()

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from messenger.denc.address import AddrVec
 from messenger.errors import LocalError
 from toolkit.checks.history import SCENARIO
-from toolkit.cluster.keeping import SERVICE_KEYS
 from toolkit.cluster.nodes import MessengerNode
 from toolkit.cluster.plan import addresses, host_wish, node_spec, service_keys
+from toolkit.cluster.retention import SERVICE_KEYS
 from toolkit.cluster.spec.model import Capture, ClusterSpec, Link, Node, Proxy
 from toolkit.cluster.spec.reading import checked
 from toolkit.errors import Unsupported

@@ -15,8 +15,7 @@ from toolkit.checks.history import History
 from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Backend
 from toolkit.cluster.changing import Changes, link_states
-from toolkit.cluster.judging import Judging
-from toolkit.cluster.keeping import SERVICE_KEYS, keep_files
+from toolkit.cluster.history_checks import Judging
 from toolkit.cluster.live_history import LiveHistory
 from toolkit.cluster.nodes import MessengerNode, RunningNode
 from toolkit.cluster.plan import (
@@ -28,8 +27,9 @@ from toolkit.cluster.plan import (
     service_keys,
     with_release,
 )
+from toolkit.cluster.retention import SERVICE_KEYS, keep_files
 from toolkit.cluster.spec.model import ClusterSpec, Link, Proxy
-from toolkit.cluster.watching import Captures, Middlemen
+from toolkit.cluster.taps import Captures, Middlemen
 from toolkit.dissect.keys import KeyBook
 from toolkit.errors import Unsupported
 from toolkit.machine.leases import Lease
@@ -450,7 +450,7 @@ class Cluster:
         return self._view
 
     def _repr_html_(self) -> str:
-        from toolkit.cluster.showing import html_of  # noqa: PLC0415 - for notebooks
+        from toolkit.cluster.status_html import html_of  # noqa: PLC0415 - for notebooks
 
         return html_of(self.status())
 

@@ -14,7 +14,7 @@ from messenger.files import new_file
 from toolkit.cluster.ceph.programs import furnish
 from toolkit.cluster.failure import NotUp
 from toolkit.cluster.images import RELEASES
-from toolkit.cluster.keeping import CEPH_KEYRING
+from toolkit.cluster.retention import CEPH_KEYRING
 from toolkit.cluster.running import Cluster, up
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.faults.proxy import FaultProxy

@@ -16,7 +16,7 @@ from messenger.files import new_file
 from toolkit.checks.history import History
 from toolkit.cluster.ceph import CephNodes, RadosNode
 from toolkit.cluster.failure import NotUp
-from toolkit.cluster.keeping import CEPH_KEYRING
+from toolkit.cluster.retention import CEPH_KEYRING
 from toolkit.cluster.running import Cluster, up
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.machine.private import write_private

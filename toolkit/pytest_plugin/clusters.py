@@ -55,7 +55,7 @@ class _Kept:
         return Scene(self.cluster.history.so_far(), self.cluster.check())
 
     def _save(self, directory: Path) -> Mapping[str, Path]:
-        from toolkit.cluster.keeping import keep_files  # noqa: PLC0415 - as above
+        from toolkit.cluster.retention import keep_files  # noqa: PLC0415 - as above
 
         self.cluster.history.flush()
         keep_files(self.cluster.directory, directory)

@@ -20,8 +20,8 @@ from tests.support.node import cephx_client
 from tests.support.users import OTHER_UID, as_user, needs_root
 from tests.support.waiting import eventually
 from toolkit.cluster import up
-from toolkit.cluster.keeping import SERVICE_KEYS
 from toolkit.cluster.node import open_node
+from toolkit.cluster.retention import SERVICE_KEYS
 from toolkit.lab.real.real_lab import RealLab
 from toolkit.node import NodeApp, NodeSpec
 from toolkit.node.live_random import LiveRandom

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from toolkit.cluster.ceph.client import RadosNode
 from toolkit.cluster.ceph.embedded import EmbeddedNodes
 from toolkit.cluster.ceph.nodes import CephNodes
-from toolkit.cluster.keeping import CEPH_KEYRING
 from toolkit.cluster.nodes import RunningNode
+from toolkit.cluster.retention import CEPH_KEYRING
 from toolkit.machine.private import write_private
 
 if TYPE_CHECKING:

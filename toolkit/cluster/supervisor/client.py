@@ -239,7 +239,7 @@ class Starting:
 
     def end(self) -> None:
         """Have the supervisor take the cluster down; if it does not, kill it and undo its journal."""
-        from toolkit.cluster.ending import end_by_force  # noqa: PLC0415 - only where something has gone wrong
+        from toolkit.cluster.teardown import end_by_force  # noqa: PLC0415 - only where something has gone wrong
 
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:

@@ -7,8 +7,8 @@ from typing import Any
 from markupsafe import Markup
 
 from toolkit.cluster.nemesis import Timeline
-from toolkit.cluster.showing import link_words
 from toolkit.cluster.spec.model import ClusterSpec
+from toolkit.cluster.status_html import link_words
 from toolkit.cluster.view.controls import Controls
 from toolkit.cluster.view.facts import RATES_S, Facts, Moved, Seen
 from toolkit.cluster.view.topology import MOST_NODES, draw_topology

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
 
-from toolkit.cluster.showing import link_words
+from toolkit.cluster.status_html import link_words
 from toolkit.cluster.view.facts import Facts
 from toolkit.faults.language.network import Link
 from toolkit.report import svg

@@ -20,9 +20,9 @@ import pytest
 from tests.support.clusters import command_line, done, environment, msgrlab, processes_of, remains, state
 from tests.support.machine_state import Apart, changes
 from tests.support.waiting import eventually
-from toolkit.cluster.ending import take_down
 from toolkit.cluster.images import node
 from toolkit.cluster.supervisor import client, wire
+from toolkit.cluster.teardown import take_down
 from toolkit.machine.journal import removed_name
 from toolkit.machine.leaks import leftovers
 from toolkit.machine.leases import STATE_VARIABLE, Lease, leases

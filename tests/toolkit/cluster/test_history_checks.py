@@ -11,7 +11,7 @@ from toolkit.checks.history import History
 from toolkit.checks.live import check_so_far
 from toolkit.checks.long_run import LongRun
 from toolkit.cluster import up
-from toolkit.cluster.judging import Judging
+from toolkit.cluster.history_checks import Judging
 from toolkit.cluster.live_history import LiveHistory
 
 __all__ = ["state"]

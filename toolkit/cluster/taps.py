@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from messenger.denc.address import AddrVec
-from toolkit.cluster.keeping import KEY_LOG
+from toolkit.cluster.retention import KEY_LOG
 from toolkit.cluster.spec.model import Capture, Proxy
 from toolkit.errors import Unsupported
 from toolkit.faults.proxy import FaultProxy

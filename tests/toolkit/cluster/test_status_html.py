@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.cluster.showing import html_of
+from toolkit.cluster.status_html import html_of
 
 NODE = {"kind": "messenger", "entity": "osd.1", "state": "up", "address": "v2:127.0.0.1:6800/1", "last_words": ""}
 NUMBERS = {"connect_seq": 1, "in_seq": 2, "out_seq": 3456, "queued": 0, "sent": 5}

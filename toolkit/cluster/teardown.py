@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from messenger.errors import LocalError
-from toolkit.cluster.keeping import keep_files
+from toolkit.cluster.retention import keep_files
 from toolkit.cluster.supervisor.client import ask_down
 from toolkit.machine.changes import Processes
 from toolkit.machine.leases import Lease

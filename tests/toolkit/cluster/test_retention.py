@@ -12,7 +12,7 @@ from tests.support.users import OTHER_UID, as_user, needs_root, shared
 from tests.support.waiting import eventually
 from toolkit.capture.formats import PcapngWriter
 from toolkit.cluster import up
-from toolkit.cluster.keeping import keep_files
+from toolkit.cluster.retention import keep_files
 from toolkit.dissect.decode import CaptureDecoder
 from toolkit.dissect.keys import KeyBook
 
