@@ -107,6 +107,11 @@ def heard(end: socket.socket) -> bytes | None:
     return end.recv(65_536) if select.select([end], [], [], _SILENCE_S)[0] else None
 
 
+def hears(end: socket.socket, content: bytes) -> bool:
+    """True if a packet with this content comes; a host sends packets of its own, such as IGMP reports, too."""
+    return any(content in packet for packet in iter(lambda: heard(end), None))
+
+
 def test_a_block_loses_one_direction_until_it_is_undone(any_net: Net) -> None:
     a, b, c = any_net.datagrams("a", "b", "c")
     to = {name: (any_net.address(name), PORT) for name in "abc"}
@@ -141,8 +146,8 @@ def test_what_is_lost_was_sent_to_all_appearance(net: Net) -> None:
     (a,) = net.datagrams("a")
     net.faults.block("a", "b")
     a.sendto(b"lost", (net.address("b"), PORT))
-    assert b"lost" in (heard(at_sender) or b"")
-    assert heard(at_receiver) is None
+    assert hears(at_sender, b"lost")
+    assert not hears(at_receiver, b"lost")
 
 
 def test_one_port_can_be_blocked(any_net: Net) -> None:
