@@ -1,5 +1,7 @@
 """Frames of msgr v2: the vectors of 2.1 in docs/protocol.md §10; chopping, truncation, every changed byte."""
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -306,6 +308,15 @@ def test_the_limit_is_on_the_length_on_the_wire(mode: str) -> None:
     with pytest.raises(PeerError) as caught:
         read_all(reader(mode, len(raw) - 1), raw)
     assert caught.value.reason is FaultReason.OVERSIZE
+
+
+def test_segments_are_announced_with_the_alignments_of_ceph_and_unused_slots_with_none() -> None:
+    """Data 4096, all other segments 8 (docs/protocol.md §4.4)."""
+    announced = struct.Struct("<BBIHIHIHIH").unpack_from
+    whole = message(CrcWriter(), HEADER, b"front", b"middle", b"data")
+    assert announced(whole) == (17, 4, len(HEADER), 8, 5, 8, 6, 8, 4, 4096)
+    assert announced(message(CrcWriter(), HEADER, b"front", b"", b"")) == (17, 2, len(HEADER), 8, 5, 8, 0, 0, 0, 0)
+    assert announced(CrcWriter().control(16, b"payload")) == (16, 1, 7, 8, 0, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("alignment", [0, 3, 8, 65535])
