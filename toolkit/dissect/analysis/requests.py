@@ -97,7 +97,7 @@ class Waits:
     """From the first transmission to the last: it was lost with its link, or its client asked another server."""
     receipt_ns: int | None
     """From the last transmission to its ACK frame: until the receiver's messenger had read it. Not known if there
-    was none before the reply: lossy sessions acknowledge by their next message (docs/protocol.md §5)."""
+    was none before the reply: lossy sessions send no ACK (docs/protocol.md §3.6)."""
     answer_ns: int | None
     """From then to the reply."""
 
