@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from messenger.errors import Fault, FaultReason
-from messenger.session.closing import all_said
+from messenger.session.closing import is_drained
 from messenger.session.session import Session
 from messenger.session.states import SessionState
 
@@ -33,7 +33,7 @@ class HomeClosing:
         While the io half is on another shard, that shard checks this.
         """
         session = self._session
-        if session.stint is None and session.state is not SessionState.CLOSED and all_said(session):
+        if session.stint is None and session.state is not SessionState.CLOSED and is_drained(session):
             self._end(now)
 
     def cancel(self) -> None:

@@ -199,7 +199,9 @@ class Core(Home):
         self.close_link(link, fault, now)
         if session is not None:
             # The peer got WAIT and expects our dial, which has failed now, unless that dial got WAIT (RACE).
-            session.peer_let_down |= session.peer_waits and link.connector and fault.reason is not FaultReason.RACE
+            session.race_dial_failed |= (
+                session.peer_waits and link.connector and fault.reason is not FaultReason.RACE
+            )
             self.with_io(
                 session, fault, lambda then: session_fault(self, session, fault, then, dialling=dialling), now
             )
@@ -346,9 +348,9 @@ class Core(Home):
     def reset_session(self, session: Session, why: str, now: float) -> None:
         self.settle_delayed(session, deliver=False)
         dropped = session.reset()
-        if session.reset_told and not dropped:
+        if session.reset_reported and not dropped:
             return
-        session.reset_told = True
+        session.reset_reported = True
         fault = Fault(FaultReason.REPLACED, f"{why}; {dropped} messages dropped")
         self.session_event(session, EventKind.REMOTE_RESET, fault, now)
 
@@ -428,7 +430,7 @@ class Core(Home):
     def session_event(self, session: Session, kind: EventKind, fault: Fault | None, now: float) -> None:
         if kind in _OPENING:
             session.announced = True
-            session.reset_told = False
+            session.reset_reported = False
         if not session.announced and kind in _ENDING:
             return
         detail = str(fault) if fault else ""

@@ -155,12 +155,12 @@ class Dispatchers:
                 return dispatcher.ms_fast_dispatch
         return None
 
-    def tell_loopback(self, connection: Connection) -> None:
+    def notify_loopback(self, connection: Connection) -> None:
         """Raise the one event of the messenger's connection to itself, as Ceph does."""
         for dispatcher in self._all:
             self._call(dispatcher.ms_handle_fast_connect, connection)
 
-    def tell(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
+    def notify(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
         """Call the callbacks of a session event; a reset or refusal only until a dispatcher returns True."""
         for dispatcher in self._all:
             if kind is EventKind.CONNECT:

@@ -413,15 +413,15 @@ class Driver(ABC):
         if not self._in_order:
             self._queue.run_session(output.session.id)  # messages that arrived before the event come first
         if not connection.marked_down:
-            self._tell(connection, output.kind, output.fault)
+            self._notify(connection, output.kind, output.fault)
 
-    def _tell(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
+    def _notify(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
         if kind is EventKind.RESET:
             assert fault is not None
             self._forget(connection, fault)
         elif kind is not EventKind.REMOTE_RESET:
             connection.settled(fault)
-        self.dispatchers.tell(connection, kind, fault)
+        self.dispatchers.notify(connection, kind, fault)
 
     def _connection(self, session: Session) -> Connection:
         connection = session.user
@@ -429,7 +429,7 @@ class Driver(ABC):
             connection = session.user = self.connection_class(self, session)
             self.connections[session.id] = connection
             if session.local:
-                self.dispatchers.tell_loopback(connection)
+                self.dispatchers.notify_loopback(connection)
         assert isinstance(connection, Connection)
         return connection
 

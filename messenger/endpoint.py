@@ -116,8 +116,8 @@ class Endpoint(Core):
         if existing is None or existing.peer_type is peer_type:
             return existing
         if existing.link is not None:
-            whom = f"session {existing.id} is with {existing.peer_name}, not with a {peer_type.label}"
-            raise LocalError(f"{addrs}: {whom}")
+            detail = f"session {existing.id} is with {existing.peer_name}, not with a {peer_type.label}"
+            raise LocalError(f"{addrs}: {detail}")
         self.stop_session(existing, Fault(FaultReason.REPLACED, f"dialled as a {peer_type.label}"), now)
         return None
 

@@ -189,7 +189,7 @@ class Gate:
         self.passed = self._passed_bytes = 0
         if over or over_bytes:
             self._put([(throttle, over, over_bytes) for throttle in self._throttles], now)
-        self._let_another_exceed(now)
+        self._allow_another_to_exceed(now)
 
     def close(self, now: float) -> None:
         """Return what the link's unread message holds, because the link is closed."""
@@ -214,7 +214,7 @@ class Gate:
             self._put(returned, now)
         for throttle in self._throttles:
             throttle.wake(now)  # this link may have been the first in the queue
-        self._let_another_exceed(now)
+        self._allow_another_to_exceed(now)
 
     def _take_as_it_arrives(self) -> None:
         self._recalled = True
@@ -227,7 +227,7 @@ class Gate:
             self._recalled = False
             self._link.receive_buffer.read_slowly(slowly=False)
 
-    def _let_another_exceed(self, now: float) -> None:
+    def _allow_another_to_exceed(self, now: float) -> None:
         if self._has_exceeded:
             self._has_exceeded = False
             self._link.host.wake(now)

@@ -51,7 +51,7 @@ class Keepalive:
             self._open_since_s = now
         link = self._session.link
         read_since_s = 0.0 if link is None else link.read_since_s
-        silence_s = now - max(self._open_since_s, self._session.keepalive_heard_s, read_since_s)
+        silence_s = now - max(self._open_since_s, self._session.acked_keepalive_sent_s, read_since_s)
         # While the link is paused, answers of the peer are not read, so silence proves nothing.
         is_read = link is None or not link.paused
         if self._is_watched and is_read and silence_s > self._timeout_s:

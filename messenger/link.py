@@ -378,7 +378,7 @@ class Link(ABC):
             PeerError: UNEXPECTED_FRAME: it came from the acceptor, which the kernel client does not accept.
         """
         if self.connector and self.host.config.server_keepalive == "fault":
-            raise PeerError(FaultReason.UNEXPECTED_FRAME, "KEEPALIVE2 from who was dialled")
+            raise PeerError(FaultReason.UNEXPECTED_FRAME, "KEEPALIVE2 from the dialled peer")
 
     # ---- sending
 

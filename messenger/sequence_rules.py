@@ -59,7 +59,7 @@ class SequenceRules:
         if self._config.ack_beyond_sent == "fault":
             raise PeerError(FaultReason.UNSENT_SEQ, f"ack {seq}, {session.out_seq} was the last one sent")
 
-    def takes_unknown(self, session: Session, message: Message) -> bool:
+    def accepts_unknown(self, session: Session, message: Message) -> bool:
         """True if a message of an unknown type is delivered; otherwise it only counts as received.
 
         Raises:

@@ -12,7 +12,7 @@ class Closing(Protocol):
         """Close the session once its queue is drained and acknowledged."""
 
 
-def all_said(session: Session) -> bool:
+def is_drained(session: Session) -> bool:
     """True if the queue is empty, all is written and, on a lossless session, acknowledged."""
     link = session.link
     written = link is None or not link.unwritten_bytes

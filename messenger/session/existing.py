@@ -132,7 +132,7 @@ def _judge_outdated(
 
 def yields(existing: Session, rules: RuleOptions) -> bool:
     """True if this side yields although it won the race, because the peer waited for its dial in vain."""
-    return rules.race_winner == "yields" and existing.dial_gets_nowhere
+    return rules.race_winner == "yields" and existing.dial_is_stuck
 
 
 def judge_reconnect(

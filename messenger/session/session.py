@@ -58,6 +58,7 @@ class Session:
 
     __slots__ = (
         "ack_due",
+        "acked_keepalive_sent_s",
         "acked_seq",
         "announced",
         "anonymous",
@@ -75,7 +76,6 @@ class Session:
         "is_reset_from_peer",
         "keepalive_acked_s",
         "keepalive_due",
-        "keepalive_heard_s",
         "keepalive_seen_s",
         "last_fault",
         "link",
@@ -86,7 +86,6 @@ class Session:
         "peer_addrs",
         "peer_auth_name",
         "peer_global_seq",
-        "peer_let_down",
         "peer_name",
         "peer_seq_at",
         "peer_type",
@@ -94,7 +93,8 @@ class Session:
         "policy",
         "queue",
         "queued_s",
-        "reset_told",
+        "race_dial_failed",
+        "reset_reported",
         "server_cookie",
         "short_links",
         "skipped_messages",
@@ -137,7 +137,7 @@ class Session:
         """True if the application knows the session: it dialled it or got an accept event."""
         self.confirmed = False
         """True if both sides have regarded it as open since it began or was last reset."""
-        self.reset_told = False
+        self.reset_reported = False
         """True if a remote_reset event was raised, and no opening since."""
         self.is_reset_from_peer = False
         """v1: True if the link that is taking over resets the session (§3.4)."""
@@ -145,7 +145,7 @@ class Session:
         """v2: value of the messenger's logical clock at which ``peer_global_seq`` arrived."""
         self.peer_waits = False
         """True if the peer got WAIT and expects this side to dial."""
-        self.peer_let_down = False
+        self.race_dial_failed = False
         """True if a dial of this side has failed while the peer waited for it."""
         self.features = 0
         self.in_seq = self.out_seq = self.acked_seq = 0
@@ -157,7 +157,7 @@ class Session:
         self.keepalive_due = False
         self.keepalive_acked_s = 0.0
         """Unix time at which the newest keepalive that the peer echoed was sent; 0 before the first."""
-        self.keepalive_heard_s = 0.0
+        self.acked_keepalive_sent_s = 0.0
         """The same on the monotonic clock."""
         self.keepalive_seen_s = 0.0
         """Unix time of the peer's newest keepalive; 0 before the first."""
@@ -223,13 +223,13 @@ class Session:
         self.out_seq -= self.queue.requeue_sent()
 
     @property
-    def dial_gets_nowhere(self) -> bool:
+    def dial_is_stuck(self) -> bool:
         """True if the peer waits for our dial, one dial has failed, and the next has received nothing yet."""
-        return self.peer_let_down and (self.link is None or not self.link.rx_offset)
+        return self.race_dial_failed and (self.link is None or not self.link.rx_offset)
 
     def end_race(self) -> None:
         """End a connection race, because a link opened: neither side waits for a dial any more."""
-        self.peer_waits = self.peer_let_down = False
+        self.peer_waits = self.race_dial_failed = False
 
     def check_peer_in_seq(self, seq: int) -> None:
         """Refuse a peer that claims to have received more than was ever sent.
@@ -252,7 +252,7 @@ class Session:
         Its age is then counted on the monotonic clock; a stamp in the future counts as now.
         """
         self.keepalive_acked_s = max(self.keepalive_acked_s, stamp_s)
-        self.keepalive_heard_s = max(self.keepalive_heard_s, now - max(0.0, wall_time_s - stamp_s))
+        self.acked_keepalive_sent_s = max(self.acked_keepalive_sent_s, now - max(0.0, wall_time_s - stamp_s))
 
     def forget_peer_state(self) -> None:
         """Start counting from 1 in both directions, for a new session of the peer; replayed messages included."""

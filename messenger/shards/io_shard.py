@@ -22,7 +22,7 @@ from messenger.host import LinkHost
 from messenger.interception import Interceptor, Point
 from messenger.link import Link
 from messenger.outputs import CallHome, Deliver, Output
-from messenger.session.closing import all_said
+from messenger.session.closing import is_drained
 from messenger.session.session import IoState, Session
 from messenger.shards.calls import InOrder
 
@@ -50,7 +50,7 @@ class ShardClosing:
 
     def check(self, now: float) -> None:
         """Close the session once its queue is drained and acknowledged."""
-        if all_said(self._session):
+        if is_drained(self._session):
             del self._shard.closing[self._session.id]
             self._link.fault(FaultReason.SHUTDOWN, "queue drained", now)
 

@@ -170,7 +170,7 @@ def _on_retry_session(link: V1Link, frame: Frame, now: float) -> None:
 
 def _on_wait(link: V1Link, _frame: Frame, now: float) -> None:
     if link.endpoint.config.server_wait == "fault":
-        raise PeerError(FaultReason.UNEXPECTED_FRAME, "WAIT from who was dialled")
+        raise PeerError(FaultReason.UNEXPECTED_FRAME, "WAIT from the dialled peer")
     link.endpoint.change_session(_session(link), Change.LOSE_RACE, "the peer's own dial wins", now)
     raise PeerError(FaultReason.RACE, "WAIT: the peer dials")
 

@@ -74,7 +74,7 @@ def take_frames(
             )
             if type_ in KNOWN_TYPES:
                 decode_message(message, session.features)
-            elif not rules.takes_unknown(session, message):
+            elif not rules.accepts_unknown(session, message):
                 session.in_seq = seq
                 position = stop
                 continue

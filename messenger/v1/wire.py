@@ -127,8 +127,10 @@ def _refuse_banner(head: bytes) -> None:
             return
         raise PeerError(FaultReason.V2_PEER, "its banner is 'ceph v2': this is a v2 port")
     known = {b"HTTP": "an HTTP server", b"GET ": "an HTTP client", b"POST": "an HTTP client", b"SSH-": "ssh"}
-    who = known.get(head[:4], "TLS" if head[:1] == b"\x16" else "")
-    raise PeerError(FaultReason.NOT_MSGR, f"it starts with {head!r}" + (f", looks like {who}" if who else ""))
+    protocol = known.get(head[:4], "TLS" if head[:1] == b"\x16" else "")
+    raise PeerError(
+        FaultReason.NOT_MSGR, f"it starts with {head!r}" + (f", looks like {protocol}" if protocol else "")
+    )
 
 
 @dataclass(slots=True)

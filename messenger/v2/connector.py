@@ -248,7 +248,7 @@ def _retry(link: V2Link, now: float) -> None:
 
 def _on_wait(link: V2Link, _frame: ControlFrame, now: float) -> None:
     if link.endpoint.config.server_wait == "fault":
-        raise PeerError(FaultReason.UNEXPECTED_FRAME, "WAIT from who was dialled")
+        raise PeerError(FaultReason.UNEXPECTED_FRAME, "WAIT from the dialled peer")
     link.endpoint.change_session(_session(link), Change.LOSE_RACE, "the peer's own dial wins", now)
     raise PeerError(FaultReason.RACE, "WAIT: the peer dials")
 

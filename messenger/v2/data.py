@@ -57,7 +57,7 @@ def take_frames(
     assert gate is not None
     watched: cython.bint = gate.watches(end - start)
     rules, tracing, features = link.host.rules, link.host.tracing, session.features
-    takes_unknown: cython.bint = link.host.config.unknown_message == "deliver"
+    accepts_unknown: cython.bint = link.host.config.unknown_message == "deliver"
     tag: cython.int
     message: Message
     size_bytes: cython.Py_ssize_t
@@ -94,7 +94,7 @@ def take_frames(
                 message = _message(header, s1, s2, s3, size_bytes)
                 if type_ in KNOWN_TYPES:
                     decode_message(message, features)
-                elif not (takes_unknown or rules.takes_unknown(session, message)):
+                elif not (accepts_unknown or rules.accepts_unknown(session, message)):
                     session.in_seq = seq
                     position = stop
                     continue
@@ -106,7 +106,7 @@ def take_frames(
         elif tag == ABORTED:
             _on_aborted(link, stop - position, position - start, now)
         else:
-            control = decode_control(tag, (s0, s1, s2, s3), last=link.takes_last_segment)
+            control = decode_control(tag, (s0, s1, s2, s3), last=link.reads_last_segment)
             if tracing:
                 link.trace_frame("rx", control.TAG.name, stop - position, control.printable, now, position - start)
             _on_control(link, session, control)

@@ -69,11 +69,11 @@ class V2Link(Link):
         "msgr2_features",
         "peer_front",
         "reader",
+        "reads_last_segment",
         "retries",
         "rx_transcript",
         "signed_at",
         "table",
-        "takes_last_segment",
         "tx_transcript",
         "writer",
     )
@@ -107,7 +107,7 @@ class V2Link(Link):
         self.retries = 0
         """Connector: number of SESSION_RETRY and SESSION_RETRY_GLOBAL received."""
         self.keepalive_reply: KeepAlive2Ack | None = None
-        self.takes_last_segment = endpoint.config.control_segments == "last"
+        self.reads_last_segment = endpoint.config.control_segments == "last"
         """True if the last of several segments of a control frame is decoded."""
         self.peer_front: EntityAddr | None = None
         """Acceptor: the first of the addresses that the peer has announced on this link."""
@@ -190,7 +190,7 @@ class V2Link(Link):
             return 0
         stop, tag, *segments = frame
         self._record(view[start:stop])
-        control = decode_control(tag, tuple(segments), last=self.takes_last_segment)
+        control = decode_control(tag, tuple(segments), last=self.reads_last_segment)
         self.trace_frame("rx", tag_name(tag), stop - start, control.printable, now)
         row = self.table.get((LinkState(self.state), control.TAG))
         if row is None:

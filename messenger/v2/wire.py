@@ -109,10 +109,12 @@ def _refuse_banner(head: bytes) -> None:
             return
         raise PeerError(FaultReason.V1_PEER, "its banner is 'ceph v027': this is a v1 port")
     known = {b"HTTP": "an HTTP server", b"GET ": "an HTTP client", b"POST": "an HTTP client", b"SSH-": "ssh"}
-    who = known.get(head[:4], "")
-    if not who and head[:1] == b"\x16":
-        who = "TLS"
-    raise PeerError(FaultReason.NOT_MSGR, f"it starts with {head!r}" + (f", looks like {who}" if who else ""))
+    protocol = known.get(head[:4], "")
+    if not protocol and head[:1] == b"\x16":
+        protocol = "TLS"
+    raise PeerError(
+        FaultReason.NOT_MSGR, f"it starts with {head!r}" + (f", looks like {protocol}" if protocol else "")
+    )
 
 
 Signature = Annotated[

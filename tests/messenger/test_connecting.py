@@ -111,7 +111,7 @@ def test_the_own_address_gives_the_session_with_oneself_whatever_peers_say() -> 
     assert peer.closed
     assert node.faults == [FaultReason.PEER_IDENTITY]
     assert node.fault_texts == [
-        f"peer is not who the session is with in SESSION_ACCEPTING: {A_ADDR} is an address of this messenger"
+        f"peer is not that of the session in SESSION_ACCEPTING: {A_ADDR} is an address of this messenger"
     ]
     session = node.connect(A_ADDR)
     node.send(session, 42)

@@ -347,7 +347,7 @@ def test_the_second_dial_is_told_to_wait_as_well_while_the_winners_own_makes_pro
     pair.answer = lambda _node, _addr: Dial.ACCEPTED
     limited(2, 0, 40, pair)  # of the next no more than the first bytes arrive
     pair.pass_time(1.0)
-    assert (mine.peer_let_down, mine.dial_gets_nowhere) == (True, False)
+    assert (mine.race_dial_failed, mine.dial_is_stuck) == (True, False)
     pair.pass_time(5.0)
     assert (len(pair.wires), theirs.state) == (3, SessionState.WAIT)
     unlimit(pair)

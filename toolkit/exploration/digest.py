@@ -39,7 +39,7 @@ _MEANINGLESS = frozenset(
         *("last_fault", "deadline", "unchecked_bytes"),
         *("queued_s", "old_messages", "skipped_messages", "unwritten_bytes", "expected_signature", "peaks"),
         # Times: wall time stands still, and links only time out when no other step is possible.
-        *("last_activity_s", "read_since_s", "keepalive_acked_s", "keepalive_seen_s", "keepalive_heard_s"),
+        *("last_activity_s", "read_since_s", "keepalive_acked_s", "keepalive_seen_s", "acked_keepalive_sent_s"),
         # Caches.
         *("_frames", "_layouts", "_frame_bytes", "needed"),
         *("_small_bytes", "_small_preamble", "_small_segments", "_small_unpack"),

@@ -105,7 +105,7 @@ def test_a_winner_that_was_let_down_by_its_dial_yields(
 ) -> None:
     existing = session(SessionState.CONNECTING, server_cookie=8 if reconnecting else 0)
     existing.connect_seq = 1
-    existing.peer_let_down = let_down
+    existing.race_dial_failed = let_down
     rules = RuleOptions(race_winner=setting)  # type: ignore[arg-type]
     decision = (
         judge_reconnect(existing, reconnect(), LOW.front, rules, resetcheck=True)
@@ -200,7 +200,7 @@ def test_of_two_dials_under_different_server_cookies_the_one_from_the_lower_addr
     ):
         assert on_reconnect(existing, frame, me).verdict is Verdict.RESET  # between two dials
         existing.link = new_node().endpoint.new_link(Protocol.V2, connector=True)
-        existing.peer_let_down = let_down
+        existing.race_dial_failed = let_down
         wins = me is LOW and not let_down
         assert on_reconnect(existing, frame, me).verdict is (Verdict.WAIT if wins else Verdict.RESET)
 
