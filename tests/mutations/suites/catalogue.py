@@ -13,19 +13,16 @@ from toolkit.scenarios.scenario import Case, Scenario
 
 WAYS = ways("v2-crc", "v1", "v2-secure", "v2-compressed", "v2-crc-w2", "v1-w2", "v2-secure-aes256k", "v1-aes256k")
 """Those that a mutant may need, the usual ones first."""
-_USUAL_WAYS = WAYS[:2]
-_SPARSE = 8
-"""In the other ways, one in so many scenarios is run: they differ in layers that all scenarios use."""
 _FEW_CASES = 6
 _CASE_LIMIT_S = 20.0
 
 
 def parts() -> list[str]:
-    """``ID WAY`` for every scenario that runs on the simulator, and some of them in unusual ways; way by way."""
+    """``ID WAY`` for every scenario that runs on the simulator; way by way."""
     return [
         f"{scenario.id} {way.name}"
         for way in WAYS
-        for scenario in list(CATALOGUE.values())[:: 1 if way in _USUAL_WAYS else _SPARSE]
+        for scenario in CATALOGUE.values()
         if "sim" in scenario.backends and scenario.quick
         if way in scenario.ways and scenario.cases_in(way, "sim")
     ]

@@ -1,9 +1,11 @@
 """HS: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
+from dataclasses import replace
+
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
-from messenger.v2.wire import ClientIdent
+from messenger.v2.wire import ClientIdent, ServerIdent, SessionReset
 from toolkit.lab.lab import Lab
-from toolkit.lab.raw_places import ACCEPTOR, CONNECTOR, breaks, stage
+from toolkit.lab.raw_places import ACCEPTOR, CONNECTOR, breaks, leave, stage
 from toolkit.scenarios.handshake import HS
 from toolkit.scenarios.shared.node_states import FEW_V2_WAYS
 from toolkit.scenarios.shared.settings import settings
@@ -66,3 +68,35 @@ def hello_addr(lab: Lab, rule: str) -> None:
             step()
         lab.expect_state("a", "b", "READY")
         return
+
+
+@HS.scenario(
+    "HS-21-rule",
+    "address_after_reset",
+    rules=("peer_addresses",),
+    ways=FEW_V2_WAYS,
+    cases=settings("peer_addresses"),
+)
+def address_after_reset(lab: Lab, rule: str) -> None:
+    """A peer whose reconnect is reset opens a new session on the same link, under the same address.
+
+    The peer asks for a session that the node does not have, gets SESSION_RESET, and sends CLIENT_IDENT. With its
+    address of before it gets a session with every setting. With another port, if ``peer_addresses`` is same_host,
+    as in crimson, the link breaks; otherwise it gets a session, as with AsyncMessenger.
+    """
+    peer = stage(lab, ACCEPTOR, peer_addresses=rule)
+    own = peer.spec.addrs
+    other = AddrVec((replace(own.front, port=own.front.port + 1),))
+    for addrs in (own, other):
+        link = peer.dial("a")
+        link.handshake(until=link.ident)
+        link.send(link.session_reconnect(client_cookie=7, server_cookie=8, connect_seq=2))
+        lab.require(link.expect(SessionReset).full, "the reset of an unknown session is full")
+        ident = link.client_ident(addrs=addrs)
+        if addrs is other and rule == "same_host":
+            breaks(lab, link, lambda: link.send(ident), "MALFORMED")  # noqa: B023 - called at once
+            continue
+        link.send(ident)
+        lab.require(link.expect(ServerIdent).flags == 0, "a session that is not lossy is granted")
+        leave(lab, link)
+        lab.mark_down("a", "b")

@@ -69,14 +69,17 @@ def handshake_blackhole_each_step(lab: Lab, step: int) -> None:
 
 
 _NOISE = bytes(range(7, 250, 11)) * 3
-_SAID: dict[str, tuple[bytes | None, str, str]] = {
+_GREETINGS: dict[str, tuple[bytes | None, str, str]] = {
     "other protocol": (None, "V1_PEER", "V2_PEER"),
     "http": (b"HTTP/1.1 400 Bad Request\r\n\r\n", "NOT_MSGR", "NOT_MSGR"),
+    "tls": (bytes.fromhex("16030100c8010000c40303") + _NOISE, "NOT_MSGR", "NOT_MSGR"),
     "noise": (_NOISE, "NOT_MSGR", "NOT_MSGR"),
     "nothing": (b"", "READY_TIMEOUT", "READY_TIMEOUT"),
     "half a banner": (b"ceph v", "READY_TIMEOUT", "READY_TIMEOUT"),
 }
 """Bytes sent instead of a banner, and the fault of a v2 link and of a v1 link."""
+_GUESSES = {"http": "looks like an HTTP server", "tls": "looks like TLS"}
+"""What the fault says about the peer, where its first bytes show what it is."""
 
 
 @HS.scenario(
@@ -84,19 +87,19 @@ _SAID: dict[str, tuple[bytes | None, str, str]] = {
     "wrong_banner",
     ways=ALL_WAYS,
     cases={
-        f"{said} {role}": {"said": said, "dialled": role == "acceptor"}
-        for said in _SAID
+        f"{greeting} {role}": {"greeting": greeting, "dialled": role == "acceptor"}
+        for greeting in _GREETINGS
         for role in ("connector", "acceptor")
     },
 )
-def wrong_banner(lab: Lab, said: str, *, dialled: bool) -> None:
+def wrong_banner(lab: Lab, greeting: str, *, dialled: bool) -> None:
     """A wrong banner breaks the link at once, a missing one after ms_connection_ready_timeout.
 
     A peer sends the other protocol's banner, other bytes, part of a banner, or nothing. A connector breaks the
     link, pauses and dials again, and the next link opens; a wrong banner raises a refused event. An acceptor
-    closes the link and keeps neither link nor session.
+    closes the link and keeps neither link nor session. The fault names HTTP and TLS, if the peer speaks them.
     """
-    raw, on_v2, on_v1 = _SAID[said]
+    raw, on_v2, on_v1 = _GREETINGS[greeting]
     reason = on_v1 if lab.is_v1 else on_v2
     if raw is None:
         raw = encode_banner(3, 0) if lab.is_v1 else Banner().encode()
@@ -108,6 +111,7 @@ def wrong_banner(lab: Lab, said: str, *, dialled: bool) -> None:
         link.write(raw)
         link.expect_closed()
         lab.expect_faults("a", reason)
+        _expect_guess(lab, greeting)
         lab.require(lab.snapshot("a")["links"] == 0, "nothing is kept of the link")
         lab.require(lab.snapshot("a")["registry"] == 0, "nor is a session")
         return
@@ -116,6 +120,7 @@ def wrong_banner(lab: Lab, said: str, *, dialled: bool) -> None:
     link.write(raw)
     link.expect_closed()
     lab.expect_faults("a", reason)
+    _expect_guess(lab, greeting)
     proper = b.accept("a")
     lab.expect_events("a", "b", refused=int(reason != "READY_TIMEOUT"))
     proper.handshake()
@@ -123,6 +128,12 @@ def wrong_banner(lab: Lab, said: str, *, dialled: bool) -> None:
     pause_s = lab.dial_pauses_s("a")[0] - (1.5 if reason == "READY_TIMEOUT" else 0)
     lab.require(pause_s >= 0.199, f"the pause before the next dial is {pause_s:.3f} s")
     proper.hang_up()
+
+
+def _expect_guess(lab: Lab, greeting: str) -> None:
+    guess = _GUESSES.get(greeting, "")
+    fault = lab.last_fault("a")
+    lab.require(guess in fault, f"the fault says {fault!r}, the peer {guess}")
 
 
 _SIZES = {size: size >= 16 for size in (0, 8, 15, 16, 17, 1000, 65535)}

@@ -333,3 +333,24 @@ def fastclose(lab: Lab) -> None:
     # the last link times out as well, so that nothing changes while the counters are read
     lab.wait_until(lambda: not (lab.snapshot("a")["links"] or lab.snapshot("b")["links"]), "the last link is idle")
     lab.settle()
+
+
+@KA.scenario("KA-10", "sending_is_activity")
+def sending_is_activity(lab: Lab) -> None:
+    """A link on which only one side sends is not idle, on either side.
+
+    A lossy client sends a message every 0.3 s for three seconds to a server that sends nothing back, not even an
+    ACK. With ms_connection_idle_timeout at one second neither side breaks the link.
+    """
+    lab.two("lossy_client", "stateless_server", "client.1", ms_connection_idle_timeout=1.0)
+    lab.connect("a", "b")
+    opened_s = lab.history[-1].time_s
+    for sent in range(1, 11):
+        lab.send("a", "b")
+        lab.wait(0.3)
+        lab.expect_delivered("a", "b", sent)
+    lab.require(not (_idle_faults(lab, "a") or _idle_faults(lab, "b")), "a link that carries messages is not idle")
+    lab.require(lab.dials("a") == 1, "the link must have held")
+    answers = [frame for frame in lab.records("a", "frame", direction="rx") if frame.time_s > opened_s + 0.1]
+    lab.require(not answers, f"the server must not send anything: {answers}")
+    lab.settle()

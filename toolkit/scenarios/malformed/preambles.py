@@ -162,6 +162,24 @@ def _v1_lengths(lab: Lab, peer: RawPeer, role: str) -> None:
     lab.expect_memory("a", 0)
 
 
+@MF.scenario("MF-22", "oversize_in_one_read", cases=ROLES, ways=FEW_WAYS)
+def oversize_in_one_read(lab: Lab, role: str) -> None:
+    """A message above max_frame_bytes breaks the link although it arrives at once.
+
+    The limit is 8 KiB. A message of 8,000 bytes of data is delivered; one of 9,000, which the node has read with
+    its last byte before it judges its length, breaks the link and is not delivered.
+    """
+    peer = stage(lab, role, max_frame_bytes=8192)
+    place = places_of(role, v1=lab.is_v1)[-1]
+    link = arrive(peer, place)
+    link.write(link.message(1, data=bytes(8000)))
+    lab.expect_delivered("b", "a", 1)
+    reasons = ("COMPRESSION",) if lab.way.mode == "compressed" else ("OVERSIZE",)
+    breaks(lab, link, lambda: link.write(link.message(2, data=bytes(9000))), *reasons, state=place.state)
+    lab.require(lab.tids("a") == [1], f"messages {lab.tids('a')} were delivered")
+    lab.expect_memory("a", 0)
+
+
 @MF.scenario("MF-06", "alignment", priority=2, cases=ROLES, ways=V2_WAYS)
 def alignment(lab: Lab, role: str) -> None:
     """Segments of any alignment are accepted.

@@ -131,6 +131,50 @@ def protover_features(lab: Lab, role: str) -> None:
     lab.expect_events("a", "b", refused=4, connect=1)
 
 
+_VERSIONS = {
+    "osd.1 osd.2": 10,
+    "mon.1 mon.2": 13,
+    "mds.1 mds.2": 36,
+    "mgr.1 mgr.2": 0,
+    "client.1 client.2": 0,
+    "client.1 mon.2": 15,
+    "client.1 osd.2": 24,
+    "osd.1 mds.2": 32,
+    "osd.1 mgr.2": 0,
+}
+"""The protocol version between two entities, the connector first (docs/protocol.md §3.1)."""
+
+
+@V1.scenario(
+    "V1-24",
+    "protocol_version_of_a_pair",
+    ways=V1_WAYS,
+    cases={pair.replace(" ", " to "): {"pair": pair} for pair in _VERSIONS},
+)
+def protocol_version_of_a_pair(lab: Lab, pair: str) -> None:
+    """The protocol version of v1 is that of the pair of entity types.
+
+    Two entities of one type use the internal version of their type, others the public version of the acceptor's
+    type; 0 if the type has none. A node dials one entity with the version of the pair, and answers BADPROTOVER with
+    that version when the pair is reversed and the connector announces another one.
+    """
+    connector, acceptor = pair.split()
+    due = _VERSIONS[pair]
+    dialled, dialling = lab.raw("b", acceptor), lab.raw("d", connector)
+    lab.node("a", connector, "lossless_peer")
+    lab.node("c", acceptor, "lossless_peer")
+    lab.start()
+    lab.dial("a", "b")
+    link = dialled.accept("a")
+    link.handshake(until=link.connect)
+    seen = link.expect(Connect).protocol_version
+    lab.require(seen == due, f"the node dials with protocol version {seen}, that of {pair} is {due}")
+    link = dialling.dial("c")
+    link.handshake(until=link.connect)
+    reply = link.converse(protocol_version=due + 1)
+    lab.require((reply.tag, reply.protocol_version) == (Tag.BADPROTOVER, due), f"{reply} came, {due} is the version")
+
+
 @V1.scenario("V1-04", "badauthorizer_once_twice", ways=V1_WAYS, cases=ROLES)
 def badauthorizer_once_twice(lab: Lab, role: str) -> None:
     """After BADAUTHORIZER a connector presents another ticket, and an acceptor takes a good one on the same link.

@@ -271,6 +271,37 @@ def neighbour_not_starved(lab: Lab, policy: bool) -> None:  # noqa: FBT001 - a c
     lab.settle()
 
 
+@TH.scenario(
+    "TH-12",
+    "waiters_in_order",
+    priority=2,
+    ways=tuple(way for way in ALL_WAYS if not way.workers and way.mode != "compressed"),
+)
+def waiters_in_order(lab: Lab) -> None:
+    """No message overtakes one that waits for a throttle, and a release admits all for which there is room.
+
+    The application keeps a message of 4000 bytes under a limit of 4500. Three peers send one message each, of 3000,
+    100 and 100 bytes. The third and the fourth would fit, but the second waits longer, so all three wait. Once the
+    application releases the first message, and keeps the next ones, all three are delivered.
+    """
+    _peers(lab, {"size_bytes": 4500}, clients="acde")
+    lab.hold("b")
+    lab.send("a", "b", size_bytes=4000)
+    lab.expect_delivered("a", "b", 1)
+    for name, size_bytes in ("c", 3000), ("d", 100), ("e", 100):
+        lab.send(name, "b", size_bytes=size_bytes)
+        lab.wait(0.1)
+    early = [name for name in "cde" if lab.delivered(name, "b")]
+    lab.require(not early, f"messages of {early} were delivered before one that has waited longer")
+    lab.release("b")
+    lab.hold("b")
+    for name in "cde":
+        lab.expect_delivered(name, "b", 1)
+    lab.release("b")
+    lab.expect_throttles_empty("b")
+    lab.settle()
+
+
 @TH.scenario("TH-07", "slow_reader")
 def slow_reader(lab: Lab) -> None:
     """Towards a slow reader the written bytes are bounded, and the rest waits in the queue.
