@@ -206,7 +206,7 @@ def _write_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
                 *map(len, parts),
                 message.data_off,
                 *src,
-                message.compat_version,
+                message.compat_version if has_feature(session.features, Feature.NOSRCADDR) else 0,
                 0,
                 0,
             )

@@ -3,6 +3,8 @@
 from functools import lru_cache
 from typing import Any
 
+from messenger.denc.features import Feature
+from toolkit.checks.audit.talk import number
 from toolkit.checks.records import MESSAGE_TAGS
 from toolkit.checks.wires import LinkLog
 
@@ -19,15 +21,19 @@ _V2_SMALL_BYTES = {"ACK": 8, "KEEPALIVE2": 8, "KEEPALIVE2_ACK": 8}
 _V1_SMALL_BYTES = {"ACK": 9, "KEEPALIVE": 1, "KEEPALIVE2": 9, "KEEPALIVE2_ACK": 9, "CLOSE": 1}
 _V1_MESSAGE_BYTES = (1 + 53 + 21, 1 + 53 + 13)
 """Tag, header and footer, with and without a signature."""
+_OLD_HEADER_MORE_BYTES = 281
+"""What the header without NOSRCADDR has beyond the other: two names with addresses in place of one name."""
 JUDGED_TAGS = frozenset({*MESSAGE_TAGS, *_V1_SMALL_BYTES})
 """Frames whose length is known."""
 
 
 def framing_of(link: LinkLog) -> str:
-    """Return the framing of a link that has authenticated: "v1", or mode and revision of v2, as "secure1"."""
+    """Return the framing of a link that has authenticated: "v1", "v1-old" for the header without NOSRCADDR, or
+    mode and revision of v2, as "secure1"."""
     assert link.auth is not None
     if any(record.fields["tag"] == "IDENTIFY" for _, record in link.talk[:4]):
-        return "v1"
+        announced = [number(record.fields["fields"], "features") for _, record in link.talk]
+        return "v1-old" if any(not mask & Feature.NOSRCADDR for mask in announced if mask is not None) else "v1"
     auth = link.auth[1].fields
     return f"{auth['mode']}{auth['revision']}"
 
@@ -45,10 +51,11 @@ def _lengths(framing: str, tag: str, *sizes: object) -> tuple[int, ...]:
     parts = [size for size in sizes if type(size) is int]
     if tag in MESSAGE_TAGS and len(parts) != len(sizes):
         return ()
-    if framing == "v1":
+    if framing in {"v1", "v1-old"}:
         small = _V1_SMALL_BYTES.get(tag)
         if tag in MESSAGE_TAGS:
-            return tuple(sum(parts) + around for around in _V1_MESSAGE_BYTES)
+            more = _OLD_HEADER_MORE_BYTES if framing == "v1-old" else 0
+            return tuple(sum(parts) + around + more for around in _V1_MESSAGE_BYTES)
         return () if small is None else (small,)
     first = _HEADER_BYTES if tag in MESSAGE_TAGS else _V2_SMALL_BYTES.get(tag)
     return () if first is None else (_v2_bytes(framing, first, parts),)

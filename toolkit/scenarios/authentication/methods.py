@@ -2,18 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from errno import EOPNOTSUPP
+from errno import EACCES, EOPNOTSUPP
 from typing import Any
 
 from messenger.cephx.exchange import AuthMethod, ConMode
 from messenger.interception import Action
-from messenger.v2.wire import AuthDone, AuthRequest
+from messenger.v2.wire import AuthBadMethod, AuthDone, AuthRequest
 from toolkit.faults.mangle import Duplicate, Flip, Mangle, Rewrite
 from toolkit.lab.lab import Lab
+from toolkit.lab.raw_places import CONNECTOR, breaks, stage
 from toolkit.lab.verbs.policies import PAIRS, Pair
 from toolkit.lab.ways import ALL_WAYS, CRC_WAYS, V1_WAYS, V2_WAYS, ways
 from toolkit.scenarios.authentication import AU
 from toolkit.scenarios.authentication.login_cluster import cluster, enter
+from toolkit.scenarios.shared.node_states import FEW_V2_WAYS
 
 _NONE_WAYS = (*CRC_WAYS, *V1_WAYS, *ways("v2-compressed"))
 
@@ -347,3 +349,36 @@ def _break_order(link: Any, violation: str) -> None:  # noqa: ANN401 - a link of
         link.auth_more()
         link.signature()
     link.auth_request()
+
+
+_REFUSALS = {
+    "wrong key": (-EACCES, [2], "AUTH_DENIED", "refused with EACCES; the peer allows cephx"),
+    "another method": (-EOPNOTSUPP, [1], "AUTH_METHOD", "refused with EOPNOTSUPP; the peer allows none"),
+    "no method": (-EOPNOTSUPP, [], "AUTH_METHOD", "refused with EOPNOTSUPP; the peer allows nothing"),
+    "nine methods": (-EACCES, [*range(1, 10)], "AUTH_DENIED", "method 8 and 1 more"),
+}
+"""Result and allowed methods of AUTH_BAD_METHOD, the fault of the connector, and the end of what it says."""
+
+
+@AU.scenario(
+    "AU-24",
+    "refusal_is_explained",
+    priority=2,
+    ways=FEW_V2_WAYS,
+    cases={name: {"refusal": name} for name in _REFUSALS},
+)
+def refusal_is_explained(lab: Lab, refusal: str) -> None:
+    """A refused connector reports the errno and the methods that the peer allows, eight at most.
+
+    A peer answers AUTH_REQUEST with AUTH_BAD_METHOD. The link of the node breaks, and the application gets one
+    refused event with the tried method, the error by name and the allowed methods by name.
+    """
+    result, methods, reason, text = _REFUSALS[refusal]
+    peer = stage(lab, CONNECTOR)
+    link = peer.accept("a")
+    link.handshake(until=link.auth_answer)
+    tried = link.expect(AuthRequest).method
+    breaks(lab, link, lambda: link.send(AuthBadMethod(tried, result, methods, [1, 2])), reason)
+    lab.expect_events("a", "b", refused=1)
+    event = lab.records("a", "event", event="refused")[0]
+    lab.require(event["detail"].endswith(text), f"the event says {event['detail']!r}, it should end with {text!r}")

@@ -67,6 +67,8 @@ def message_type_unknown(lab: Lab, rule: str) -> None:
         link.write(link.message(1, type_=type_) + link.message(2))
         lab.expect_delivered("b", "a", before + (2 if rule == "deliver" else 1))
         lab.require(lab.tids("a")[before:] == ([1, 2] if rule == "deliver" else [2]), "the other one is missing")
+        names = [record["fields"]["name"] for record in lab.messages("a", "rx")[-2:]]
+        lab.require(names == [f"unknown({type_})", "ping"], f"the history has them as {names}")
         lab.wait_until(lambda: lab.session("a", "b").get("in_seq") == 2, "both count as received")
         leave(lab, link)
     link = arrive(peer, place)

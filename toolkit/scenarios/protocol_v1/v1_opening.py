@@ -172,7 +172,9 @@ def protocol_version_of_a_pair(lab: Lab, pair: str) -> None:
     link = dialling.dial("c")
     link.handshake(until=link.connect)
     reply = link.converse(protocol_version=due + 1)
-    lab.require((reply.tag, reply.protocol_version) == (Tag.BADPROTOVER, due), f"{reply} came, {due} is the version")
+    lab.require(
+        (reply.tag, reply.protocol_version) == (Tag.BADPROTOVER, due), f"{reply} came, {due} is the version"
+    )
 
 
 @V1.scenario("V1-04", "badauthorizer_once_twice", ways=V1_WAYS, cases=ROLES)

@@ -374,3 +374,29 @@ def loopback_and_shutdown(lab: Lab, how: str) -> None:
     lab.expect_stopped("a")
     lab.expect_delivered("a", "b", 50)
     lab.require(lab.tids("b") == [*range(1, 51)], f"delivered were {lab.tids('b')}")
+
+
+@V1.scenario("V1-25", "old_header_throttled", priority=2, ways=V1_WAYS)
+def old_header_throttled(lab: Lab) -> None:
+    """Messages with the header of peers without NOSRCADDR wait for a throttle as others do.
+
+    One side lacks NOSRCADDR, so both use the longer header that has two names with addresses. Its message throttle
+    of two stops reading after two messages, which the application keeps; once they are released the rest arrives
+    in order.
+    """
+    lab.node("a", "osd.1", "lossless_peer")
+    old = CLIENT_FEATURES & ~Feature.NOSRCADDR
+    lab.node(
+        "b", "osd.2", "lossless_peer", throttle={"messages": 2 * max(1, lab.way.workers)}, features_supported=old
+    )
+    lab.start()
+    lab.connect("a", "b")
+    lab.hold("b")
+    lab.send("a", "b", 6, size_bytes=3000)
+    lab.expect_delivered("a", "b", 2)
+    lab.wait(0.2)
+    lab.require(lab.delivered("a", "b") == 2, f"{lab.delivered('a', 'b')} messages were delivered, two may be")
+    lab.release("b")
+    lab.expect_delivered("a", "b", 6)
+    lab.require(lab.tids("b") == [1, 2, 3, 4, 5, 6], f"the order was {lab.tids('b')}")
+    lab.settle()

@@ -276,15 +276,19 @@ def neighbour_not_starved(lab: Lab, policy: bool) -> None:  # noqa: FBT001 - a c
     "waiters_in_order",
     priority=2,
     ways=tuple(way for way in ALL_WAYS if not way.workers and way.mode != "compressed"),
+    cases={
+        "policy throttle": {"throttle": {"size_bytes": 4500}},
+        "dispatch throttle": {"throttle": None, "ms_dispatch_throttle_bytes": 4500},
+    },
 )
-def waiters_in_order(lab: Lab) -> None:
+def waiters_in_order(lab: Lab, throttle: dict[str, int] | None, **options: int) -> None:
     """No message overtakes one that waits for a throttle, and a release admits all for which there is room.
 
     The application keeps a message of 4000 bytes under a limit of 4500. Three peers send one message each, of 3000,
     100 and 100 bytes. The third and the fourth would fit, but the second waits longer, so all three wait. Once the
     application releases the first message, and keeps the next ones, all three are delivered.
     """
-    _peers(lab, {"size_bytes": 4500}, clients="acde")
+    _peers(lab, throttle, clients="acde", **options)
     lab.hold("b")
     lab.send("a", "b", size_bytes=4000)
     lab.expect_delivered("a", "b", 1)
@@ -299,6 +303,26 @@ def waiters_in_order(lab: Lab) -> None:
         lab.expect_delivered(name, "b", 1)
     lab.release("b")
     lab.expect_throttles_empty("b")
+    lab.settle()
+
+
+@TH.scenario("TH-13", "limit_raised_at_run_time", priority=2)
+def limit_raised_at_run_time(lab: Lab) -> None:
+    """A limit that is raised at run time admits what waits, without a release.
+
+    Messages wait for the dispatch throttle of a node whose application keeps each one. The node's
+    ms_dispatch_throttle_bytes is raised: as many more are delivered as the new limit has room for.
+    """
+    _peers(lab, ms_dispatch_throttle_bytes=4500)
+    lab.hold("b")
+    lab.send("a", "b", 30, size_bytes=_SIZE_BYTES)
+    more = lab.way.mode == "compressed"
+    _expect_stopped_at(lab, _share(lab, 4500) // _SIZE_BYTES + more)
+    lab.configure("b", ms_dispatch_throttle_bytes=20_500)
+    _expect_stopped_at(lab, _share(lab, 20_500) // _SIZE_BYTES + more)
+    lab.release("b")
+    lab.expect_delivered("a", "b", 30)
+    lab.expect_throttles_empty("a", "b")
     lab.settle()
 
 
