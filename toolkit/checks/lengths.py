@@ -28,8 +28,10 @@ JUDGED_TAGS = frozenset({*MESSAGE_TAGS, *_V1_SMALL_BYTES})
 
 
 def framing_of(link: LinkLog) -> str:
-    """Return the framing of a link that has authenticated: "v1", "v1-old" for the header without NOSRCADDR, or
-    mode and revision of v2, as "secure1"."""
+    """Return the framing of a link that has authenticated.
+
+    "v1", or "v1-old" with the header of peers without NOSRCADDR; mode and revision of v2, as "secure1".
+    """
     assert link.auth is not None
     if any(record.fields["tag"] == "IDENTIFY" for _, record in link.talk[:4]):
         announced = [number(record.fields["fields"], "features") for _, record in link.talk]

@@ -379,6 +379,6 @@ def refusal_is_explained(lab: Lab, refusal: str) -> None:
     link.handshake(until=link.auth_answer)
     tried = link.expect(AuthRequest).method
     breaks(lab, link, lambda: link.send(AuthBadMethod(tried, result, methods, [1, 2])), reason)
-    lab.expect_events("a", "b", refused=1)
+    lab.expect_event("a", "b", "refused")
     event = lab.records("a", "event", event="refused")[0]
     lab.require(event["detail"].endswith(text), f"the event says {event['detail']!r}, it should end with {text!r}")

@@ -155,8 +155,8 @@ def protocol_version_of_a_pair(lab: Lab, pair: str) -> None:
     """The protocol version of v1 is that of the pair of entity types.
 
     Two entities of one type use the internal version of their type, others the public version of the acceptor's
-    type; 0 if the type has none. A node dials one entity with the version of the pair, and answers BADPROTOVER with
-    that version when the pair is reversed and the connector announces another one.
+    type; 0 if the type has none. A node dials with the version of the pair; another one, which is dialled with a
+    wrong version, answers BADPROTOVER with that of the pair.
     """
     connector, acceptor = pair.split()
     due = _VERSIONS[pair]

@@ -284,9 +284,9 @@ def neighbour_not_starved(lab: Lab, policy: bool) -> None:  # noqa: FBT001 - a c
 def waiters_in_order(lab: Lab, throttle: dict[str, int] | None, **options: int) -> None:
     """No message overtakes one that waits for a throttle, and a release admits all for which there is room.
 
-    The application keeps a message of 4000 bytes under a limit of 4500. Three peers send one message each, of 3000,
-    100 and 100 bytes. The third and the fourth would fit, but the second waits longer, so all three wait. Once the
-    application releases the first message, and keeps the next ones, all three are delivered.
+    The application keeps a message of 4000 bytes under a limit of 4500. Three peers send one message each, the
+    first of 3000 bytes, the others of 100. The small ones would fit, but the large one has waited longer, so all
+    three wait. Once the application releases the first message, and keeps the next ones, all three are delivered.
     """
     _peers(lab, throttle, clients="acde", **options)
     lab.hold("b")
