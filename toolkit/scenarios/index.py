@@ -293,6 +293,7 @@ INDEX: Mapping[str, Entry] = {
     "LG-06": Entry("LG", "alignment_values", "segment_edges"),
     "LG-07": Entry("LG", "interleaved_big_small", "sizes"),
     "LG-08": Entry("LG", "short_reads_writes", "segment_edges"),
+    "LG-09": Entry("LG", "preamble_of_a_message", "segment_edges"),
     "NF-01": Entry("NF", "loss", "two_hosts"),
     "NF-02": Entry("NF", "delay_jitter", "two_hosts"),
     "NF-03": Entry("NF", "reorder_duplicate", "lost_packets"),

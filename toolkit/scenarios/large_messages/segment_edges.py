@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from struct import unpack_from
 
 from messenger.compat import override
 from messenger.rules import SETTINGS
@@ -9,7 +10,7 @@ from messenger.v2.preamble import PREAMBLE_SIZE
 from messenger.v2.wire import Tag
 from toolkit.lab.lab import Lab
 from toolkit.lab.raw_places import ACCEPTOR, CONNECTOR, breaks, leave, stage
-from toolkit.lab.ways import V2_WAYS
+from toolkit.lab.ways import CRC_WAYS, V2_WAYS
 from toolkit.node.raw.frames import RawFrame
 from toolkit.node.raw.link import RawLink
 from toolkit.node.raw.stream import PATIENCE_S, Stream
@@ -189,3 +190,35 @@ def alignment_values(lab: Lab, value: int, rule: str) -> None:
     lab.expect_memory("a", 0)
     sizes = [record["size"] for record in lab.records("a", "deliver")]
     lab.require(sizes == [1211] * (4 if good else 0), f"messages of {sizes} bytes were delivered")
+
+
+_PARTS = {
+    "front": ((100, 0, 0), [(41, 8), (100, 8)]),
+    "middle": ((10, 20, 0), [(41, 8), (10, 8), (20, 8)]),
+    "data": ((0, 0, 9000), [(41, 8), (0, 8), (0, 8), (9000, 4096)]),
+    "all": ((10, 20, 30), [(41, 8), (10, 8), (20, 8), (30, 4096)]),
+}
+"""Bytes of front, middle and data, and the lengths and alignments in the preamble (docs/protocol.md §4.4)."""
+
+
+@LG.scenario(
+    "LG-09", "preamble_of_a_message", priority=2, ways=CRC_WAYS, cases={name: {"parts": name} for name in _PARTS}
+)
+def preamble_of_a_message(lab: Lab, parts: str) -> None:
+    """The preamble of a message has the lengths of its parts, with 8 as alignment, or 4096 for the data.
+
+    A message with some parts is sent. On the wire its preamble declares the header and the parts up to the last
+    that is not empty, with their lengths and alignments; the other slots are zero.
+    """
+    sizes, due = _PARTS[parts]
+    lab.two("lossless_peer")
+    tape = lab.tape("a", "b")
+    lab.connect("a", "b")
+    front_bytes, middle_bytes, size_bytes = sizes
+    lab.send("a", "b", 1, size_bytes, front_bytes=front_bytes, middle_bytes=middle_bytes)
+    lab.expect_delivered("a", "b", 1)
+    raw = next(frame.raw for frame in tape.frames if frame.tag == "MESSAGE")
+    found = [unpack_from("<IH", raw, 2 + 6 * slot) for slot in range(4)]
+    lab.require((raw[0], raw[1]) == (Tag.MESSAGE, len(due)), f"tag {raw[0]} with {raw[1]} segments")
+    lab.require(found == due + [(0, 0)] * (4 - len(due)), f"the preamble has {found}, {due} are due")
+    lab.settle()
