@@ -63,7 +63,7 @@ def up(
     if keep and foreground:
         raise LocalError("--keep and --foreground exclude each other")
     began_s = _typed_s()
-    from toolkit.cluster.choosing import located
+    from toolkit.cluster.spec_lookup import located
     from toolkit.cluster.supervisor.client import Starting
     from toolkit.machine.docker_engine import choose_context
     from toolkit.machine.leases import Lease

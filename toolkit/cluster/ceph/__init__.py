@@ -10,7 +10,7 @@ from toolkit.cluster.retention import CEPH_KEYRING
 from toolkit.machine.private import write_private
 
 if TYPE_CHECKING:
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
     from toolkit.dissect.keys import KeyBook
 
 __all__ = ["CephNodes", "EmbeddedNodes", "RadosNode", "make_nodes"]

@@ -19,7 +19,7 @@ from toolkit.embedded.node.app import EmbeddedApp
 from toolkit.embedded.node.spec import EmbeddedSpec
 
 if TYPE_CHECKING:
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
 
 _POLL_S = 0.005
 _OSD_PORTS = {Protocol.V2: 6800, Protocol.V1: 6801}

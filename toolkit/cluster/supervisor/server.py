@@ -13,9 +13,9 @@ from types import FrameType
 from typing import Any, BinaryIO
 
 from messenger.errors import LocalError
-from toolkit.cluster.choosing import spec_from
+from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.failure import NotUp
-from toolkit.cluster.running import Cluster
+from toolkit.cluster.spec_lookup import spec_from
 from toolkit.cluster.supervisor import wire
 from toolkit.cluster.supervisor.requests import Requests
 from toolkit.machine.attention import wait_for_event

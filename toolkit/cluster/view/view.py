@@ -17,7 +17,7 @@ from toolkit.cluster.view.words import test_of, timeline_of
 from toolkit.extras import require
 
 if TYPE_CHECKING:
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
     from toolkit.cluster.view.widget import LiveWidget
 
 LEAST_PAUSE_S = 0.4

@@ -96,7 +96,7 @@ class ProxyHere(Protocol):
 
 
 class ClusterHere(Protocol):
-    """Interface of a cluster; see :class:`toolkit.cluster.running.Cluster`."""
+    """Interface of a cluster; see :class:`toolkit.cluster.cluster.Cluster`."""
 
     @property
     def history(self) -> History:

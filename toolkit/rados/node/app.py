@@ -16,7 +16,7 @@ from toolkit.rados.ioctx import IoCtx
 from toolkit.rados.node.recording import RecordingClient
 from toolkit.rados.node.registers import Registers
 from toolkit.rados.node.spec import RadosSpec
-from toolkit.rados.watching import Watch
+from toolkit.rados.watches import Watch
 
 CONNECT_TIMEOUT_S = 15.0
 WAIT_S = 10.0

@@ -14,7 +14,7 @@ from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Backend
-from toolkit.cluster.changing import Changes, link_states
+from toolkit.cluster.changes import Changes, link_states
 from toolkit.cluster.history_checks import Judging
 from toolkit.cluster.live_history import LiveHistory
 from toolkit.cluster.nodes import MessengerNode, RunningNode
@@ -561,7 +561,7 @@ def up(
         NotUp: some nodes do not start; ``lines`` are the relevant lines of their logs, ``logs`` has all of them.
         LocalError: the spec is wrong, or the cluster does not start; nothing of it remains.
     """
-    from toolkit.cluster.choosing import spec_from  # noqa: PLC0415 - only specs in files need YAML
+    from toolkit.cluster.spec_lookup import spec_from  # noqa: PLC0415 - only specs in files need YAML
 
     wanted = spec_from(spec, settings)
     lease = Lease.take(name or wanted.name)

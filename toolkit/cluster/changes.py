@@ -25,7 +25,7 @@ from toolkit.network.state import LinkState
 
 if TYPE_CHECKING:
     from toolkit.capture.recording import Taken
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
 
 _DOWN_S = 10.0
 """Seconds that a cluster that goes down waits for a change in progress."""
