@@ -70,7 +70,7 @@ def held() -> dict[str, int]:
 def cycles(backend: str, count: int) -> dict[str, Any]:
     """So many, and what came of it."""
     if backend == "docker":
-        node.build(say=lambda _: None)
+        node.build(announce=lambda _: None)
     for number in range(_FIRST):
         cycle(backend, number)
     _settled()

@@ -84,7 +84,7 @@ def up(
     if as_json:
         print(json.dumps(ready, indent=2))
     else:
-        _tell(ready)
+        _print_ready(ready)
     sys.stdout.flush()
     if not foreground:
         starting.leave()
@@ -189,7 +189,7 @@ def _files(directory: Path) -> "Iterator[tuple[str, Path]]":
             yield what, path
 
 
-def _tell(ready: dict[str, Any]) -> None:
+def _print_ready(ready: dict[str, Any]) -> None:
     name = ready["name"]
     print(f"cluster {name} is up: {len(ready['nodes'])} nodes in {ready['seconds']:.2f} s")
     width = max((len(node) for node in ready["nodes"]), default=0)

@@ -169,8 +169,8 @@ class Ground:
 
         The text has no names of daemons, so that the same cause has the same text.
         """
-        gone = [node for name, node in self.cluster.nodes.items() if name != _APP and not node.alive]
-        return "; ".join(sorted({f"a daemon ended: {self._last_words(node.host.directory)}" for node in gone}))
+        ended = [node for name, node in self.cluster.nodes.items() if name != _APP and not node.alive]
+        return "; ".join(sorted({f"a daemon ended: {self._last_words(node.host.directory)}" for node in ended}))
 
     @staticmethod
     def _last_words(directory: Path) -> str:

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.needs("docker", "netns")
 
 @pytest.fixture(autouse=True)
 def image():
-    node.build(say=lambda _: None)
+    node.build(announce=lambda _: None)
 
 
 @pytest.mark.parametrize("backend", ["docker", pytest.param("swarm", marks=pytest.mark.needs("swarm"))])

@@ -69,7 +69,7 @@ def handshake_blackhole_each_step(lab: Lab, step: int) -> None:
 
 
 _NOISE = bytes(range(7, 250, 11)) * 3
-_SAID: dict[str, tuple[bytes | None, str, str]] = {
+_BANNERS: dict[str, tuple[bytes | None, str, str]] = {
     "other protocol": (None, "V1_PEER", "V2_PEER"),
     "http": (b"HTTP/1.1 400 Bad Request\r\n\r\n", "NOT_MSGR", "NOT_MSGR"),
     "noise": (_NOISE, "NOT_MSGR", "NOT_MSGR"),
@@ -84,19 +84,19 @@ _SAID: dict[str, tuple[bytes | None, str, str]] = {
     "wrong_banner",
     ways=ALL_WAYS,
     cases={
-        f"{said} {role}": {"said": said, "dialled": role == "acceptor"}
-        for said in _SAID
+        f"{banner} {role}": {"banner": banner, "dialled": role == "acceptor"}
+        for banner in _BANNERS
         for role in ("connector", "acceptor")
     },
 )
-def wrong_banner(lab: Lab, said: str, *, dialled: bool) -> None:
+def wrong_banner(lab: Lab, banner: str, *, dialled: bool) -> None:
     """A wrong banner breaks the link at once, a missing one after ms_connection_ready_timeout.
 
     A peer sends the other protocol's banner, other bytes, part of a banner, or nothing. A connector breaks the
     link, pauses and dials again, and the next link opens; a wrong banner raises a refused event. An acceptor
     closes the link and keeps neither link nor session.
     """
-    raw, on_v2, on_v1 = _SAID[said]
+    raw, on_v2, on_v1 = _BANNERS[banner]
     reason = on_v1 if lab.is_v1 else on_v2
     if raw is None:
         raw = encode_banner(3, 0) if lab.is_v1 else Banner().encode()
