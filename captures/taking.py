@@ -55,10 +55,10 @@ class Taking:
         finally:
             self._process.terminate()
             self._process.wait()
-        if lost := _LOST.search(self._said()):
+        if lost := _LOST.search(self._output()):
             raise RuntimeError(f"the capture lacks {lost[1]} packets")
 
-    def _said(self) -> str:
+    def _output(self) -> str:
         return self._path.with_suffix(".err").read_text()
 
     def _wait_for_marker(self) -> None:
@@ -68,6 +68,6 @@ class Taking:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             while not (self._path.exists() and marker in self._path.read_bytes()):
                 if self._process.poll() is not None or time.monotonic() > deadline_s:
-                    raise RuntimeError(f"no capture: {self._said()}")
+                    raise RuntimeError(f"no capture: {self._output()}")
                 sender.sendto(marker, (HOST, MARKER_PORT))
                 time.sleep(_POLL_S)

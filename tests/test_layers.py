@@ -236,7 +236,7 @@ KNOWN = frozenset({"toolkit", "toolkit.machine", "toolkit.machine.loops", "toolk
     ],
 )
 def test_imports_are_seen(text: str, target: str) -> None:
-    assert list(imported("toolkit.cluster.running", text, KNOWN)) == [target]
+    assert list(imported("toolkit.cluster.cluster", text, KNOWN)) == [target]
 
 
 def test_a_package_imports_from_itself() -> None:
@@ -251,7 +251,7 @@ def test_a_package_imports_from_itself() -> None:
         ("toolkit.machine.docker_engine", "toolkit.doctor.catalogue"),
         ("toolkit.capture.recording", "toolkit.dissect.decode"),
         ("toolkit.checks.live", "toolkit.report.sequence"),
-        ("toolkit.cluster.running", "toolkit.lab.lab"),
+        ("toolkit.cluster.cluster", "toolkit.lab.lab"),
         ("toolkit.simulation.lives", "toolkit.scenarios.runner"),
         ("toolkit.machine.interpreters", "toolkit"),
     ],

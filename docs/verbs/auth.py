@@ -9,9 +9,9 @@ CLIENT = "lossless_client mon=lossy_client"
 def monitor(lab: Lab) -> None:
     entities = {"osd.2": lab.entity(), "client.7": lab.entity()}
     lab.monitor("m", 0, entities, service_ttl_s=60)
-    for name, who, policy in (("o", "osd.2", DAEMON), ("c", "client.7", CLIENT)):
-        login = {"login": {"name": who, "key": entities[who]["key"]}, "service_ttl_s": 60}
-        lab.node(name, who, policy, listens=name == "o", auth=login)
+    for name, entity, policy in (("o", "osd.2", DAEMON), ("c", "client.7", CLIENT)):
+        login = {"login": {"name": entity, "key": entities[entity]["key"]}, "service_ttl_s": 60}
+        lab.node(name, entity, policy, listens=name == "o", auth=login)
     lab.start()
     lab.dial("o", "m")
     lab.dial("c", "m")

@@ -78,7 +78,7 @@ def trickle(lab: Lab) -> None:
 def tape(lab: Lab) -> None:
     tape = lab.tape("a", "b")
     lab.exchange()
-    print(len(tape.heard), "bytes from a to b,", len(tape.frames), "frames")
+    print(len(tape.received), "bytes from a to b,", len(tape.frames), "frames")
 
 
 def use_up_nonces(lab: Lab) -> None:

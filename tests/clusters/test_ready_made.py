@@ -95,7 +95,7 @@ def test_a_ready_made_cluster_lives_as_its_page_says(name: str, tmp_path: Path) 
     backend = spec.backend
     if backend == "docker":
         for image in ("node", *({f"ceph:{spec.ceph.release}"} if spec.daemons() else ())):
-            images.build(image, say=lambda _: None)
+            images.build(image, announce=lambda _: None)
     cluster = f"{name[:20]}-{uuid.uuid4().hex[:8]}"
     settings = [word for setting in SETTINGS.get(name, []) for word in ("--set", setting)]
     ready = told("up", name, "--name", cluster, "--json", *settings)

@@ -8,7 +8,7 @@ import pytest
 from tests.hostile.confined import msgrlab
 from toolkit.capture.formats import PcapngWriter
 from toolkit.dissect.keys import KeyBook
-from toolkit.dissect.wireshark.exporting import export_capture
+from toolkit.dissect.wireshark.capture_export import export_capture
 from toolkit.dissect.wireshark.install import write_dissector
 
 FOLDER = Path(__file__).parents[2] / "captures" / "tentacle-secure"

@@ -17,8 +17,8 @@ from typing import Any
 from tests.support.clusters import peers
 from tests.support.machine_state import changes, machine_state
 from tests.support.waiting import eventually
+from toolkit.cluster.cluster import up
 from toolkit.cluster.images import node
-from toolkit.cluster.running import up
 from toolkit.machine.leaks import leftovers
 from toolkit.machine.leases import Lease
 
@@ -70,7 +70,7 @@ def held() -> dict[str, int]:
 def cycles(backend: str, count: int) -> dict[str, Any]:
     """So many, and what came of it."""
     if backend == "docker":
-        node.build(say=lambda _: None)
+        node.build(announce=lambda _: None)
     for number in range(_FIRST):
         cycle(backend, number)
     _settled()

@@ -24,7 +24,7 @@ _MEDIA = "application/vnd.docker.distribution.manifest.v2+json"
 @contextmanager
 def opened(networks: Sequence[NetworkWish], hosts: Sequence[HostWish], kind: str = "docker") -> Iterator[Backend]:
     """An open backend, of which nothing is left in the end."""
-    node.build(say=lambda _: None)  # one process makes it, and the others wait
+    node.build(announce=lambda _: None)  # one process makes it, and the others wait
     lease = Lease.take(f"t{uuid.uuid4().hex[:12]}")
     backend = backend_named(kind)(lease, lambda _: None)
     try:

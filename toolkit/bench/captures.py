@@ -146,7 +146,7 @@ def write_capture(recipe: Recipe, path: Path, messages: int) -> None:
         each = messages // recipe.connections
         for first in range(0, each, recipe.burst):
             for talk in talks:
-                talk.say(_messages(recipe, noise, rng, first, min(recipe.burst, each - first)))
+                talk.send(_messages(recipe, noise, rng, first, min(recipe.burst, each - first)))
         for talk in talks:
             talk.close()
 
@@ -173,9 +173,9 @@ class _Talk:
         self._session = self._sender.connect(addrs)
         peer = EntityAddr.parse(f"v2:10.0.0.1:{client_port}/0")
         self._receiver.link_id = self._receiver.endpoint.link_accepted(peer, 0.0, recipe.protocol)
-        self.say(())
+        self.send(())
 
-    def say(self, messages: Iterable[Message]) -> None:
+    def send(self, messages: Iterable[Message]) -> None:
         """Send messages, and relay bytes until neither side has anything to write."""
         for message in messages:
             self._sender.endpoint.send(self._session, message, 0.0)

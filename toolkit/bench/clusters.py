@@ -64,7 +64,7 @@ class Measured:
         return kind | values
 
 
-class _DoesNotWork(Exception):
+class _Unusable(Exception):
     """A program failed; the text is its error."""
 
 
@@ -102,12 +102,12 @@ def _measure(kind: Kind, rounds: int, directory: Path) -> Measured:
             try:
                 down_s = _timed(*_msgrlab("down", name))
             except BaseException:
-                with suppress(_DoesNotWork):
+                with suppress(_Unusable):
                     _timed(*_msgrlab("down", name))
                 raise
             floor_s = _timed(*_floor(kind))
             turns.append((up_s, down_s, floor_s))
-    except _DoesNotWork as error:
+    except _Unusable as error:
         return Measured(kind, None, None, None, str(error))
     up_s, down_s, floor_s = (round(statistics.median(times), 3) for times in zip(*turns, strict=True))
     return Measured(kind, up_s, down_s, floor_s)
@@ -140,8 +140,8 @@ def _timed(*command: str) -> float:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _DoesNotWork(f"{command[0]}: {error}") from None
+        raise _Unusable(f"{command[0]}: {error}") from None
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise _DoesNotWork(said[-1] if said else f"{command[0]} ended with exit code {done.returncode}")
+        output = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise _Unusable(output[-1] if output else f"{command[0]} ended with exit code {done.returncode}")
     return time.monotonic() - began_s

@@ -163,8 +163,8 @@ class PacketSocket:
     def obstacle(self) -> str:
         """Return why no more packets will come; empty if some may. An interface that is down may come back."""
         self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # "network is down", once; or poll() goes on
-        gone = self._index and not self._find_name(self._index)
-        return f"interface {self._target.interface} is gone" if gone else ""
+        is_removed = self._index and not self._find_name(self._index)
+        return f"interface {self._target.interface} is gone" if is_removed else ""
 
     def _find_name(self, index: int) -> str:
         request = bytearray(_IFREQ_BYTES)
@@ -218,8 +218,8 @@ class PacketSocket:
 
     def _count(self) -> None:
         """Add up the kernel's counts, which restart at 0 after each read."""
-        came, dropped, _ = _COUNTS.unpack(self._socket.getsockopt(_SOL_PACKET, _STATISTICS, _COUNTS.size))
-        self._counted += came
+        received, dropped, _ = _COUNTS.unpack(self._socket.getsockopt(_SOL_PACKET, _STATISTICS, _COUNTS.size))
+        self._counted += received
         self._dropped += dropped
 
 

@@ -199,5 +199,5 @@ class RemoteCapture:
             self._process.wait(_ENDING_TIMEOUT_S)
         self._complaints.seek(0)
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
-        told = [line for line in lines if not line.startswith(_NO_COMPLAINTS)]
-        return f"{self._text}: {told[-1][:_MOST_COMPLAINT] if told else otherwise}"
+        complaints = [line for line in lines if not line.startswith(_NO_COMPLAINTS)]
+        return f"{self._text}: {complaints[-1][:_MOST_COMPLAINT] if complaints else otherwise}"

@@ -161,7 +161,7 @@ class MdsSession:
     def renew(self) -> None:
         """Renew the session; the MDS requires this within ``session_timeout``."""
         self._renewals += 1
-        self._tell(SessionOp.REQUEST_RENEWCAPS, seq=self._renewals)
+        self._send_op(SessionOp.REQUEST_RENEWCAPS, seq=self._renewals)
 
     def close(self) -> None:
         """Request the end of the session; :attr:`state` becomes CLOSED when the MDS confirms it."""
@@ -239,7 +239,7 @@ class MdsSession:
         elif op == SessionOp.REJECT:
             self.end(State.REJECTED, payload.metadata.get("error_string", ""))
         elif op == SessionOp.FLUSHMSG:
-            self._tell(SessionOp.FLUSHMSG_ACK, seq=payload.seq)
+            self._send_op(SessionOp.FLUSHMSG_ACK, seq=payload.seq)
 
     def take_reply(self, tid: int, reply: MClientReply) -> None:
         """Process a reply."""
@@ -311,9 +311,9 @@ class MdsSession:
                     waiter.done.set_result(None)
 
     def _ask_to_close(self) -> None:
-        self._tell(SessionOp.REQUEST_CLOSE, seq=self._counted)
+        self._send_op(SessionOp.REQUEST_CLOSE, seq=self._counted)
 
-    def _tell(self, op: SessionOp, *, seq: int) -> None:
+    def _send_op(self, op: SessionOp, *, seq: int) -> None:
         self.connection.send(Message.of(MClientSession(op, seq=seq)))
 
     def _send_request(self, tid: int, request: Request) -> None:

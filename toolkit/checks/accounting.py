@@ -13,7 +13,7 @@ from toolkit.checks.result import Findings
 from toolkit.checks.sessions import SessionLog
 from toolkit.checks.wires import Entry
 
-_TELL_IN_SEQ = ("SESSION_RECONNECT", "SESSION_RECONNECT_OK")
+_IN_SEQ_TAGS = ("SESSION_RECONNECT", "SESSION_RECONNECT_OK")
 
 
 def sequence_accounting(index: Index, findings: Findings) -> None:
@@ -38,7 +38,7 @@ def sequence_accounting(index: Index, findings: Findings) -> None:
                 if theirs.log.node != ours.log.node and not {ours.log, theirs.log} <= followed:
                     _judge_agreement(index, findings, ours, theirs)
     agreed = {link: position for position, link, _ in index.by_tag.get("SESSION_RECONNECT_OK", ())}
-    for tag in _TELL_IN_SEQ:
+    for tag in _IN_SEQ_TAGS:
         for position, link, record in index.by_tag.get(tag, ()):
             # A SESSION_RECONNECT with another answer may name a session that this node does not have.
             if record["direction"] == "rx" and position <= agreed.get(link, -1):
@@ -50,8 +50,8 @@ def _judge_acknowledged(index: Index, findings: Findings, entry: Entry, log: Ses
 
     Not judged for peers without records in the history.
     """
-    position, told = entry[0], entry[1]["fields"].get("msg_seq")
-    if log is None or log.peer_node is None or not isinstance(told, int):
+    position, in_seq = entry[0], entry[1]["fields"].get("msg_seq")
+    if log is None or log.peer_node is None or not isinstance(in_seq, int):
         return
     current = next((one for one in index.conversations(log) if one.start <= position < (one.stop or inf)), None)
     sent = None if current is None else current.sent()
@@ -61,10 +61,12 @@ def _judge_acknowledged(index: Index, findings: Findings, entry: Entry, log: Ses
     acked = current.acked[before - 1][1] if before else 0
     if any("bad_frames" in action.fields for link in log.links for _, action in link.actions):
         return  # the history lacks messages of the session
-    if told > sent and not _died_behind(index, current):
-        findings.add(position, f"{index.name(log)}: the peer reports in_seq {told}, but {sent} is the last sent")
-    elif told < acked and acked != current.first("acked_seq"):  # the first may be of a former peer
-        findings.add(position, f"{index.name(log)}: the peer reports in_seq {told}, but has acknowledged {acked}")
+    if in_seq > sent and not _died_behind(index, current):
+        findings.add(position, f"{index.name(log)}: the peer reports in_seq {in_seq}, but {sent} is the last sent")
+    elif in_seq < acked and acked != current.first("acked_seq"):  # the first may be of a former peer
+        findings.add(
+            position, f"{index.name(log)}: the peer reports in_seq {in_seq}, but has acknowledged {acked}"
+        )
 
 
 def delivered_seqs(index: Index, findings: Findings) -> None:

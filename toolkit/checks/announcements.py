@@ -12,7 +12,7 @@ from toolkit.checks.sessions import SessionLog
 from toolkit.checks.wires import LinkLog
 
 _OPENING = (EventKind.ACCEPT, EventKind.CONNECT)
-_TOLD = frozenset({"state", "event", "deliver"})
+_REPORTED_KINDS = frozenset({"state", "event", "deliver"})
 
 
 def one_event_per_link(index: Index, findings: Findings) -> None:
@@ -83,7 +83,7 @@ class _Session:
         due: Opening | None = None
         for position, record in self.log.entries:
             kind = record.kind
-            if kind not in _TOLD or (kind == "deliver" and self.by_priority):
+            if kind not in _REPORTED_KINDS or (kind == "deliver" and self.by_priority):
                 continue
             if due is not None:
                 if record.fields.get("event") == due.kind:
@@ -104,13 +104,13 @@ class _Session:
         if granted is None:
             return
         until = opening.at if opening is not None else inf if link.closed is None else link.closed
-        told = [
+        reported = [
             position
             for position, record in self.log.of("event")
             if granted < position < until and record.fields["event"] == EventKind.ACCEPT
         ]
-        self.explained.update(told[:1])
-        if opening is not None and not told:
+        self.explained.update(reported[:1])
+        if opening is not None and not reported:
             self._add(
                 opening.at, f"{opening.answer[1]['tag']} on {link.key.link} without an accept event before it"
             )

@@ -92,11 +92,11 @@ def v1_beginnings(log: SessionLog) -> list[int]:
 
 
 def _begins(frame: dict[str, Any]) -> bool:
-    came, fields = frame["direction"] == "rx", frame["fields"]
+    is_received, fields = frame["direction"] == "rx", frame["fields"]
     if frame["tag"] == "CONNECT":
-        return bool(came and fields.get("connect_seq") == 0)
+        return bool(is_received and fields.get("connect_seq") == 0)
     tag = fields.get("tag") if frame["tag"] == "CONNECT_REPLY" else None
-    return tag == "READY" or (tag == "RESETSESSION" and came)
+    return tag == "READY" or (tag == "RESETSESSION" and is_received)
 
 
 def _granted(log: SessionLog) -> list[tuple[int, int]]:

@@ -35,7 +35,7 @@ def _disputed(index: Index) -> set[frozenset[str]]:
         for _, link, record in index.by_tag.get(tag, ()):
             ends = (link.key.link, link.key.node, index.peer_of(link) or "")
             words[ends][tag] = record["fields"].get("flags", 0) & FLAG_LOSSY
-    return {frozenset(ends[1:]) for ends, said in words.items() if len(set(said.values())) > 1}
+    return {frozenset(ends[1:]) for ends, announced in words.items() if len(set(announced.values())) > 1}
 
 
 def _judge_states(index: Index, findings: Findings, log: SessionLog, disputed: set[frozenset[str]]) -> None:
@@ -96,8 +96,8 @@ def _judge_reconnects(index: Index, findings: Findings) -> None:
                 continue
             at, state = after
             for name in _COOKIES:
-                said = request["fields"].get(name)
-                crossed = name == "server_cookie" and given.get(said) == log.peer_node
-                if isinstance(said, int) and state[name] != said and not crossed:
-                    text = f"{name} is {state[name]:x} after a reconnect of session {said:x}"
+                announced = request["fields"].get(name)
+                crossed = name == "server_cookie" and given.get(announced) == log.peer_node
+                if isinstance(announced, int) and state[name] != announced and not crossed:
+                    text = f"{name} is {state[name]:x} after a reconnect of session {announced:x}"
                     findings.add(at, f"{index.name(log)}: {text}")

@@ -114,19 +114,19 @@ def _judge_global_seq(index: Index, findings: Findings) -> None:
     rises: dict[tuple[Process, str], list[tuple[int, int]]] = defaultdict(lambda: [(-1, 0)])
     """By process and peer: positions, and the highest global_seq from there on."""
     last: dict[SessionLog, int] = {}
-    said: dict[SessionLog, int] = {}
+    changed_at: dict[SessionLog, int] = {}
     """Position of a session's last number; it may have drawn the next one since."""
     for position, log, record in index.transitions:
         value = record["global_seq"]
         before, known = last.get(log, 0), rises[log.key.process, record["peer"]]
-        since = said.get(log, _first_asked(log, position))
+        since = changed_at.get(log, _first_asked(log, position))
         _, top = known[bisect_right(known, since, key=itemgetter(0)) - 1]
         if value < before:
             findings.add(position, f"{index.name(log)}: global_seq falls from {before} to {value}")
         elif value != before and value < top:
             text = f"new global_seq {value} towards {record['peer']} is below {top}, used before"
             findings.add(position, f"{index.name(log)}: {text}")
-        last[log], said[log] = value, position
+        last[log], changed_at[log] = value, position
         if value > known[-1][1]:
             known.append((position, value))
 

@@ -70,11 +70,11 @@ def _word(record: Record) -> str:
 def _request(link: LinkLog, position: int) -> str:
     """Tag of the frame that the decision is about; empty if there is none."""
     return next(
-        (record.fields["tag"] for at, record in reversed(link.talk) if at < position and _came(record)), ""
+        (record.fields["tag"] for at, record in reversed(link.talk) if at < position and _is_received(record)), ""
     )
 
 
-def _came(record: Record) -> bool:
+def _is_received(record: Record) -> bool:
     return bool(record.fields["direction"] == "rx")
 
 

@@ -99,12 +99,12 @@ def _explained(index: Index, sent: Sent, *, lossy: bool) -> bool:
     if not index.alive(peer):
         return True
     if lossy:
-        return _hears_nothing(source.log) and index.streams.receiver_lost(sent)
+        return _receives_nothing(source.log) and index.streams.receiver_lost(sent)
     unaware = source.restarts_silently or source.log.state != SessionState.READY
     return (unaware and index.streams.receiver_lost(sent)) or index.waits_for_dial(source.log)
 
 
-def _hears_nothing(log: SessionLog) -> bool:
+def _receives_nothing(log: SessionLog) -> bool:
     """True if the peer closed its end and this side has not written since: TCP reports the loss only then."""
     link = log.links[-1] if log.links else None
     if link is None or link.closed is not None or link.far is None or link.far.closed is None:

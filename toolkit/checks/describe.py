@@ -5,7 +5,7 @@ from typing import Any
 
 from toolkit.checks.records import MESSAGE_TAGS, SETTLED, Record
 
-TELLING_FIELDS: Mapping[str, tuple[str, ...]] = {
+NOTABLE_FIELDS: Mapping[str, tuple[str, ...]] = {
     "HELLO": ("entity_type",),
     "AUTH_REQUEST": ("method", "preferred_modes"),
     "AUTH_BAD_METHOD": ("result", "allowed_methods"),
@@ -51,9 +51,9 @@ def _brief(value: object) -> str:
     return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"
 
 
-def telling(tag: str, fields: Mapping[str, Any]) -> str:
+def summary(tag: str, fields: Mapping[str, Any]) -> str:
     """Return the main fields of a frame, as ``seq 4 · tid 9``; a message's name first, cookies abbreviated."""
-    parts = [f"{name} {_brief(fields[name])}" for name in TELLING_FIELDS.get(tag, ()) if name in fields]
+    parts = [f"{name} {_brief(fields[name])}" for name in NOTABLE_FIELDS.get(tag, ()) if name in fields]
     if tag in MESSAGE_TAGS and "name" in fields:
         parts.insert(0, show(fields["name"]))
     return " · ".join(parts)
@@ -75,7 +75,7 @@ def _with(text: str, detail: object) -> str:
 
 def _frame(f: Mapping[str, Any]) -> str:
     text = f"{f['direction']} {f['tag']} on {f['link']}, {f['length']} bytes"
-    return _with(text, telling(f["tag"], f["fields"]))
+    return _with(text, summary(f["tag"], f["fields"]))
 
 
 def _state(f: Mapping[str, Any]) -> str:
@@ -107,11 +107,11 @@ def _mangle(f: Mapping[str, Any]) -> str:
 
 
 def _keepalive(f: Mapping[str, Any]) -> str:
-    who = f"session {f['session']} with {f['peer']}"
+    subject = f"session {f['session']} with {f['peer']}"
     if not f["interval_s"]:
-        return f"{who}: no more keepalives"
+        return f"{subject}: no more keepalives"
     limit = f", silence of {f['timeout_s']:g} s breaks the link" if f["timeout_s"] else ""
-    return f"{who}: keepalive every {f['interval_s']:g} s{limit}"
+    return f"{subject}: keepalive every {f['interval_s']:g} s{limit}"
 
 
 def _end(f: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from toolkit.checks.wires import LinkLog
 
 _ASKING = ("CLIENT_IDENT", "SESSION_RECONNECT", "CONNECT")
 _GRANTING = ("SERVER_IDENT", "CONNECT_REPLY")
-_TOLD_BY = ("SESSION_RETRY_GLOBAL", "CONNECT_REPLY")
+_REPLY_TAGS = ("SESSION_RETRY_GLOBAL", "CONNECT_REPLY")
 
 _Numbers = dict[LinkLog, list[tuple[int, int]]]
 """By link, pairs of a position in the history and the number in the frame there."""
@@ -37,7 +37,7 @@ def drawn_numbers(index: Index, findings: Findings) -> None:
     """Every global_seq that a messenger draws is one above the last, or above what the peer demands."""
     draws: dict[Process, list[_Draw]] = defaultdict(list)
     asked = _numbers(index, _ASKING, "tx")
-    raised = _numbers(index, _TOLD_BY, "rx", "RETRY_GLOBAL")
+    raised = _numbers(index, _REPLY_TAGS, "rx", "RETRY_GLOBAL")
     granted = _numbers(index, _GRANTING, "tx", "SEQ", "READY")
     for link in index.links.values():
         log = index.session_of(link)
@@ -67,14 +67,16 @@ def _numbers(index: Index, tags: tuple[str, ...], direction: str, *replies: str)
     return found
 
 
-def _dials(index: Index, link: LinkLog, asked: list[tuple[int, int]], told: list[tuple[int, int]]) -> list[_Draw]:
+def _dials(
+    index: Index, link: LinkLog, asked: list[tuple[int, int]], replies: list[tuple[int, int]]
+) -> list[_Draw]:
     """The number that a dial drew first, and one more for each RETRY_GLOBAL that it followed."""
     assert link.opened is not None
     first = min(asked)[1] if asked else _by_state(index, link)
     draws = [_Draw(link.opened, link.key.link, first)]
-    for position, above in told:
+    for position, above in replies:
         number = next((number for at, number in sorted(asked) if at > position), None)
-        certain = number is not None and not any(index.is_held(link, tag) for tag in _TOLD_BY)
+        certain = number is not None and not any(index.is_held(link, tag) for tag in _REPLY_TAGS)
         draws.append(_Draw(position, link.key.link, number, above, certain))
     return draws
 
@@ -99,8 +101,8 @@ def _granting(link: LinkLog) -> list[int]:
     found = []
     for position, record in link.decisions:
         if record.fields["verdict"] in GRANTS:
-            came = (frame.fields for at, frame in reversed(link.talk) if at < position)
-            request = next((frame["tag"] for frame in came if frame["direction"] == "rx"), "")
+            frames = (frame.fields for at, frame in reversed(link.talk) if at < position)
+            request = next((frame["tag"] for frame in frames if frame["direction"] == "rx"), "")
             if request != "SESSION_RECONNECT":
                 found.append(position)
     return found

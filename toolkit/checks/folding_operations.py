@@ -70,7 +70,7 @@ def _last_answer(operations: Sequence[Operation], until_s: float, ends_s: dict[s
         and ends_s.get(each.invoked.node, float("-inf")) < each.invoked.time_s
     )
     first_open_s = min(open_s, default=float("inf"))
-    answers = (each.answer for each in operations if each.answer is not None and each.tells)
+    answers = (each.answer for each in operations if each.answer is not None and each.has_result)
     return max(
         (answer for answer in answers if answer.time_s <= until_s and answer.time_s < first_open_s),
         key=lambda answer: answer.time_s,
@@ -84,7 +84,7 @@ def _settled(life: ObjectLife, operations: Sequence[Operation], cut_s: float) ->
         yield life.settled
     for each in operations:
         is_over = each.answer is not None and each.answer.time_s <= cut_s
-        is_void = not each.tells and each.answer is None and each.invoked.time_s <= cut_s
+        is_void = not each.has_result and each.answer is None and each.invoked.time_s <= cut_s
         if is_over or is_void:
             yield from (record for record in (each.invoked, each.lost, each.answer) if record is not None)
 

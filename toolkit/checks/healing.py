@@ -74,9 +74,9 @@ def _round_trip_s(index: Index) -> float:
     dialled: dict[tuple[str, str], float] = {}
     longest_s = 0.0
     for _, record in index.by_kind.get("link", ()):
-        who = record.node, record["link"]
+        end = record.node, record["link"]
         if record["action"] == "dial":
-            dialled[who] = record.time_s
-        elif record["action"] == "open" and who in dialled:
-            longest_s = max(longest_s, record.time_s - dialled[who])
+            dialled[end] = record.time_s
+        elif record["action"] == "open" and end in dialled:
+            longest_s = max(longest_s, record.time_s - dialled[end])
     return longest_s

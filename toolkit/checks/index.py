@@ -282,7 +282,7 @@ class Index:
         for position, record in self.by_kind.get("step", ()):
             if record["verb"] == "configure":
                 node, *words = record["args"].split(", ")
-                found[node].append((position, dict(map(_told_option, words))))
+                found[node].append((position, dict(map(_logged_option, words))))
                 found[node].sort(key=itemgetter(0))
         return found
 
@@ -299,7 +299,7 @@ class Index:
         return total_s if frozen_at_s is None else total_s + max(0.0, until_s - max(frozen_at_s, since_s))
 
     @cached_property
-    def tells_messages(self) -> set[str]:
+    def records_messages(self) -> set[str]:
         """The nodes whose applications record their sends and deliveries."""
         return {record.node for kind in ("send", "deliver") for _, record in self.by_kind.get(kind, ())}
 
@@ -388,11 +388,11 @@ class Index:
         """True if a session is lossy: the acceptor's last reply decides (docs/protocol.md §3.8)."""
         found = self._lossy.get(log)
         if found is None:
-            found = self._lossy[log] = self._server_said.get(log, self._policies_say(log))
+            found = self._lossy[log] = self._lossy_by_server.get(log, self._lossy_by_policies(log))
         return found
 
     @cached_property
-    def _server_said(self) -> dict[SessionLog, bool]:
+    def _lossy_by_server(self) -> dict[SessionLog, bool]:
         """By session, the lossy flag of the last reply that opened it."""
         replies = [
             *self.by_tag.get("SERVER_IDENT", ()),
@@ -402,21 +402,21 @@ class Index:
                 if entry[2].fields["fields"].get("tag") in _V1_FINAL
             ),
         ]
-        said: dict[SessionLog, bool] = {}
+        lossy: dict[SessionLog, bool] = {}
         for _, link, record in sorted(replies, key=lambda reply: reply[0]):
             log = self.session_of(link)
             if log is not None:
                 flags = record.fields["fields"].get("flags", 0)
-                said[log] = bool(flags & FLAG_LOSSY) if isinstance(flags, int) else False
-        return said
+                lossy[log] = bool(flags & FLAG_LOSSY) if isinstance(flags, int) else False
+        return lossy
 
-    def _policies_say(self, log: SessionLog) -> bool:
+    def _lossy_by_policies(self, log: SessionLog) -> bool:
         policies = [log.policy, *(self.sessions[key].policy for key in log.partners)]
         servers = [policy for policy in policies if policy is not None and policy.server]
         return any(policy.lossy for policy in (servers or policies) if policy is not None)
 
 
-def _told_option(word: str) -> tuple[str, Any]:
+def _logged_option(word: str) -> tuple[str, Any]:
     """Parse an option and its value from a ``configure`` step."""
     name, _, value = word.partition("=")
     try:

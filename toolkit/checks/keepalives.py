@@ -14,9 +14,9 @@ def keepalive(index: Index, findings: Findings) -> None:
     """keepalive: the link of a silent peer is closed within the timeout and two intervals of its last answer."""
     watched: dict[tuple[str, int], tuple[float, float]] = {}
     for _, record in index.by_kind.get("keepalive", ()):
-        who = record.node, record["session"]
-        before = watched.get(who, (0.0, 0.0))
-        watched[who] = max(before[0], record["interval_s"]), max(before[1], record["timeout_s"])
+        key = record.node, record["session"]
+        before = watched.get(key, (0.0, 0.0))
+        watched[key] = max(before[0], record["interval_s"]), max(before[1], record["timeout_s"])
     if not watched:
         return
     asked = {id(link): link for _, link, record in index.by_tag.get(_ASK, ()) if record["direction"] == "tx"}

@@ -159,10 +159,10 @@ def _answer(operation: Operation) -> str:
     """Describe an operation's answer and its time."""
     answer = operation.answer
     assert answer is not None
-    told = f"refused with {operation.refused_as}" if operation.refused_as else "acknowledged"
+    result = f"refused with {operation.refused_as}" if operation.refused_as else "acknowledged"
     if operation.verb in OBSERVERS and not operation.refused_as:
-        told = f"answered with {_short(answer.fields.get('value'))}"
-    return f"{operation} is {told} at {answer.time_s:.3f} s"
+        result = f"answered with {_short(answer.fields.get('value'))}"
+    return f"{operation} is {result} at {answer.time_s:.3f} s"
 
 
 def _expected(operation: Operation, met: list[ObjectState]) -> str:

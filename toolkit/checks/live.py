@@ -142,7 +142,7 @@ class LiveChecker:
         if now_s - self._settle_s < thawed_s:
             return float("-inf")
         ripe_s = now_s - self._settle_s
-        return max(min(ripe_s, _told_until_s(records)), ripe_s - self._silence_s)
+        return max(min(ripe_s, _complete_until_s(records)), ripe_s - self._silence_s)
 
     @staticmethod
     def _key(sighting: Sighting) -> tuple[int, str]:
@@ -198,7 +198,7 @@ def frozen_until_s(records: Iterable[Record]) -> float:
     return float("inf") if frozen else until_s
 
 
-def _told_until_s(records: Iterable[Record]) -> float:
+def _complete_until_s(records: Iterable[Record]) -> float:
     """Time up to which every running node has written records; infinity if none runs."""
     newest: dict[str, float] = {}
     for record in records:
@@ -219,8 +219,8 @@ def _violations(records: Sequence[Record]) -> list[Sighting]:
         for violation in invariant.over(index).violations:
             record = history[violation.record]
             step = next((step for place, step in reversed(steps) if place < violation.record), None)
-            said = f"{step['verb']} {step['args']}".strip() + f" at {step.time_s:.3f} s" if step else ""
-            sighting = Sighting(invariant.id, invariant.title, violation.text, record, said)
+            last_step = f"{step['verb']} {step['args']}".strip() + f" at {step.time_s:.3f} s" if step else ""
+            sighting = Sighting(invariant.id, invariant.title, violation.text, record, last_step)
             found.setdefault((violation.record, violation.text), sighting)
     return list(found.values())
 

@@ -58,7 +58,7 @@ class Operation:
         return self.verb in OBSERVERS or bool(self.refused_as)
 
     @property
-    def tells(self) -> bool:
+    def has_result(self) -> bool:
         """False if it implies nothing: an observer without an answer, or one refused for another reason."""
         if self.answer is None:
             return self.verb not in OBSERVERS
@@ -156,7 +156,7 @@ def lives_of_objects(index: Index) -> dict[str, ObjectLife]:
     objects: dict[str, list[tuple[float, bool, int, Operation]]] = {name: [] for name in settled}
     under_way: dict[str, list[Operation]] = defaultdict(list)
     for name, operation in operations_of(index):
-        if not operation.tells:
+        if not operation.has_result:
             continue
         steps = objects.setdefault(name, [])
         if name in settled and operation.invoked.time_s <= settled[name].time_s:

@@ -6,7 +6,7 @@ from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
 
 _EMPTY = ("receive_bytes", "unwritten_bytes")
-_GONE = ("registry", "links", "timers", "sockets", "dispatch_bytes", *_EMPTY)
+_RELEASED = ("registry", "links", "timers", "sockets", "dispatch_bytes", *_EMPTY)
 
 
 def quiescence(index: Index, findings: Findings) -> None:
@@ -18,7 +18,7 @@ def quiescence(index: Index, findings: Findings) -> None:
         if index.alive(node):
             _judge_living(index, findings, position, record)
         elif index.process_ends[index.process(node)] < position:
-            left = [f"{record[name]} {name}" for name in _GONE if record.fields.get(name)]
+            left = [f"{record[name]} {name}" for name in _RELEASED if record.fields.get(name)]
             if left:
                 findings.add(position, f"{node} is shut down, but still has {', '.join(left)}")
 

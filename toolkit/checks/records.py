@@ -71,7 +71,7 @@ _NUMBER_OR_NULL = Field((int, NoneType))
 _OBJECT = Field((dict,))
 _NUMBER = Field((int, float))
 _COUNT_IF_KNOWN = Field((int,), optional=True)
-_WHO = {"session": _COUNT, "peer": _TEXT}
+_SESSION_KEYS = {"session": _COUNT, "peer": _TEXT}
 _MESSAGE_HEAD = {"priority": _COUNT_IF_KNOWN, "type": _COUNT_IF_KNOWN, "version": _COUNT_IF_KNOWN}
 _PAIR = {"a": _TEXT, "b": _TEXT}
 
@@ -95,7 +95,7 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "until_s": Field((int, float), optional=True),
     },
     "state": {
-        **_WHO,
+        **_SESSION_KEYS,
         "policy": _TEXT,
         "state": _one_of(SessionState),
         "connect_seq": _COUNT,
@@ -112,26 +112,26 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "why": _TEXT,
     },
     "decision": {"link": _TEXT, "session": _NUMBER_OR_NULL, "verdict": _TEXT, "why": _TEXT},
-    "event": {**_WHO, "event": _one_of(EventKind), "detail": _TEXT},
+    "event": {**_SESSION_KEYS, "event": _one_of(EventKind), "detail": _TEXT},
     "send": {
-        **_WHO,
+        **_SESSION_KEYS,
         "tid": _COUNT,
         "digest": _TEXT,
         "size": _COUNT,
         **_MESSAGE_HEAD,
     },
-    "deliver": {**_WHO, "tid": _COUNT, "seq": _COUNT, "digest": _TEXT, "size": _COUNT, **_MESSAGE_HEAD},
+    "deliver": {**_SESSION_KEYS, "tid": _COUNT, "seq": _COUNT, "digest": _TEXT, "size": _COUNT, **_MESSAGE_HEAD},
     "fault": {"session": _NUMBER_OR_NULL, "link": _TEXT, "reason": _TEXT, "detail": _TEXT},
-    "mark_down": _WHO,
+    "mark_down": _SESSION_KEYS,
     "io": {
         "session": _COUNT,
         "link": Field((str, NoneType)),
         "shard": _COUNT,
         "state": _one_of(IoState),
     },
-    "unhandled": {**_WHO, "seq": _COUNT, "type": _COUNT},
+    "unhandled": {**_SESSION_KEYS, "seq": _COUNT, "type": _COUNT},
     "exhausted": {"what": _TEXT, "detail": _TEXT},
-    "unsent": {**_WHO, "tid": _COUNT, "detail": _TEXT},
+    "unsent": {**_SESSION_KEYS, "tid": _COUNT, "detail": _TEXT},
     "inject": {
         "link": Field((str,), optional=True),
         "session": Field((int, NoneType), optional=True),
@@ -164,7 +164,7 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "data_bytes": _COUNT,
         "data_limit_bytes": _COUNT,
     },
-    "keepalive": {**_WHO, "interval_s": _NUMBER, "timeout_s": _NUMBER},
+    "keepalive": {**_SESSION_KEYS, "interval_s": _NUMBER, "timeout_s": _NUMBER},
     "exception": {
         "where": _TEXT,
         "error": _TEXT,

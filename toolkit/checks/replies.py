@@ -83,32 +83,32 @@ def unasked(
         words: the frames of the handshake, up to the first message or ack that is sent.
         data: True if a message or ack is sent.
     """
-    came: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     sent: Counter[str] = Counter()
-    awaits: set[str] = set()
+    expected: set[str] = set()
     for number, (direction, word) in enumerate(words):
         tag = word.partition(" ")[0]
         if direction == "rx":
-            came[tag] += 1
-            awaits.discard(tag)
+            counts[tag] += 1
+            expected.discard(tag)
             continue
         sent[tag] += 1
         for rule in _RULES[protocol, dialled]:
             if tag in rule.sent and sum(sent[each] for each in rule.sent) > sum(
-                came[each] for each in rule.asked_by
+                counts[each] for each in rule.asked_by
             ):
                 return number, f"{tag} is sent, but no {' or '.join(rule.asked_by)} has asked for it"
-        if tag in _IDENTS and "COMPRESSION_DONE" in awaits:
+        if tag in _IDENTS and "COMPRESSION_DONE" in expected:
             return number, f"{tag} is sent before COMPRESSION_DONE has come"
         if tag == "COMPRESSION_REQUEST":
-            awaits.add("COMPRESSION_DONE")
+            expected.add("COMPRESSION_DONE")
         elif word == _SEQ_FOLLOWS:
-            awaits.add("SEQ")
+            expected.add("SEQ")
     opened_by = _OPENED_BY[protocol, dialled]
-    if data and (awaits or not any(came[each] for each in opened_by)):
+    if data and (expected or not any(counts[each] for each in opened_by)):
         return len(
             words
-        ), f"a message or an ack is sent before {' or '.join(sorted(awaits) or opened_by)} has come"
+        ), f"a message or an ack is sent before {' or '.join(sorted(expected) or opened_by)} has come"
     return None
 
 

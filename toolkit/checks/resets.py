@@ -63,11 +63,11 @@ def _judge(index: Index, findings: Findings, log: SessionLog, causes: list[tuple
     explained: set[int] = set()
     for number, (position, certain, by_v1) in enumerate(causes):
         later = [at for at in opened if at > position] + [at for at, _, _ in causes[number + 1 : number + 2]]
-        told = [at for at in log.remote_resets if position < at < min(later, default=inf)]
-        explained.update(told)
+        raised = [at for at in log.remote_resets if position < at < min(later, default=inf)]
+        explained.update(raised)
         due = certain and index.ended(log) is None and _counts(index, log, position, opened, by_v1=by_v1)
-        if len(told) > 1 or (due and not told):
-            text = f"raises remote_reset {len(told)} times for one reset by its peer"
+        if len(raised) > 1 or (due and not raised):
+            text = f"raises remote_reset {len(raised)} times for one reset by its peer"
             findings.add(position, f"{index.name(log)} {text}")
     for position in log.remote_resets:
         if log.shows_frames and position not in explained:

@@ -45,7 +45,9 @@ def _judge_lockouts(index: Index, findings: Findings) -> None:
         if not log.dialled or not faults or not index.is_open(log) or faults[-1][1]["reason"] != _REFUSED:
             continue
         position = faults[-1][0]
-        let_in = any(link.auth is not None and link.auth[0] > position for link in log.links)
+        authenticated = any(link.auth is not None and link.auth[0] > position for link in log.links)
         opened = any(at > position and record["state"] == SessionState.READY for at, record in log.of("state"))
-        if not let_in and not opened:  # the peer's dial, which may have authenticated before, can open it as well
+        if (
+            not authenticated and not opened
+        ):  # the peer's dial, which may have authenticated before, can open it as well
             findings.add(position, f"{index.name(log)} is locked out: {faults[-1][1]['detail']}")

@@ -17,7 +17,7 @@ from messenger.v2 import acceptor as v2_acceptor
 from messenger.v2 import connector as v2_connector
 from messenger.v2.states import LinkState as V2State
 from messenger.v2.wire import Tag
-from toolkit.checks.audit.order import spoken
+from toolkit.checks.audit.order import link_protocol
 from toolkit.checks.index import Index
 from toolkit.checks.records import FOLDED
 from toolkit.checks.replies import REPLY, Words, word_of
@@ -86,7 +86,7 @@ def table_total(index: Index, findings: Findings) -> None:
 
 def _judge_talk(index: Index, findings: Findings, link: LinkLog) -> None:
     """Judge the frames that a link receives in its handshake."""
-    protocol = spoken(link)
+    protocol = link_protocol(link)
     if len(link.rx) > 1 and (protocol is None or link.rx[1][1]["index"] != 1):
         findings.note(f"{link.key.link} was not recorded from its beginning, so its handshake was not judged")
         return
@@ -113,8 +113,8 @@ def _are_taken(
     if there is none.
     """
     states = frozenset({_TABLES[protocol, dialled][0].value})
-    came = [(number, word) for number, (direction, word) in enumerate(words) if direction == "rx"]
-    for number, word in came[1:]:
+    received = [(number, word) for number, (direction, word) in enumerate(words) if direction == "rx"]
+    for number, word in received[1:]:
         if number >= known and states not in _OPEN:
             return False
         if states in _OPEN and word in _DATA[protocol]:

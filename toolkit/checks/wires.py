@@ -16,7 +16,7 @@ Entry = tuple[int, Record]
 
 _SEEN_AT = ("peer_addr", "client_addr")
 """Fields of HELLO and IDENTIFY with the peer's address as the sender sees it."""
-_TELLING_FRAMES = 2
+_DECISIVE_FRAMES = 2
 """Number of frames that identify a stream: banner and HELLO, or banner and IDENTIFY."""
 
 
@@ -186,7 +186,7 @@ def pair_links(links: Iterable[LinkLog], node_of: Callable[[str], str | None]) -
         dialling = [dial for dial in dialling if dial.far is None and not _closed_before(dial, opened)]
         most, best, agreed = 0, None, (0, 0)
         for dial in dialling:
-            vague = min(len(dial.rx), len(log.rx)) < _TELLING_FRAMES
+            vague = min(len(dial.rx), len(log.rx)) < _DECISIVE_FRAMES
             if dial.key.node == log.key.node or (vague and node_of(dial.peer) not in {None, log.key.node}):
                 continue
             arrived = _arrived(dial, log), _arrived(log, dial)
@@ -203,8 +203,8 @@ def pair_links(links: Iterable[LinkLog], node_of: Callable[[str], str | None]) -
 
 def _is_announced(dial: LinkLog, address: str) -> bool:
     """True if the acceptor's first frame names ``address`` as the address of the dialling end."""
-    told = (frame.fields["fields"].get(name) for _, frame in dial.rx[1:2] for name in _SEEN_AT)
-    return any(type(each) is str and _bare(each) == _bare(address) for each in told)
+    seen_addresses = (frame.fields["fields"].get(name) for _, frame in dial.rx[1:2] for name in _SEEN_AT)
+    return any(type(each) is str and _bare(each) == _bare(address) for each in seen_addresses)
 
 
 def _bare(address: str) -> str:
@@ -214,7 +214,7 @@ def _bare(address: str) -> str:
 
 def _same_beginning(arrived: tuple[int, int], receivers: "tuple[LinkLog, LinkLog]") -> bool:
     """True if the frame after the banner, which contains both addresses, arrived unchanged at both ends."""
-    return all(count >= min(_TELLING_FRAMES, len(end.rx)) for count, end in zip(arrived, receivers, strict=True))
+    return all(count >= min(_DECISIVE_FRAMES, len(end.rx)) for count, end in zip(arrived, receivers, strict=True))
 
 
 def _closed_before(log: LinkLog, index: int) -> bool:

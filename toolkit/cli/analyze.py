@@ -154,7 +154,7 @@ def _print(capture: "Capture") -> None:
     known = ends["hop_of"].notna().any() if len(ends) else False
     _table(console, "How links ended", ends, "client", "server", "outcome", *([] if known else ["hop_of"]))
     for failed in analysis.failed():
-        console.print(f"{failed.client} → {failed.server}: {failed.count:,} x {failed.told}", soft_wrap=True)
+        console.print(f"{failed.client} → {failed.server}: {failed.count:,} x {failed.ending}", soft_wrap=True)
     _lines(console, "Encryption", encryption(analysis))
     _table(console, "Requests and replies", analysis.latency_table())
     batches = _joined(analysis.batch_table(), "sender", "receiver", " → ")

@@ -87,7 +87,7 @@ def capture(
         stack.callback(recording.close)
         stack.enter_context(_ended_by_signals(recording))
         recording.run()
-    _tell(taken, ports, log)
+    _print_result(taken, ports, log)
     return 0
 
 
@@ -152,7 +152,7 @@ def _amount(taken: "Taken") -> str:
     return f"{taken.packets:,} packets, {decimal(taken.size_bytes)}, {taken.dropped:,} dropped"
 
 
-def _tell(taken: "Taken", ports: str, log: "GrowingKeyLog | None") -> None:
+def _print_result(taken: "Taken", ports: str, log: "GrowingKeyLog | None") -> None:
     """Print the size of the capture, and hints if it is empty, has gaps or lacks keys."""
     where = f"{taken.path}: " if taken.path else ""
     print(f"{where}{_amount(taken)}", file=sys.stderr)

@@ -118,7 +118,7 @@ def complete_fault(context: typer.Context, incomplete: str) -> list[str]:
 
 def complete_specs(incomplete: str) -> list[str]:
     """Complete ready-made specs and YAML files."""
-    from toolkit.cluster.choosing import ready_names
+    from toolkit.cluster.spec_lookup import ready_names
 
     files = Path().glob(f"{incomplete}*") if not Path(incomplete).is_absolute() else ()
     paths = [

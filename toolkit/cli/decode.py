@@ -116,7 +116,7 @@ def decode(
         else:
             writer = csv_writer if kind is Format.CSV else parquet_writer
             job.write_columns(partial(writer, payloads=payloads), output)
-    return _tell(job, [] if wanted is None else wanted.absent)
+    return _print_summary(job, [] if wanted is None else wanted.absent)
 
 
 def _check(kind: Format, out: Path | None, *, force: bool, utc: bool, payloads: bool) -> None:
@@ -155,7 +155,7 @@ def _progress(reader: "CaptureReader", *, quiet: bool) -> Iterator[Callable[[], 
         yield advance
 
 
-def _tell(job: "Job", absent: list[str]) -> int:
+def _print_summary(job: "Job", absent: list[str]) -> int:
     """Print the summary line on standard error; return the exit code."""
     problem = job.problem
     if job.reader.unfinished:

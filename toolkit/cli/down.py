@@ -39,7 +39,7 @@ def down(
     from toolkit.machine import vm
     from toolkit.machine.leases import Lease, clusters, damaged, sweep
 
-    def tell(lease: Lease, remains: list[str]) -> None:
+    def report(lease: Lease, remains: list[str]) -> None:
         print(f"{lease.label.name}: {'down' if not remains else 'some parts could not be removed'}")
         for line in remains:
             print(f"  {shown_line(line)}")
@@ -60,7 +60,7 @@ def down(
         places = [None if keep is None else keep.resolve() / lease.label.name for lease in found]
         pages = [cluster_report(*each) for each in zip(found, repeat(files.folder), places, strict=False)]
         files.write(pages, "Clusters")
-    is_clean = take_all_down(found, tell, None if keep is None else keep.resolve(), keep_keys=keep_keys)
+    is_clean = take_all_down(found, report, None if keep is None else keep.resolve(), keep_keys=keep_keys)
     problems = []
     if everything:
         problems = sweep() + vm.sweep() + [f"{each}: remove {each.directory} by hand" for each in damaged()]

@@ -126,7 +126,7 @@ class FrameJob(Job):
             text.writelines(f"{line}\n" for line in lines.end(end))
         if before is None and self._wanted is None:
             text.writelines(
-                f"failed to connect: {failed.client} to {failed.server}, {failed.count:,} x: {failed.told}\n"
+                f"failed to connect: {failed.client} to {failed.server}, {failed.count:,} x: {failed.ending}\n"
                 for failed in self._decoder.failed_connects()
             )
 

@@ -38,7 +38,7 @@ _STYLES = {
     "minor": Style.parse("dim"),
     "link": Style.parse("bold cyan"),
 }
-_TELLING = ("oid", "ops", "result", "cmd", "what", "rs")
+_NOTABLE = ("oid", "ops", "result", "cmd", "what", "rs")
 """Fields that are shown before the length of a message, because they identify the message."""
 _COMMAND = re.compile(r'{"prefix": ?"([a-z0-9_ -]+)"')
 """Beginning of a command to a daemon, before its arguments."""
@@ -89,10 +89,10 @@ class FrameLines:
         if stream.index not in self._links or stream.index in self._ended:
             return
         self._ended.add(stream.index)
-        told = tcp.told(stream.client, stream.server, tcp.last_ns)
+        ending = tcp.ending(stream.client, stream.server, tcp.last_ns)
         trouble = tcp.trouble(stream.client, stream.server)
         text = (
-            f"link {stream.index} ended at {self._time(end.time_ns)}: {'; '.join(filter(None, (told, trouble)))}"
+            f"link {stream.index} ended at {self._time(end.time_ns)}: {'; '.join(filter(None, (ending, trouble)))}"
         )
         yield self._styled(Verdict.BAD if tcp.reset is not None else "minor", text)
 
@@ -176,7 +176,7 @@ def _what(frame: DecodedFrame) -> Iterator[str]:
         yield f"seq {info.seq}"
         if info.tid:
             yield f"tid {info.tid}"
-    yield from _shown_fields({name: fields.pop(name) for name in _TELLING if name in fields})
+    yield from _shown_fields({name: fields.pop(name) for name in _NOTABLE if name in fields})
     if info is not None:
         yield from _sizes(info)
     if frame.compressed:

@@ -8,7 +8,7 @@ from toolkit.dissect.frames import CAPTURE_ENDS, UNKNOWN, DecodedFrame, Verdict
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TOLD_REASONS = 3
+_SHOWN_REASONS = 3
 _LONGEST_REASON = 160
 
 
@@ -65,14 +65,14 @@ class Tally:
         return "; ".join(parts)
 
     def _reasons_text(self, reasons: Counter[str]) -> str:
-        told = []
-        for reason, count in reasons.most_common(_TOLD_REASONS):
+        shown = []
+        for reason, count in reasons.most_common(_SHOWN_REASONS):
             short = reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 2]}.."
             times = f"{count:,} x " if len(reasons) > 1 else ""
-            told.append(f"{times}{short} ({'from ' if count > 1 else ''}frame {self._places[reason]})")
-        if len(reasons) > len(told):
-            told.append(_counted(len(reasons) - len(told), "other reason"))
-        return ", ".join(told)
+            shown.append(f"{times}{short} ({'from ' if count > 1 else ''}frame {self._places[reason]})")
+        if len(reasons) > len(shown):
+            shown.append(_counted(len(reasons) - len(shown), "other reason"))
+        return ", ".join(shown)
 
 
 def _counted(number: int, what: str) -> str:

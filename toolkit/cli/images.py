@@ -14,7 +14,7 @@ from toolkit.report.terminal import shown_line
 
 if TYPE_CHECKING:
     from toolkit.cluster.images.names import Found
-    from toolkit.cluster.images.work import Tell
+    from toolkit.cluster.images.work import Report
 
 app = typer.Typer(
     help="Build, list and remove images: node, ceph:RELEASE, and vm (the kernel of virtual machines).",
@@ -76,11 +76,11 @@ def build(
         images.check(name)
     for name in names:
         began_s = time.monotonic()
-        with _progress(name) as (say, tell):
+        with _progress(name) as (announce, report):
             if directory:
-                made = images.directory(name, root, say, tell, archive)
+                made = images.directory(name, root, announce, report, archive)
             else:
-                made = images.build(name, "", root, say, tell, archive)
+                made = images.build(name, "", root, announce, report, archive)
         print(f"{name}: {made} ({time.monotonic() - began_s:.1f} s)")
 
 
@@ -120,12 +120,12 @@ def remove(names: Names, root: Root = None, context: Context = "") -> None:
     for name in names:
         images.check(name)
     for name in names:
-        gone = images.remove(name, "", root)
-        print(f"{name}: {', '.join(gone) if gone else 'nothing to remove'}")
+        removed = images.remove(name, "", root)
+        print(f"{name}: {', '.join(removed) if removed else 'nothing to remove'}")
 
 
 @contextmanager
-def _progress(name: str) -> "Iterator[tuple[Tell, Tell]]":
+def _progress(name: str) -> "Iterator[tuple[Report, Report]]":
     """Yield two functions that show progress: one for stages, one for steps.
 
     Without a terminal, every stage is logged, and a step now and then.

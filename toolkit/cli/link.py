@@ -30,7 +30,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Impair packets from one node to another while the cluster is up; `msgrlab fault mend` does not undo it."""
-    from toolkit.cluster.choosing import values_of
+    from toolkit.cluster.spec_lookup import values_of
 
     wanted = values_of(values or [], f"link {sender} {receiver}")
     _ask(name, "add_link", as_json=as_json, sender=sender, receiver=receiver, values=wanted)

@@ -26,7 +26,7 @@ def list_scenarios(
     if as_json:
         print(json.dumps({"scenarios": [_row(scenario) for scenario in listed]}, indent=2))
     elif len(listed) == 1:
-        _tell(listed[0])
+        _print_all(listed[0])
     else:
         _print_table(listed)
 
@@ -63,7 +63,7 @@ def _print_table(scenarios: "list[Scenario]") -> None:
     Console().print(table)
 
 
-def _tell(scenario: "Scenario") -> None:
+def _print_all(scenario: "Scenario") -> None:
     from rich.console import Console
     from rich.markup import escape
 

@@ -22,7 +22,7 @@ from toolkit.report.terminal import shown
 USAGE_ERROR = 2
 UNSUPPORTED = 3
 INTERRUPTED = 130
-READER_GONE = 141
+BROKEN_PIPE = 141
 _LONGEST_LINE = 2000
 """Characters of an error line that are printed: an error may quote a file."""
 
@@ -188,4 +188,4 @@ def _ended(error: BrokenPipeError | SystemExit) -> int:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     # the interpreter flushes stdout once more at exit, and would report the same broken pipe again
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return READER_GONE
+    return BROKEN_PIPE

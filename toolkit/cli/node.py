@@ -37,7 +37,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add a msgrlab messenger to a running cluster; when this returns, all other nodes have its address."""
-    from toolkit.cluster.choosing import values_of
+    from toolkit.cluster.spec_lookup import values_of
     from toolkit.cluster.supervisor.client import ask, chosen
 
     wanted = values_of(values or [], f"node {node_name}")

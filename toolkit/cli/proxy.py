@@ -14,7 +14,7 @@ from toolkit.cli.key_options import Keyrings
 from toolkit.machine.attention import wait_for_event
 
 if TYPE_CHECKING:
-    from toolkit.cli.proxy_output import Teller
+    from toolkit.cli.proxy_output import ProxyOutput
     from toolkit.faults.live import Proxy
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -63,7 +63,7 @@ def proxy(
     ] = None,
 ) -> int:
     """Relay connections from LISTEN to TARGET, show their frames, and apply rules to them."""
-    from toolkit.cli.proxy_output import Teller
+    from toolkit.cli.proxy_output import ProxyOutput
     from toolkit.faults.live import Proxy
     from toolkit.faults.script import Rule, read_script
 
@@ -76,19 +76,19 @@ def proxy(
     rules += [Rule.parse(text) for text in rule or ()]
     _check_history(history, is_blind=blind)
     over = threading.Event()
-    teller = Teller(over, once=once, quiet=quiet, as_json=as_json)
+    output = ProxyOutput(over, once=once, quiet=quiet, as_json=as_json)
     running = Proxy(
-        behind, rules, keyrings, listen=listen, key_log=key_log, pretend=pretend, events=teller, blind=blind
+        behind, rules, keyrings, listen=listen, key_log=key_log, pretend=pretend, events=output, blind=blind
     )
     for number in _SIGNALS:
         signal.signal(number, lambda *_: over.set())
     with running:
-        teller.say({"proxy": running.address, "target": target}, f"{running.address} relays to {target}")
-        threading.Thread(target=_take_orders, args=(running, teller, over), daemon=True).start()
+        output.show({"proxy": running.address, "target": target}, f"{running.address} relays to {target}")
+        threading.Thread(target=_take_orders, args=(running, output, over), daemon=True).start()
         wait_for_event(over)
     if history is not None:
         running.history().save(history)
-    teller.summary(running)
+    output.summary(running)
     return 0
 
 
@@ -99,7 +99,7 @@ def _check_history(history: Path | None, *, is_blind: bool) -> None:
         raise LocalError("--blind excludes --history: a blind proxy decodes no frames")
 
 
-def _take_orders(running: "Proxy", teller: "Teller", over: threading.Event) -> None:
+def _take_orders(running: "Proxy", output: "ProxyOutput", over: threading.Event) -> None:
     """Read rules and orders from standard input, one per line; the proxy outlives the end of the input."""
     for line in sys.stdin:
         text = line.strip()
@@ -108,19 +108,19 @@ def _take_orders(running: "Proxy", teller: "Teller", over: threading.Event) -> N
                 over.set()
             elif text == "rules":
                 for known in running.rules:
-                    teller.say({"rule": known}, known)
+                    output.show({"rule": known}, known)
             elif text == "cut":
                 count = running.cut()
-                teller.say({"cut": count}, f"{count} links cut")
+                output.show({"cut": count}, f"{count} links cut")
             elif text.startswith("release "):
                 name = text.removeprefix("release ").strip()
                 count = running.release(name)
-                teller.say({"released": name, "count": count}, f"{count} released")
+                output.show({"released": name, "count": count}, f"{count} released")
             elif text and not text.startswith("#"):
                 for added in running.add(text):
-                    teller.say({"added": str(added)}, f"added {added}")
+                    output.show({"added": str(added)}, f"added {added}")
         except LocalError as error:
-            teller.say({"error": str(error)}, f"{error}; {_TYPED_HELP}")
+            output.show({"error": str(error)}, f"{error}; {_TYPED_HELP}")
 
 
 def _grid(target: str, keyrings: list[Path], *, as_json: bool) -> int:

@@ -18,7 +18,7 @@ from toolkit.faults.live import Events, Hit, ProxiedLink, Proxy
 CHECK_FAILED = 1
 
 
-class Teller(Events):
+class ProxyOutput(Events):
     """Prints the events of a proxy, as text or JSON.
 
     Args:
@@ -37,7 +37,7 @@ class Teller(Events):
         self._lines = FrameLines(self._console)
         self._lock = threading.Lock()
 
-    def say(self, record: dict[str, Any], text: str, style: str = "") -> None:
+    def show(self, record: dict[str, Any], text: str, style: str = "") -> None:
         """Print ``record`` as a line of JSON, or else ``text``."""
         try:
             with self._lock:
@@ -51,18 +51,18 @@ class Teller(Events):
     @override
     def opened(self, link: ProxiedLink) -> None:
         if self._quiet or self._as_json:  # otherwise the line of the first frame introduces the link
-            self.say({"link": link.number, "opened": link.source}, f"link {link.number}: {link.source} connected")
+            self.show({"link": link.number, "opened": link.source}, f"link {link.number}: {link.source} connected")
 
     @override
     def closed(self, link: ProxiedLink) -> None:
-        self.say({"link": link.number, "closed": link.why}, f"link {link.number}: {link.why}", "dim")
+        self.show({"link": link.number, "closed": link.why}, f"link {link.number}: {link.why}", "dim")
         if self._once:
             self._over.set()
 
     @override
     def blind(self, link: ProxiedLink) -> None:
         text = f"link {link.number}: frames can no longer be decoded: {link.blind}"
-        self.say({"link": link.number, "blind": link.blind}, text, "yellow")
+        self.show({"link": link.number, "blind": link.blind}, text, "yellow")
 
     @override
     def frame(self, frame: DecodedFrame) -> None:
@@ -77,7 +77,7 @@ class Teller(Events):
 
     @override
     def hit(self, hit: Hit) -> None:
-        self.say({"hit": asdict(hit)}, f"* {hit}", "yellow" if hit.problem else "bold magenta")
+        self.show({"hit": asdict(hit)}, f"* {hit}", "yellow" if hit.problem else "bold magenta")
 
     def summary(self, running: Proxy) -> None:
         """Print the number of links and hits, and the counters."""
@@ -85,7 +85,7 @@ class Teller(Events):
         lines = [f"{len(running.links)} links, {len(running.hits)} hits of rules"]
         lines += [f"  {name:28} {number:>12,}" for name, number in counters.items()]
         record = {"links": len(running.links), "hits": len(running.hits), "counters": counters}
-        self.say(record, "\n".join(lines))
+        self.show(record, "\n".join(lines))
 
 
 def print_grid(cells: Iterable[Cell], *, as_json: bool) -> int:

@@ -81,7 +81,9 @@ def _lines(result: "ReplayResult") -> "Iterator[str]":
     for each in result.sessions:
         yield _line(each)
         for kind in each.comparison.kinds():
-            yield f"    {_told(kind[0])}" + (f" (and {len(kind) - 1} more like this)" if len(kind) > 1 else "")
+            yield f"    {_difference_text(kind[0])}" + (
+                f" (and {len(kind) - 1} more like this)" if len(kind) > 1 else ""
+            )
     replayed = [each for each in result.sessions if not each.not_replayed]
     found = [each.comparison for each in replayed]
     compared, equal = sum(each.compared for each in found), sum(each.equal for each in found)
@@ -110,7 +112,7 @@ def _line(each: "Replayed") -> str:
     return f"{head}: {found.compared} frames compared, {found.equal} equal{allowed}{differing}"
 
 
-def _told(difference: "Difference") -> str:
+def _difference_text(difference: "Difference") -> str:
     place = f"frame {difference.frame}" if difference.frame is not None else "no frame"
     return f"{place} on link {difference.link}: {difference.tag}: {difference.what}"
 

@@ -95,7 +95,7 @@ def run(
     here, elsewhere = _split([scenario for name in scenarios for scenario in select(name)], backend)
     todo = jobs_of(here, backend, ways, seed, cut or ())
     runs, is_interrupted = _run(todo, shares, out)
-    _tell(runs, elsewhere, backend, _visited(runs) if coverage else None, as_json=as_json)
+    _print_runs(runs, elsewhere, backend, _visited(runs) if coverage else None, as_json=as_json)
     if files:
         pages = [done.report(files.folder) for done in runs] + _unsupported(elsewhere, backend)
         files.write(pages, f"msgrlab run {' '.join(scenarios)}")
@@ -162,7 +162,7 @@ def _visited(runs: "list[ScenarioRun]") -> "Coverage":
     return Coverage(runs)
 
 
-def _tell(
+def _print_runs(
     runs: "list[ScenarioRun]",
     elsewhere: dict[str, str],
     backend: str,
@@ -171,12 +171,12 @@ def _tell(
     as_json: bool,
 ) -> None:
     if as_json:
-        told = {"coverage": visited.as_json()} if visited is not None else {}
+        coverage = {"coverage": visited.as_json()} if visited is not None else {}
         unsupported = [{"scenario": name, "reason": reason} for name, reason in elsewhere.items()]
         rows = [done.as_json() for done in runs]
-        print(json.dumps({"runs": rows, "unsupported": unsupported, **told}, indent=2))
+        print(json.dumps({"runs": rows, "unsupported": unsupported, **coverage}, indent=2))
         return
-    _print_runs(runs)
+    _print_tables(runs)
     if visited is not None:
         from toolkit.cli.grid_table import print_coverage
 
@@ -187,7 +187,7 @@ def _tell(
             print(f"  {name}: {reason}")
 
 
-def _print_runs(runs: "list[ScenarioRun]") -> None:
+def _print_tables(runs: "list[ScenarioRun]") -> None:
     """Print a table of all runs; of more than ``_LONGEST_TABLE`` runs only the failed ones, and a count."""
     if len(runs) <= _LONGEST_TABLE:
         _print_table(runs)

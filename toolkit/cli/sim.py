@@ -104,14 +104,14 @@ def _replay(
     seed: int, size: "Size", keep: list[int] | None, files: ReportFiles, *, as_json: bool, out: Path | None
 ) -> int:
     from toolkit.simulation.findings import as_json as life_json
-    from toolkit.simulation.findings import life_report, tell
+    from toolkit.simulation.findings import describe_life, life_report
     from toolkit.simulation.swarm import live
 
     outcome = live(seed, size, keep)
     _keep_files([outcome], out)
     if files:
         files.write([life_report(outcome, _kept(outcome, out), files.folder)], f"Seed {seed}")
-    print(json.dumps(life_json(outcome), indent=2) if as_json else "\n".join(tell(outcome)))
+    print(json.dumps(life_json(outcome), indent=2) if as_json else "\n".join(describe_life(outcome)))
     return 0 if outcome.passed else CHECK_FAILED
 
 
@@ -126,7 +126,7 @@ def _run_seeds(
     out: Path | None,
 ) -> int:
     from toolkit.simulation.findings import as_json as life_json
-    from toolkit.simulation.findings import life_report, tell
+    from toolkit.simulation.findings import describe_life, life_report
     from toolkit.simulation.lives import run_seeds
 
     with _progress(len(seeds)) as progress:
@@ -144,7 +144,7 @@ def _run_seeds(
         print(json.dumps(_summary(campaign, seeds, size.value, shrunk), indent=2))
     else:
         for outcome in outcomes:
-            print("\n".join(tell(outcome)), end="\n\n")
+            print("\n".join(describe_life(outcome)), end="\n\n")
         _print_summary(campaign, len(seeds), "seeds")
     return _verdict(campaign)
 

@@ -74,11 +74,11 @@ def _follow(name: str, *, as_json: bool) -> int:
     after = -1
     while True:
         try:
-            told = ask(lease, "history", after=after, wait_s=_FOLLOWED_S)
+            page = ask(lease, "history", after=after, wait_s=_FOLLOWED_S)
         except NotKept:
             return 0
-        after = told["next"]
-        for event in told["records"]:
+        after = page["next"]
+        for event in page["records"]:
             print(json.dumps(event) if as_json else shown_line(_line(event)), flush=True)
 
 

@@ -63,7 +63,7 @@ def up(
     if keep and foreground:
         raise LocalError("--keep and --foreground exclude each other")
     began_s = _typed_s()
-    from toolkit.cluster.choosing import located
+    from toolkit.cluster.spec_lookup import located
     from toolkit.cluster.supervisor.client import Starting
     from toolkit.machine.docker_engine import choose_context
     from toolkit.machine.leases import Lease
@@ -84,7 +84,7 @@ def up(
     if as_json:
         print(json.dumps(ready, indent=2))
     else:
-        _tell(ready)
+        _print_ready(ready)
     sys.stdout.flush()
     if not foreground:
         starting.leave()
@@ -189,7 +189,7 @@ def _files(directory: Path) -> "Iterator[tuple[str, Path]]":
             yield what, path
 
 
-def _tell(ready: dict[str, Any]) -> None:
+def _print_ready(ready: dict[str, Any]) -> None:
     name = ready["name"]
     print(f"cluster {name} is up: {len(ready['nodes'])} nodes in {ready['seconds']:.2f} s")
     width = max((len(node) for node in ready["nodes"]), default=0)

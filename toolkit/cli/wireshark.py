@@ -70,7 +70,7 @@ def _dissector(output: Path | None, *, install: bool) -> int:
 
 def _export(capture: Path, output: Path, keyrings: list[Path], key_logs: list[Path]) -> int:
     from toolkit.dissect.keys import KeyBook
-    from toolkit.dissect.wireshark.exporting import export_capture
+    from toolkit.dissect.wireshark.capture_export import export_capture
 
     exported = export_capture(capture, output, KeyBook.read(keyrings, key_logs))
     print(f"{output}: {exported}")

@@ -1,3 +1,3 @@
+from .cluster import Cluster as Cluster
+from .cluster import up as up
 from .failure import NotUp as NotUp
-from .running import Cluster as Cluster
-from .running import up as up

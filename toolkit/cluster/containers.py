@@ -87,7 +87,7 @@ class Lent(DockerBackend):
     """A backend whose hosts are existing containers; they stay when it closes."""
 
     def __init__(self, containers: Containers, first_port: int) -> None:
-        super().__init__(containers.backend.lease, lambda _doing: None)
+        super().__init__(containers.backend.lease, lambda _step: None)
         self.first_port = first_port
         self._containers = containers
 

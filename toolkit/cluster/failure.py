@@ -12,7 +12,7 @@ _MAX_LINES = 8
 """Most lines, for all nodes together."""
 _MAX_LINE_CHARS = 300
 _TAIL_BYTES = 1 << 18
-_TELLING = re.compile(
+_NOTABLE = re.compile(
     r" -1 |\b(?:error|failed|fatal|abort\w*|cannot|denied|unable|not found|no such)\b", re.IGNORECASE
 )
 """Lines that report a failure. Ceph logs errors for administrators at level -1."""
@@ -51,7 +51,7 @@ def suspects(nodes: Iterable[RunningNode]) -> list[str]:
     return ended or [name for name, state in states.items() if state == "starting"]
 
 
-def telling_lines(directory: Path, nodes: Sequence[str]) -> list[str]:
+def notable_lines(directory: Path, nodes: Sequence[str]) -> list[str]:
     """Return the last lines that report a failure from the logs of these nodes, a few of each file.
 
     Args:
@@ -76,8 +76,8 @@ def telling_lines(directory: Path, nodes: Sequence[str]) -> list[str]:
 
 def _chosen(lines: Sequence[str], count: int) -> list[str]:
     worthy = [line for line in lines if not _DULL.search(line)]
-    telling = [line for line in worthy if _TELLING.search(line)]
-    return [line[:_MAX_LINE_CHARS] for line in (telling or worthy)[-count:]]
+    notable = [line for line in worthy if _NOTABLE.search(line)]
+    return [line[:_MAX_LINE_CHARS] for line in (notable or worthy)[-count:]]
 
 
 def _tail(path: Path) -> list[str]:

@@ -208,13 +208,13 @@ class ProgramNode(RunningNode):
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._gone("kill")
+            self._take_down("kill")
 
     @override
     def stop(self) -> None:
         if self._process is not None:
             self._process.stop()
-            self._gone("stop")
+            self._take_down("stop")
 
     @override
     def freeze(self, frozen: bool) -> None:
@@ -281,7 +281,7 @@ class ProgramNode(RunningNode):
             raise LocalError(f"node {self.name} is {self._state}: msgrlab fault restart {self.name}")
         return self._process
 
-    def _gone(self, action: str) -> None:
+    def _take_down(self, action: str) -> None:
         assert self._process is not None
         self._words = self._process.last_words()
         self._process = None

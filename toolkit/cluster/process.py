@@ -151,7 +151,7 @@ class NodeProcess(NodeLife):
             self._program.stdin.write(json.dumps(values).encode() + b"\n")
             self._program.stdin.flush()
         except (BrokenPipeError, ValueError):
-            raise self._gone("it ended") from None
+            raise self._fail("it ended") from None
 
     def _read(self) -> None:
         """Dispatch its lines: records to the history, replies to the callers."""
@@ -182,11 +182,11 @@ class NodeProcess(NodeLife):
             except Empty:
                 raise LocalError(f"node {self.name}: no answer to {verb} within {timeout_s:g} s") from None
             if "gone" in line:
-                raise self._gone(f"it ended instead of answering to {verb}")
+                raise self._fail(f"it ended instead of answering to {verb}")
             if number is None or line.get("reply") == number:
                 return line
 
-    def _gone(self, what: str) -> LocalError:
+    def _fail(self, what: str) -> LocalError:
         self._replies.put({"gone": True})  # for the next request
         self._program.signal(signal.SIGKILL)
         self._collect()

@@ -9,7 +9,7 @@ from toolkit.checks.history import History
 from toolkit.checks.live import check_so_far
 from toolkit.checks.merging import in_order
 from toolkit.checks.result import CheckResult
-from toolkit.cluster.running import HISTORY_FILE
+from toolkit.cluster.cluster import HISTORY_FILE
 from toolkit.cluster.supervisor.client import NotKept, ask
 from toolkit.machine.leases import Lease
 from toolkit.report.html import ScenarioReport, Verdict, below

@@ -14,7 +14,7 @@ from toolkit.checks.result import CheckResult, Outcome, tally
 from toolkit.errors import Unsupported
 
 if TYPE_CHECKING:
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
 
 RECENT = 8
 """Number of events in the status."""

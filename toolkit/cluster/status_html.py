@@ -69,8 +69,8 @@ def _node_rows(nodes: dict[str, dict[str, Any]]) -> Iterable[Sequence[str]]:
             yield [*head, *[""] * (len(_NODE_TITLES) - len(head))]
         for session in sessions:
             numbers = (session.get(number) for number in _SESSION_NUMBERS)
-            told = ["" if number is None else f"{number:,}" for number in numbers]
-            yield [*head, escape(session["peer"]), _chip(session["state"]), *told]
+            cells = ["" if number is None else f"{number:,}" for number in numbers]
+            yield [*head, escape(session["peer"]), _chip(session["state"]), *cells]
             head = [""] * len(head)
 
 

@@ -14,7 +14,7 @@ from toolkit.network.redirect import end_redirection, redirect, way_in
 
 if TYPE_CHECKING:
     from toolkit.capture.recording import Taken
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
 
 
 class Captures:

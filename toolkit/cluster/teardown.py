@@ -43,7 +43,7 @@ def end_by_force(lease: Lease, keep: Path | None = None, *, keep_keys: bool = Fa
 
 def take_all_down(
     leases: Sequence[Lease],
-    tell: Callable[[Lease, list[str]], None] = lambda _lease, _remains: None,
+    report: Callable[[Lease, list[str]], None] = lambda _lease, _remains: None,
     keep: Path | None = None,
     *,
     keep_keys: bool = False,
@@ -52,7 +52,7 @@ def take_all_down(
 
     Args:
         leases: leases of the clusters.
-        tell: called for each cluster that is down, with what could not be undone.
+        report: called for each cluster that is down, with what could not be undone.
         keep: directory that receives their histories, captures and logs, in a subdirectory for each.
         keep_keys: True to keep keys there, too.
     """
@@ -63,5 +63,5 @@ def take_all_down(
         kept = [keep / lease.label.name if keep else None for lease in leases]
         outcomes = list(zip(leases, threads.map(take, leases, kept), strict=True))
     for lease, remains in outcomes:
-        tell(lease, remains)
+        report(lease, remains)
     return not any(remains for _, remains in outcomes)

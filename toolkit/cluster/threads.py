@@ -69,8 +69,8 @@ class _Life(NodeLife):
     @override
     def freeze(self, *, frozen: bool) -> None:
         """Raise Unsupported, because only a process can be stopped."""
-        doing = "freeze" if frozen else "thaw"
-        raise Unsupported(f"{doing} {self.name}: it shares a process with others: @scenario(processes=True)")
+        action = "freeze" if frozen else "thaw"
+        raise Unsupported(f"{action} {self.name}: it shares a process with others: @scenario(processes=True)")
 
     @override
     def kill(self) -> None:

@@ -139,16 +139,16 @@ def _serve(requests: socket.socket) -> NoReturn:
         request, descriptors, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 3)
         if not request:
             os._exit(0)
-        told, tell = os.pipe()
+        read_end, write_end = os.pipe()
         if not (between := os.fork()):
             # Double fork: when the child in between exits, the supervisor (a subreaper) becomes the parent.
             if pid := os.fork():
-                os.write(tell, b"%d" % pid)
+                os.write(write_end, b"%d" % pid)
                 os._exit(0)
             _become(descriptors, **json.loads(request))
         os.waitpid(between, 0)
-        pid_text = os.read(told, 32)
-        for descriptor in (told, tell, *descriptors):
+        pid_text = os.read(read_end, 32)
+        for descriptor in (read_end, write_end, *descriptors):
             os.close(descriptor)
         requests.send(pid_text)
 

@@ -15,7 +15,7 @@ from messenger.errors import LocalError, MsgrError
 from messenger.protocols import Protocol
 from toolkit.conformance.attempt import Attempt
 from toolkit.conformance.case import CRASHED, Case, Level, Need, all_cases
-from toolkit.conformance.target import Target, TargetGone
+from toolkit.conformance.target import Target, TargetLost
 
 _DYING_S = 1.0
 """How long a process may take to exit after a failed assertion."""
@@ -135,13 +135,13 @@ def run_case(case: Case, target: Target) -> Result:
     """Run a case once; a destructive case has the outcome CRASHED if the target refuses connections afterwards.
 
     Raises:
-        TargetGone: the target accepts no connections.
+        TargetLost: the target accepts no connections.
     """
     began_s = time.monotonic()
     with Attempt(target) as attempt:
         try:
             outcome = case.run(attempt)
-        except TargetGone:
+        except TargetLost:
             if not attempt.log:
                 raise
             outcome = CRASHED
@@ -159,16 +159,16 @@ def _has_ended(target: Target, within_s: float) -> bool:
     """
     try:
         stream, _ = target.connect()
-    except TargetGone:
+    except TargetLost:
         return True
     banner = bytearray()
 
-    def came() -> bool:
+    def is_received() -> bool:
         banner.extend(stream.read())
         return bool(banner) or stream.closed
 
     try:
-        stream.wait(came, target.patience_s)
+        stream.wait(is_received, target.patience_s)
         return not banner or bool(within_s and stream.wait(lambda: not stream.read() and stream.closed, within_s))
     finally:
         stream.close()
@@ -203,19 +203,19 @@ def run_cases(
         report: called with each result.
     """
     results: list[Result] = []
-    gone = ""
+    lost = ""
     for case in sorted(cases, key=lambda case: case.may_crash):
-        reason = gone or skip_reason(case, target, destructive=destructive)
+        reason = lost or skip_reason(case, target, destructive=destructive)
         if reason:
             result = Result(case, Verdict.SKIPPED, reason)
         else:
             try:
                 result = run_case(case, target)
                 if result.outcome == CRASHED:
-                    gone = f"the target accepts no connections since {case.id}"
-            except TargetGone as error:
-                gone = f"the target accepts no connections: {error}"
-                result = Result(case, Verdict.DIFFERS, f"{gone}; the last case before was {_last(results)}")
+                    lost = f"the target accepts no connections since {case.id}"
+            except TargetLost as error:
+                lost = f"the target accepts no connections: {error}"
+                result = Result(case, Verdict.DIFFERS, f"{lost}; the last case before was {_last(results)}")
         results.append(result)
         report(result)
     return results

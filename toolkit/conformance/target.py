@@ -14,7 +14,7 @@ from toolkit.node.raw.stream import SocketStream
 RNG = SystemRandom()
 
 
-class TargetGone(MsgrError):
+class TargetLost(MsgrError):
     """The target accepts no TCP connections."""
 
 
@@ -61,11 +61,11 @@ class Target:
         """Open a TCP connection; return it and the local address.
 
         Raises:
-            TargetGone: no connection can be opened within the time limit.
+            TargetLost: no connection can be opened within the time limit.
         """
         try:
             sock = socket.create_connection((self.addr.host, self.addr.port), self.patience_s)
         except OSError as error:
-            raise TargetGone(f"{self.addr.host}:{self.addr.port}: {error.strerror or error}") from None
+            raise TargetLost(f"{self.addr.host}:{self.addr.port}: {error.strerror or error}") from None
         host, port = sock.getsockname()[:2]
         return SocketStream(sock), EntityAddr.from_host(host, port, self.addr.type)

@@ -118,7 +118,7 @@ class Conduct:
             return self.fins[0].time_ns
         return self.reset.time_ns if self.reset is not None else self.last_ns
 
-    def told(self, client: str, server: str, end_ns: int) -> str:
+    def ending(self, client: str, server: str, end_ns: int) -> str:
         """Describe how it ended.
 
         Args:
@@ -136,11 +136,11 @@ class Conduct:
                 return f"{server} did not answer {sent}"
             case Outcome.RESET:
                 assert self.reset is not None
-                who = names[self.reset.side]
+                resetter = names[self.reset.side]
                 first = f"{names[self.fins[0].side]} closed it (FIN), then " if self.fins else ""
                 if self.foreign_reset:
-                    return f"{first}something between reset it in the name of {who} (RST){self._foreign()}"
-                return f"{first}{who} reset it (RST)"
+                    return f"{first}something between reset it in the name of {resetter} (RST){self._foreign()}"
+                return f"{first}{resetter} reset it (RST)"
             case Outcome.CLOSED:
                 rest = "" if len(self.fins) == 2 else f"; no FIN of {names[1 - self.fins[0].side]}"
                 return f"{names[self.fins[0].side]} closed it first (FIN){rest}"

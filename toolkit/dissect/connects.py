@@ -17,7 +17,7 @@ class FailedConnects:
     """Address of the host, without the port, which differs between attempts."""
     server: str
     outcome: Outcome
-    told: str
+    ending: str
     """Outcome of the last attempt, in words."""
     count: int = 0
     first_ns: int = 0
@@ -54,5 +54,5 @@ def failed_connects(
         )
         known.count += 1
         known.last_ns = stream.tcp.last_ns
-        known.told = stream.tcp.told(client, stream.server, end_ns)
+        known.ending = stream.tcp.ending(client, stream.server, end_ns)
     return list(found.values())

@@ -128,7 +128,7 @@ class LinkFollower:
         self._segments: tuple[Buffer, ...] = ()
         """Segments of the last frame."""
         self._features = int(ALL_FEATURES)
-        self.heard = {direction: bytearray() for direction in Direction}
+        self.received = {direction: bytearray() for direction in Direction}
         """Bytes that each side sent until authentication was done: the peer's AUTH_SIGNATURE covers them
         (§4.7)."""
         self._authenticated = False
@@ -176,7 +176,7 @@ class LinkFollower:
             source=self,
         )
         if not self._authenticated and self._v1 is None:
-            self.heard[direction] += raw
+            self.received[direction] += raw
             self._authenticated = tag == Tag.AUTH_DONE.name
         if form in _SEALED:
             stream.nonces = stream.raw_reader.cipher.used_nonces  # type: ignore[attr-defined] # by the form

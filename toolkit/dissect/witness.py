@@ -170,8 +170,8 @@ def _flows(links: Sequence[_Link], result: Comparison) -> list[_Flow]:
 
 def _listener(endpoint: str, links: Iterable[_Link]) -> Address:
     """Addresses of a listener, from other links, because a link that resumes a session does not announce them."""
-    told = (address for link in links for address in link.client | link.server)
-    return frozenset(address for address in told if address.startswith(f"{endpoint}/"))
+    addresses = (address for link in links for address in link.client | link.server)
+    return frozenset(address for address in addresses if address.startswith(f"{endpoint}/"))
 
 
 def _flow_between(flows: list[_Flow], sender: Address, receiver: Address) -> _Flow:
@@ -182,12 +182,12 @@ def _flow_between(flows: list[_Flow], sender: Address, receiver: Address) -> _Fl
     return flows[-1]
 
 
-_Heard = dict[tuple[Address, Address, bool], list[LoggedMessage]]
+_Logged = dict[tuple[Address, Address, bool], list[LoggedMessage]]
 """Logged messages by logging messenger, peer, and whether they were sent."""
 
 
-def _by_pair(logs: Iterable[Sequence[LoggedMessage]]) -> _Heard:
-    pairs: _Heard = defaultdict(list)
+def _by_pair(logs: Iterable[Sequence[LoggedMessage]]) -> _Logged:
+    pairs: _Logged = defaultdict(list)
     for messages in logs:
         for message in messages:
             if not message.own & message.peer:  # messages to oneself are not on the wire
@@ -195,19 +195,19 @@ def _by_pair(logs: Iterable[Sequence[LoggedMessage]]) -> _Heard:
     return pairs
 
 
-def _compare_flow(flow: _Flow, heard: _Heard, result: Comparison) -> None:
+def _compare_flow(flow: _Flow, logs: _Logged, result: Comparison) -> None:
     for sent, own, peer in ((True, flow.sender, flow.receiver), (False, flow.receiver, flow.sender)):
         logged = [
             message
-            for (logger, other, way), messages in heard.items()
+            for (logger, other, way), messages in logs.items()
             if way is sent and logger & own and other & peer
             for message in messages
         ]
-        who = f"{_shown(flow.sender)} to {_shown(flow.receiver)}"
-        if not any(logger & own for logger, _, _ in heard):
+        pair = f"{_shown(flow.sender)} to {_shown(flow.receiver)}"
+        if not any(logger & own for logger, _, _ in logs):
             if not flow.messages:
                 continue
-            result.unwitnessed.append(f"{len(flow.messages)} messages from {who}: {_shown(own)} left no log")
+            result.unwitnessed.append(f"{len(flow.messages)} messages from {pair}: {_shown(own)} left no log")
             continue
         both, captured_only, logged_only = _match(flow.messages, logged, sent=sent)
         if sent:
@@ -216,7 +216,7 @@ def _compare_flow(flow: _Flow, heard: _Heard, result: Comparison) -> None:
         else:
             result.received += both
             result.unread += _take_unread(flow, captured_only)
-        result.differences += _in_words(who, captured_only, logged_only, sent=sent)
+        result.differences += _in_words(pair, captured_only, logged_only, sent=sent)
 
 
 _Key = tuple[object, ...]
@@ -228,8 +228,8 @@ def _match(
     """Number of messages in both, those only in the capture, and those only in the log."""
     versions = _have_versions(logged)
     seen = Counter(_captured_key(message, sent=sent, versions=versions) for message in captured)
-    told = Counter(_logged_key(message, versions=versions) for message in logged)
-    return (seen & told).total(), seen - told, told - seen
+    expected = Counter(_logged_key(message, versions=versions) for message in logged)
+    return (seen & expected).total(), seen - expected, expected - seen
 
 
 def _take_unread(flow: _Flow, captured_only: Counter[_Key]) -> int:
@@ -260,12 +260,12 @@ def _take_unsent(logged: Sequence[LoggedMessage], logged_only: Counter[_Key]) ->
     return count
 
 
-def _in_words(who: str, captured_only: Counter[_Key], logged_only: Counter[_Key], *, sent: bool) -> list[str]:
+def _in_words(pair: str, captured_only: Counter[_Key], logged_only: Counter[_Key], *, sent: bool) -> list[str]:
     logger = "sender" if sent else "receiver"
     return [
-        *(f"{who}: the {logger} did not log {_described(key, count)}" for key, count in (+captured_only).items()),
+        *(f"{pair}: the {logger} did not log {_described(key, count)}" for key, count in (+captured_only).items()),
         *(
-            f"{who}: the capture lacks {_described(key, count)}, which the {logger} logged"
+            f"{pair}: the capture lacks {_described(key, count)}, which the {logger} logged"
             for key, count in (+logged_only).items()
         ),
     ]
@@ -299,5 +299,5 @@ def _described(key: _Key, count: int) -> str:
     return text if count == 1 else f"{count} times {text}"
 
 
-def _shown(who: Address) -> str:
-    return min(who, default="an unknown messenger")
+def _shown(endpoint: Address) -> str:
+    return min(endpoint, default="an unknown messenger")

@@ -215,7 +215,7 @@ class Node:
                 MessageType.PING, data=b"%s%d" % (NAMES[self.index].encode(), self.sent), tid=self.sent
             )
             assert self.session is not None
-            self._tell("send", self.session, message)
+            self._record_message("send", self.session, message)
             if not endpoint.send(self.session, message, now):
                 effects.append(Wrong("a session that is not over takes no message"))
         elif verb == Verb.MARK_DOWN:
@@ -254,14 +254,14 @@ class Node:
 
     def _pump(self, effects: list[Effect]) -> None:
         frames: dict[int, list[dict[str, Any]]] = {}
-        gone: list[int] = []
+        closed: list[int] = []
         paused: set[int] = set()
         for _ in range(_MAX_DRAINS):
             outputs = self.endpoint.drain(self.now)
             if not outputs:
-                for link_id in gone:
+                for link_id in closed:
                     del self._names[link_id]
-                if paused.difference(gone):
+                if paused.difference(closed):
                     effects.append(Wrong("a link stays paused, for which there is no reason here"))
                 return
             for output in outputs:
@@ -274,7 +274,7 @@ class Node:
                 elif isinstance(output, WriteLink):
                     self._written(output, frames.pop(output.link_id), effects)
                 elif isinstance(output, CloseLink):
-                    gone.append(output.link_id)
+                    closed.append(output.link_id)
                     effects.append(Closed(self._names[output.link_id]))
                 elif isinstance(output, PauseLink):  # until the application has handled an event
                     (paused.add if output.paused else paused.discard)(output.link_id)
@@ -287,7 +287,7 @@ class Node:
             effects.append(Dialled(self._name(output.link_id)))
         elif isinstance(output, Deliver):
             for message in output.messages:
-                self._tell("deliver", output.session, message)
+                self._record_message("deliver", output.session, message)
                 effects += map(Wrong, self._delivered(output.session, message))
             self.endpoint.release(output.size_bytes, self.now, output.session, len(output.messages))
         elif isinstance(output, SessionEvent):
@@ -295,7 +295,7 @@ class Node:
         else:
             effects.append(Wrong(f"{type(output).__name__} is put out, for which there is no reason here"))
 
-    def _tell(self, kind: str, session: Session, message: Message) -> None:
+    def _record_message(self, kind: str, session: Session, message: Message) -> None:
         """Write a record of the application."""
         if self._record is None:
             return

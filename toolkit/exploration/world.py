@@ -227,7 +227,7 @@ class _Run:
     @property
     def state(self) -> State:
         """The state after the step."""
-        streams = [stream for stream in self.streams if not _is_gone(stream)]
+        streams = [stream for stream in self.streams if not _is_closed(stream)]
         streams.sort(key=lambda stream: stream.by)
         nodes, lags = self.nodes, self.lags
         return State((nodes[0], nodes[1]), tuple(streams), (lags[0], lags[1]), self.faults, self.overtakes)
@@ -356,17 +356,17 @@ class _Run:
     def _close(self, place: int, index: int) -> None:
         """Close one end: bytes on their way to it are lost; the other sees the close behind all written bytes."""
         stream = self.streams[place]
-        tells = stream.phase in {ARRIVED, OPEN}
+        is_known = stream.phase in {ARRIVED, OPEN}
         if index == stream.by:
-            stream = stream._replace(near=-1, back=(), back_ends=False, out_ends=tells and stream.far >= 0)
+            stream = stream._replace(near=-1, back=(), back_ends=False, out_ends=is_known and stream.far >= 0)
             if stream.phase == ARRIVED:
                 stream = stream._replace(phase=OPEN)
         else:
-            stream = stream._replace(far=-1, out=(), out_ends=False, back_ends=tells and stream.near >= 0)
+            stream = stream._replace(far=-1, out=(), out_ends=False, back_ends=is_known and stream.near >= 0)
         self.streams[place] = stream
 
 
-def _is_gone(stream: Stream) -> bool:
+def _is_closed(stream: Stream) -> bool:
     if stream.phase == DIALLING:
         return stream.near < 0
     return stream.near < 0 and stream.far < 0

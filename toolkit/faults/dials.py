@@ -81,9 +81,9 @@ def dialled(strikes: Iterable[Strike], connector: str) -> Dialled:
     return Dialled(any(isinstance(strike.action, Refuse) for strike in by), tuple(gates), by)
 
 
-def forget(strikes: list[Strike], gone: Iterable[Strike]) -> None:
+def forget(strikes: list[Strike], removed: Iterable[Strike]) -> None:
     """Remove strikes from a list and release what they hold."""
-    for strike in gone:
+    for strike in removed:
         if isinstance(strike, AtDial | Mangle) and isinstance(strike.change, Hold):
             strike.change.release()
         strikes[:] = [other for other in strikes if other is not strike]

@@ -132,8 +132,8 @@ class Sign(Change):
             if keys.missing:
                 raise LocalError(f"AUTH_SIGNATURE cannot be made without the {keys.missing}")
             return Altered(frame.raw)  # without authentication it is all zeros
-        heard = frame.source.heard[frame.direction.other]
-        made = encoded(frame, AuthSignature(hmac_sha256(keys.session_key.secret, heard)))
+        received = frame.source.received[frame.direction.other]
+        made = encoded(frame, AuthSignature(hmac_sha256(keys.session_key.secret, received)))
         return Altered(made.raw, segments=made.segments)
 
     def __str__(self) -> str:

@@ -40,8 +40,8 @@ _TOGETHER = 6
 _ATTEMPTS = 5
 _PATIENCE_S = 3.0
 """Seconds for one attempt."""
-_TELLING_POLLS = 100
-_TELLING_POLL_S = 0.01
+_REPORT_POLLS = 100
+_REPORT_POLL_S = 0.01
 _OPTIONS: dict[str, Any] = {"ms_initial_backoff": 0.02, "ms_max_backoff": 0.1, "ms_connection_ready_timeout": 2.0}
 
 ACTIONS: Mapping[str, str] = {
@@ -296,10 +296,10 @@ class Grid:
 
 async def _has_struck(proxy: Proxy) -> None:
     """Wait briefly for the first hit: a cut is reported only after all bytes before it were sent."""
-    for _ in range(_TELLING_POLLS):
+    for _ in range(_REPORT_POLLS):
         if proxy.hits:
             return
-        await asyncio.sleep(_TELLING_POLL_S)
+        await asyncio.sleep(_REPORT_POLL_S)
 
 
 async def _release(proxy: Proxy) -> None:

@@ -339,9 +339,9 @@ class Proxy(Watcher):
         self.counters[f"{_arrow(frame.direction)} {frame.tag}"] += 1
         self.counters["bytes"] += len(frame.raw)
         self._events.frame(record)
-        said: dict[str, object] = {} if record.message else frame.fields
+        fields: dict[str, object] = {} if record.message else frame.fields
         with self._lock:
-            self._frames.append(replace(record, segments=(), wire=b"", read_fields=lambda: said))
+            self._frames.append(replace(record, segments=(), wire=b"", read_fields=lambda: fields))
 
     @override
     def struck(self, link: int, strike: Strike) -> None:

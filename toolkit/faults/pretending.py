@@ -21,7 +21,7 @@ from toolkit.faults.strike import ALL, Strike
 
 Place = tuple[str, int]
 
-_TELLING = ("IDENTIFY", "HELLO", "CLIENT_IDENT", "SERVER_IDENT")
+_ADDRESS_TAGS = ("IDENTIFY", "HELLO", "CLIENT_IDENT", "SERVER_IDENT")
 """Frames with addresses that their receivers compare."""
 _MESSAGES = ("MESSAGE", "MSG")
 
@@ -54,10 +54,10 @@ class Pretend(Change):
             made = with_payload(frame, lambda payload: translated(payload, translation))
         else:
             piece = decoded(frame)
-            told = translated(piece, translation)
-            if told == piece:
+            changed = translated(piece, translation)
+            if changed == piece:
                 return Altered(frame.raw)
-            made = encoded(frame, told)
+            made = encoded(frame, changed)
         return Altered(made.raw, segments=made.segments or None)
 
     def __str__(self) -> str:
@@ -77,8 +77,8 @@ def translated(value: Any, translation: Mapping[Place, Place]) -> Any:  # noqa: 
         return {key: translated(part, translation) for key, part in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         named = {item.name: getattr(value, item.name) for item in fields(value) if item.init}
-        told = {name: translated(part, translation) for name, part in named.items()}
-        return replace(value, **{name: part for name, part in told.items() if part is not named[name]})
+        changed = {name: translated(part, translation) for name, part in named.items()}
+        return replace(value, **{name: part for name, part in changed.items() if part is not named[name]})
     return value
 
 
@@ -91,12 +91,12 @@ def pretending(seats: Seats) -> list[Strike]:
     for host, _ in (seats.listening, seats.target):
         if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared
             raise LocalError(f"pretending takes a certain address, {host} is any")
-    told = [Mangle("", tag, passes=ALL, change=Pretend(seats), lenient=True) for tag in _TELLING]
+    addressed = [Mangle("", tag, passes=ALL, change=Pretend(seats), lenient=True) for tag in _ADDRESS_TAGS]
     maps = [
         Mangle("", tag, passes=ALL, change=Pretend(seats), lenient=True, accepts=_is_monmap)
         for tag in ("MESSAGE", "MSG")
     ]
-    return [*told, *maps, Mangle("", "AUTH_SIGNATURE", passes=ALL, change=Sign(), lenient=True)]
+    return [*addressed, *maps, Mangle("", "AUTH_SIGNATURE", passes=ALL, change=Sign(), lenient=True)]
 
 
 def _is_monmap(frame: SeenFrame) -> bool:

@@ -181,20 +181,20 @@ class FaultProxy:
         return self._thread.do(cut_all())
 
     def hold(self, direction: Direction) -> None:
-        """Forward nothing in a direction until :meth:`let_pass`; bytes wait here and in the sender's kernel."""
+        """Forward nothing in a direction until :meth:`resume`; bytes wait here and in the sender's kernel."""
 
         async def hold() -> None:
             self._lanes[direction].passes.clear()
 
         self._thread.do(hold())
 
-    def let_pass(self, direction: Direction) -> None:
+    def resume(self, direction: Direction) -> None:
         """Forward again in a direction that was held."""
 
-        async def let_pass() -> None:
+        async def resume() -> None:
             self._lanes[direction].passes.set()
 
-        self._thread.do(let_pass())
+        self._thread.do(resume())
 
     def lane(self, direction: Direction) -> Lane:
         """Return the state of a direction."""
@@ -374,14 +374,14 @@ class FaultProxy:
         """True if a connection attempt is forwarded to the acceptor."""
         fate = dialled(self._breakpoints, self._names[0])
         for strike in fate.by:
-            self._tell_struck(link, strike)
+            self._report_struck(link, strike)
         for gate in fate.gates:
             await self._opened(gate, set())
         if fate.refused:
             end_by_reset(writer)
         return not fate.refused
 
-    def _tell_struck(self, link: int, strike: Strike) -> None:
+    def _report_struck(self, link: int, strike: Strike) -> None:
         self._struck(strike)
         if self._watcher is not None:
             self._watcher.struck(link, strike)
@@ -389,7 +389,7 @@ class FaultProxy:
     def _tap(self, link: int) -> LinkTap:
         tap = LinkTap(*self._names, self._breakpoints, self._keys, self._log_keys)
         tap.follows = self._follow
-        tap.on_struck = lambda strike: self._tell_struck(link, strike)
+        tap.on_struck = lambda strike: self._report_struck(link, strike)
         if self._watcher is not None:
             watcher = self._watcher
             tap.on_frame = lambda sender, frame: watcher.frame(link, sender, frame)
@@ -495,12 +495,12 @@ class FaultProxy:
         """Wait until a gate opens; it is in ``gates`` meanwhile, so that :meth:`Crossing.reset` can open it."""
         opened = asyncio.Event()
 
-        def tell() -> None:
+        def wake() -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(opened.set)
 
         gates.add(gate)
-        gate.when_open(tell)
+        gate.when_open(wake)
         try:
             await asyncio.wait_for(opened.wait(), gate.for_s)
         except TimeoutError:
@@ -538,7 +538,7 @@ class FaultProxy:
                     writer.write_eof()
         else:
             crossing.reset("cut on purpose")
-        self._tell_struck(crossing.link, breakpoint_)
+        self._report_struck(crossing.link, breakpoint_)
 
 
 def _printed(address: tuple[str, int]) -> str:

@@ -201,9 +201,9 @@ def _replaced(value: Any, values: Mapping[str, str]) -> Any:  # noqa: ANN401 - a
 
 def _message_of(frame: SeenFrame) -> Message:
     parts = frame.segments[-3:]
-    said = frame.fields
-    numbers = {name: said[name] for name in ("tid", "priority", "version", "compat_version", "seq")}
-    return Message(said["type"], *parts, **numbers)  # type: ignore[arg-type] # integers, as they were printed
+    fields = frame.fields
+    numbers = {name: fields[name] for name in ("tid", "priority", "version", "compat_version", "seq")}
+    return Message(fields["type"], *parts, **numbers)  # type: ignore[arg-type] # integers, as they were printed
 
 
 def _payload(frame: SeenFrame) -> Any:  # noqa: ANN401 - of any message

@@ -88,7 +88,7 @@ class Trickle(Listener):
 class Tape(Listener):
     """Record the sender's bytes and frames."""
 
-    heard: bytearray = field(default_factory=bytearray, repr=False, kw_only=True)
+    received: bytearray = field(default_factory=bytearray, repr=False, kw_only=True)
     """All bytes, over all links."""
     frames: list[SeenFrame] = field(default_factory=list, repr=False, kw_only=True)
     """All frames that could be parsed, over all links, as the sender wrote them."""
@@ -183,7 +183,7 @@ class LinkTap:
         listeners = [s for s in self.breakpoints if isinstance(s, Listener) and s.sender == sender]
         tapes = [listener for listener in listeners if isinstance(listener, Tape)]
         for tape in tapes:
-            tape.heard += chunk
+            tape.received += chunk
         delivery, back, whole = Delivery(), bytearray(), False
         for frame in () if self._blind_since[direction] else self._follower.feed(direction, chunk):
             frame.link = self.number

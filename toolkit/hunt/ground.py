@@ -12,10 +12,10 @@ from pathlib import Path
 from messenger.errors import LocalError
 from messenger.files import new_file
 from toolkit.cluster.ceph.programs import furnish
+from toolkit.cluster.cluster import Cluster, up
 from toolkit.cluster.failure import NotUp
 from toolkit.cluster.images import RELEASES
 from toolkit.cluster.retention import CEPH_KEYRING
-from toolkit.cluster.running import Cluster, up
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.faults.proxy import FaultProxy
 from toolkit.faults.script import strikes
@@ -169,8 +169,8 @@ class Ground:
 
         The text has no names of daemons, so that the same cause has the same text.
         """
-        gone = [node for name, node in self.cluster.nodes.items() if name != _APP and not node.alive]
-        return "; ".join(sorted({f"a daemon ended: {self._last_words(node.host.directory)}" for node in gone}))
+        ended = [node for name, node in self.cluster.nodes.items() if name != _APP and not node.alive]
+        return "; ".join(sorted({f"a daemon ended: {self._last_words(node.host.directory)}" for node in ended}))
 
     @staticmethod
     def _last_words(directory: Path) -> str:

@@ -21,8 +21,8 @@ from toolkit.errors import ScenarioFailed
 from toolkit.faults.dials import AtDial
 from toolkit.faults.mangle import Mangle
 from toolkit.faults.strike import Strike
+from toolkit.faults.strike_records import strike_record
 from toolkit.faults.tap import Breakpoint
-from toolkit.faults.told import strike_record
 from toolkit.lab.ways import Way
 from toolkit.network.faults import NetworkFaults
 from toolkit.node import NodeSpec, parse_entity

@@ -130,13 +130,13 @@ def stage(lab: "RawVerbs", role: str, **options: Any) -> RawPeer:  # noqa: ANN40
     return peer
 
 
-def breaks(lab: "RawVerbs", link: RawLink, say: Callable[[], object], *reasons: str, state: str = "") -> None:
-    """Require that ``say`` breaks the link, for one of these reasons.
+def breaks(lab: "RawVerbs", link: RawLink, send: Callable[[], object], *reasons: str, state: str = "") -> None:
+    """Require that ``send`` breaks the link, for one of these reasons.
 
     Args:
         lab: the lab of the scenario.
         link: link of a raw peer with node ``a``.
-        say: sends the frame that breaks it.
+        send: sends the frame that breaks it.
         reasons: names of FaultReason.
         state: state of the link that the fault names; any unless given.
 
@@ -145,7 +145,7 @@ def breaks(lab: "RawVerbs", link: RawLink, say: Callable[[], object], *reasons: 
     """
     before = len(lab.faults("a"))
     with suppress(ScenarioFailed):  # a handshake step that gets no answer; the checks below report that
-        say()
+        send()
     link.expect_closed()
     lab.expect_fault_count("a", before + 1)
     reason, detail = lab.faults("a")[-1], lab.last_fault("a")

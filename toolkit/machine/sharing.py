@@ -126,10 +126,10 @@ def stream_by_dask(
     require("distributed")
     from distributed import Future
 
-    come: SimpleQueue[str | Future[Any]] = SimpleQueue()
+    arrived: SimpleQueue[str | Future[Any]] = SimpleQueue()
     with _workers(address) as client:
         topic = f"msgrlab-{secrets.token_hex(8)}"
-        client.subscribe_topic(topic, lambda event: come.put(event[1]))
+        client.subscribe_topic(topic, lambda event: arrived.put(event[1]))
         call = partial(_one_at_a_time, partial(_reporting, work, topic))
         left, waiting = deque(units), dict[Future[Any], _Unit]()
         try:
@@ -138,8 +138,8 @@ def stream_by_dask(
                     unit = left.popleft()
                     future = client.submit(call, unit, pure=False)
                     waiting[future] = unit
-                    future.add_done_callback(come.put)
-                event = come.get()
+                    future.add_done_callback(arrived.put)
+                event = arrived.get()
                 yield Line(event) if isinstance(event, str) else _ended(event, waiting.pop(event))
         finally:
             client.cancel(list(waiting))

@@ -364,9 +364,9 @@ class Manager:
         kind, _, number = daemon.name.partition(".")
         if kind in _METADATA:
             prefix, argument = _METADATA[kind]
-            who = int(number) if kind == "osd" and number.isdecimal() else number
+            daemon_id = int(number) if kind == "osd" and number.isdecimal() else number
             with suppress(RadosError):  # the monitors do not know the daemon yet; it stays without metadata
-                reply = await life.link.command({"prefix": prefix, argument: who, "format": "json"})
+                reply = await life.link.command({"prefix": prefix, argument: daemon_id, "format": "json"})
                 daemon.metadata = {key: str(value) for key, value in json.loads(reply.output).items()}
 
     async def _send_beacons(self, life: _Life) -> None:

@@ -104,12 +104,12 @@ class Reason:
     """The reason why a cell is not run."""
 
     verdict: Verdict
-    whose: str
+    owner: str
     """``Ceph``, ``protocol`` or ``machine``."""
     text: str
 
     def __str__(self) -> str:
-        return f"{self.whose}: {self.text}"
+        return f"{self.owner}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ class _Rule:
         return all(not getattr(self, axis) or getattr(cell, axis) in getattr(self, axis) for axis in axes)
 
 
-def _unsupported(whose: str, text: str) -> Reason:
-    return Reason(Verdict.UNSUPPORTED, whose, text)
+def _unsupported(owner: str, text: str) -> Reason:
+    return Reason(Verdict.UNSUPPORTED, owner, text)
 
 
 def _meaningless(text: str) -> Reason:

@@ -241,7 +241,7 @@ class NodeApp(Inside, Dispatcher):
         self._record_message("send", connection, {"tid": message.tid}, message)
         connection.send(message)
 
-    def say(self, connection: Connection, payload: Payload) -> None:
+    def send_payload(self, connection: Connection, payload: Payload) -> None:
         """Send a message with a payload, with the next tid."""
         self._last_tid += 1
         message = Message.of(payload, tid=self._last_tid)

@@ -34,7 +34,7 @@ class _Line:
 
     def send(self, payload: Payload) -> None:
         """Send a message of the login."""
-        self._app.say(self._connection, payload)
+        self._app.send_payload(self._connection, payload)
 
 
 class Logins:
@@ -205,7 +205,7 @@ class Logins:
         answer = session.handle(request.protocol, request.auth_payload, self._app.wall_s)
         if answer is not None:
             reply = MAuthReply(answer.protocol, answer.result, answer.global_id, answer.payload)
-            self._app.say(connection, reply)
+            self._app.send_payload(connection, reply)
 
     def _go_on(self, connection: Connection, reply: MAuthReply) -> None:
         login = self._logins.get(connection.session.id)

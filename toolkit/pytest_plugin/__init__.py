@@ -11,12 +11,12 @@ frames, and the history, logs and captures are kept. docs/testing.md describes t
 """
 
 from toolkit.pytest_plugin.clusters import Clusters, SharedClusters
-from toolkit.pytest_plugin.collecting import (
+from toolkit.pytest_plugin.collection import (
     pytest_collection_modifyitems,
     pytest_generate_tests,
     pytest_pycollect_makeitem,
 )
-from toolkit.pytest_plugin.comparing import pytest_assertrepr_compare
+from toolkit.pytest_plugin.differences import pytest_assertrepr_compare
 from toolkit.pytest_plugin.fixtures import (
     msgrlab_added,
     msgrlab_capture,
@@ -36,7 +36,7 @@ from toolkit.pytest_plugin.options import (
     pytest_configure_node,
     pytest_report_header,
 )
-from toolkit.pytest_plugin.reporting import pytest_runtest_call, pytest_runtest_makereport
+from toolkit.pytest_plugin.reports import pytest_runtest_call, pytest_runtest_makereport
 from toolkit.pytest_plugin.scenarios import Runs, Simulations
 from toolkit.pytest_plugin.wire import Captures, Proxies
 

@@ -102,7 +102,7 @@ class Clusters:
             Unsupported: this machine lacks what the cluster needs.
             LocalError: the spec is wrong, or the cluster does not start.
         """
-        from toolkit.cluster.choosing import spec_from  # noqa: PLC0415 - only tests with clusters need it
+        from toolkit.cluster.spec_lookup import spec_from  # noqa: PLC0415 - only tests with clusters need it
 
         wanted, backend = spec_from(spec, settings), backend or self._backend
         words = ["msgrlab", "up", str(spec)] if isinstance(spec, Path | str) else []

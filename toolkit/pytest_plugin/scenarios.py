@@ -164,7 +164,7 @@ class Simulations:
         Raises:
             AssertionError: the life failed.
         """
-        from toolkit.simulation.findings import tell  # noqa: PLC0415 - only tests with lives need it
+        from toolkit.simulation.findings import describe_life  # noqa: PLC0415 - only tests with lives need it
         from toolkit.simulation.swarm import live  # noqa: PLC0415
 
         __tracebackhide__ = True
@@ -175,7 +175,7 @@ class Simulations:
         save = partial(save_history, outcome.history)
         self._added(Evidence(f"life of seed {outcome.seed}", scene, save, outcome.replay_command, outcome.seed))
         if not outcome.passed:
-            raise AssertionError("\n".join(tell(outcome)))
+            raise AssertionError("\n".join(describe_life(outcome)))
         return outcome
 
 

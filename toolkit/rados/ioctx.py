@@ -16,7 +16,7 @@ from messenger.messages.osd_operations import OpCode, OpFlag, OsdOp, RequestFlag
 from toolkit.rados.errors import RadosError
 from toolkit.rados.objecter import Objecter
 from toolkit.rados.request import Request, flags_for
-from toolkit.rados.watching import Notify, NotifyResult, Watch
+from toolkit.rados.watches import Notify, NotifyResult, Watch
 
 ALL_NAMESPACES = "\x01"
 """Namespace of an IoCtx that lists the objects of all namespaces."""

@@ -186,8 +186,8 @@ class Monitors:
         """Send a keepalive and renew tickets; dial the next monitor if this one does not answer."""
         if not self._open or self._connection is None:
             return
-        heard_s = max(self._connection.session.keepalive_acked_s, self._opened_s)
-        if wall_time_s - heard_s > PING_TIMEOUT_S:
+        acked_s = max(self._connection.session.keepalive_acked_s, self._opened_s)
+        if wall_time_s - acked_s > PING_TIMEOUT_S:
             self._hunt()
             return
         self._connection.keepalive()

@@ -139,9 +139,9 @@ def same_authorizer(one: bytes, other: bytes, session_key: CryptoKey | None) -> 
     if session_key is None or not one[:1] == other[:1] == _MODE:
         return False
     with suppress(PeerError):
-        (first, told), (second, also_told) = _opened(one, session_key), _opened(other, session_key)
+        (first, ours), (second, theirs) = _opened(one, session_key), _opened(other, session_key)
         shown = first.global_id, first.service_id, first.ticket
-        return shown == (second.global_id, second.service_id, second.ticket) and told == also_told
+        return shown == (second.global_id, second.service_id, second.ticket) and ours == theirs
     return False
 
 
@@ -150,10 +150,10 @@ def answers_an_old_challenge(real: bytes, mine: bytes, session_key: CryptoKey | 
     if session_key is None or not real[:1] == mine[:1] == _MODE:
         return False
     with suppress(PeerError):
-        (first, told), (second, also_told) = _opened(real, session_key), _opened(mine, session_key)
-        shown = first.global_id, first.service_id, first.ticket, told.nonce
-        same = shown == (second.global_id, second.service_id, second.ticket, also_told.nonce)
-        return same and told.have_challenge and not also_told.have_challenge
+        (first, ours), (second, theirs) = _opened(real, session_key), _opened(mine, session_key)
+        shown = first.global_id, first.service_id, first.ticket, ours.nonce
+        same = shown == (second.global_id, second.service_id, second.ticket, theirs.nonce)
+        return same and ours.have_challenge and not theirs.have_challenge
     return False
 
 

@@ -94,7 +94,7 @@ class Comparison:
         for real, mine in zip_longest(theirs, ours):
             if real is None:
                 if not _cut_by_peer(played):
-                    self._differ(Difference(link, None, mine.tag, f"only ours sends it: {_told(mine)}"))
+                    self._differ(Difference(link, None, mine.tag, f"only ours sends it: {_frame_text(mine)}"))
             elif mine is None:
                 why = f" (ours had closed the link: {played.closed})" if played.closed else ""
                 self._differ(Difference(link, real.frame, real.tag, f"ours does not send it{why}"))
@@ -140,9 +140,9 @@ class Comparison:
             each.message.seq for each in played.link.frames if each.message and each.direction is not played.sends
         ]
         most = max([*received, _announced(played)], default=0)
-        told = [(each.time_ns, number) for each in ours if (number := _acknowledged(each)) is not None]
-        times = [time_ns for time_ns, _ in told]
-        best = [0, *accumulate((number for _, number in told), max)]
+        acked = [(each.time_ns, number) for each in ours if (number := _acknowledged(each)) is not None]
+        times = [time_ns for time_ns, _ in acked]
+        best = [0, *accumulate((number for _, number in acked), max)]
         newest = best[-1]
         if newest > most:
             self._differ(Difference(link, None, "ACK", f"ours acknowledges {newest}, the last message was {most}"))
@@ -202,7 +202,7 @@ def _acknowledged(frame: DecodedFrame) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _told(frame: DecodedFrame) -> str:
+def _frame_text(frame: DecodedFrame) -> str:
     if frame.message is not None:
         return f"{frame.message.name} seq {frame.message.seq}"
     return " ".join(f"{name}={value}" for name, value in frame.fields.items()) or frame.tag

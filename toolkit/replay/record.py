@@ -60,8 +60,8 @@ class RecordedLink:
 
 def _is_cut_off(frame: DecodedFrame) -> bool:
     """True if the rest of the frame never came."""
-    told = frame.error or ""
-    return told.startswith((CAPTURE_ENDS, "the connection was "))
+    error = frame.error or ""
+    return error.startswith((CAPTURE_ENDS, "the connection was "))
 
 
 @dataclass(slots=True, eq=False)

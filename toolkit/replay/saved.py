@@ -311,13 +311,13 @@ class SavedSession:
         """Wait for the first frame of our node that fits; frames before it are kept for later steps."""
         found: list[Any] = []
 
-        def came() -> bool:
+        def is_sent() -> bool:
             self._collect()
             found[:] = [frame for frame in self._arrived if fits(frame)]
             return bool(found)
 
         link, what = self._here(), _described(number, self.frames[number])
-        self.lab.wait_for(came, f"{what} sent by {NODE}", self._instead, within_s=link.patience_s)
+        self.lab.wait_for(is_sent, f"{what} sent by {NODE}", self._instead, within_s=link.patience_s)
         self._arrived.remove(found[0])
         return found[0]
 

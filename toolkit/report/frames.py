@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from math import inf
 
-from toolkit.checks.describe import show, telling
+from toolkit.checks.describe import show, summary
 from toolkit.checks.index import Index
 from toolkit.checks.records import Record
 from toolkit.checks.sessions import addresses
@@ -41,13 +41,13 @@ def arrows(index: Index) -> dict[int, Arrow]:
 
 def _arrow(record: Record, source: str, target: str, fate: Fate, tip: str, number: str) -> Arrow:
     fields = record["fields"]
-    told = telling(record["tag"], fields)
+    text = summary(record["tag"], fields)
     if number and record["tag"] not in FOLDED_TAGS:  # data flows on one link only
-        told = f"{told} · {number}" if told else number
+        text = f"{text} · {number}" if text else number
     seq = fields.get("seq")
     seqs = (seq, seq) if isinstance(seq, int) else None
     in_capture = record.fields.get("frame")
-    return Arrow(record.time_s, source, target, record["tag"], told, fate, tip, seqs, frame=in_capture)
+    return Arrow(record.time_s, source, target, record["tag"], text, fate, tip, seqs, frame=in_capture)
 
 
 def _tip(record: Record, way: str, link: LinkLog, received: Record | None, fate: Fate) -> str:

@@ -23,8 +23,8 @@ def plain_rows(rows: Sequence[Row], last: int) -> list[str]:
     frames = [place for place, row in enumerate(rows) if isinstance(row, Arrow)]
     first = frames[-last] if len(frames) >= last else 0
     shown = [(row, *pair) for row in rows[first:] for pair in _lines(row)]
-    who_width = max((len(who) for _, who, _ in shown), default=0) + 2
-    return [f"{row.time_s:12.6f}  {printable(f'{who:<{who_width}}{what}')}" for row, who, what in shown]
+    party_width = max((len(party) for _, party, _ in shown), default=0) + 2
+    return [f"{row.time_s:12.6f}  {printable(f'{party:<{party_width}}{what}')}" for row, party, what in shown]
 
 
 def _lines(row: Row) -> list[tuple[str, str]]:

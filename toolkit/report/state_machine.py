@@ -103,11 +103,11 @@ def _edge(centre: Point, towards: Point) -> Point:
 def _box(state: SessionState, centre: Point, names: Sequence[str], chosen: str) -> str:
     x, y = centre[0] - _BOX[0] / 2, centre[1] - _BOX[1] / 2
     look = " ".join(["state", *["lit"] * bool(names), *["chosen"] * (state == chosen)])
-    told = fit(", ".join(names), _NAMES_SIZE, _BOX[0] - 10)
+    label = fit(", ".join(names), _NAMES_SIZE, _BOX[0] - 10)
     above = 5 if names else -4
     parts = [
         svg.box(x, y, *_BOX, "", 8),
         svg.text(centre[0], centre[1] - above, f"● {state}" if names else state, "name", "middle"),
-        *[svg.text(centre[0], centre[1] + 12, told, "names", "middle")] * bool(names),
+        *[svg.text(centre[0], centre[1] + 12, label, "names", "middle")] * bool(names),
     ]
     return svg.group(parts, f"{state}: {', '.join(names)}" if names else "", look)

@@ -28,7 +28,7 @@ class Timeline:
         self.rows: list[Row] = []
         self._crowded = {log.node for log in index.sessions.values() if log.key.session > 1}
         """Nodes with more than one session, whose chips show the session's number."""
-        self._said: dict[str, str] = {}
+        self._last_details: dict[str, str] = {}
         """By node, the text of its last fault, which the state after it need not repeat."""
         frames, nodes = arrows(index), frozenset(self.nodes)
         for place, record in enumerate(history):
@@ -71,10 +71,10 @@ class Timeline:
             case "state":
                 return self._state(record)
             case "event":
-                note = "" if record["detail"] == self._said.get(record.node) else record["detail"]
+                note = "" if record["detail"] == self._last_details.get(record.node) else record["detail"]
                 return Chip(record["event"], self._numbered(record, record["event"]), note, _tip(record))
             case "fault":
-                self._said[record.node] = record["detail"]
+                self._last_details[record.node] = record["detail"]
                 note = record["detail"].partition(": ")[2] or record["detail"]
                 return Chip("fault", record["reason"], note, _tip(record))
             case "mark_down":
@@ -89,7 +89,7 @@ class Timeline:
         return None
 
     def _state(self, record: Record) -> Chip:
-        note = record["why"].removeprefix(self._said.pop(record.node, "")).removeprefix("; ")
+        note = record["why"].removeprefix(self._last_details.pop(record.node, "")).removeprefix("; ")
         if note in {"accept", "connect"}:  # the event beside it shows that
             note = ""
         text = self._numbered(record, record["state"])

@@ -142,8 +142,8 @@ class _Drawer:
     def _rules(self) -> None:
         """Set two rules, at one node or at all."""
         (one, setting), (other, other_setting) = self._rng.sample(_RULES, 2)
-        whose = None if chance(self._rng, 0.5) else self._node()
-        self._set({one: setting, other: other_setting}, whose)
+        name = None if chance(self._rng, 0.5) else self._node()
+        self._set({one: setting, other: other_setting}, name)
 
     def draw_rule_without_liveness(self) -> None:
         """Set one rule with which nodes may never get a session."""
@@ -164,9 +164,9 @@ class _Drawer:
         limits["frame_timeout_contended_s"] = rng.choice((0.2, 5.0))
         self._set(limits, None)
 
-    def _set(self, settings: Mapping[str, Any], whose: str | None) -> None:
+    def _set(self, settings: Mapping[str, Any], name: str | None) -> None:
         nodes = tuple(
-            replace(node, options={**node.options, **settings}) if whose in {None, node.name} else node
+            replace(node, options={**node.options, **settings}) if name in {None, node.name} else node
             for node in self.options.nodes
         )
         self.options = replace(self.options, nodes=nodes)

@@ -58,7 +58,7 @@ def failures_json(failures: list[Failure]) -> list[dict[str, Any]]:
     return [{"id": failure.id, "text": failure.text} for failure in failures]
 
 
-def tell(outcome: Outcome) -> list[str]:
+def describe_life(outcome: Outcome) -> list[str]:
     """Describe a life in lines of text, the last frames included."""
     options = outcome.options
     lines = [f"seed {outcome.seed}: {'passed' if outcome.passed else 'failed'}"]

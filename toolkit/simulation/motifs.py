@@ -41,13 +41,13 @@ def _winner_dies(rng: Random, options: Options) -> Iterator[Step]:
     yield 0.02, "late_dial", (winner, loser, 3.0)
     yield 0.02, "send", (winner, loser, 1, 20)
     yield 0.02, "send", (loser, winner, 1, 20)
-    gone_s = rng.choice((0.08, 0.2, 0.5))
+    down_s = rng.choice((0.08, 0.2, 0.5))
     if rng.random() < 0.8:
-        yield gone_s, "kill", (winner,)
-        yield gone_s + rng.choice((0.05, 0.5)), "revive", (winner,)
+        yield down_s, "kill", (winner,)
+        yield down_s + rng.choice((0.05, 0.5)), "revive", (winner,)
     else:
-        yield gone_s, "partition", (winner, loser, False)
-        yield gone_s + rng.choice((3.0, 20.0)), "heal", (winner, loser)
+        yield down_s, "partition", (winner, loser, False)
+        yield down_s + rng.choice((3.0, 20.0)), "heal", (winner, loser)
 
 
 def _crossed(rng: Random, options: Options) -> Iterator[Step]:
@@ -99,12 +99,12 @@ def _cut_in_replay(rng: Random, options: Options) -> Iterator[Step]:
 
 def _wrong_target(rng: Random, options: Options) -> Iterator[Step]:
     """A node restarts with another nonce; its peers dial the old one until they learn the new one."""
-    dialler, gone = rng.choice(options.pairs)
-    yield 0.0, "send", (dialler, gone, 1, 20)
-    yield 0.2, "kill", (gone,)
-    yield 0.2005, "send", (dialler, gone, 1, 20)
-    yield 0.25, "rename", (gone, False)
-    yield 0.25 + rng.choice((0.5, 2.0, 6.0)), "tell", (gone,)
+    dialler, killed = rng.choice(options.pairs)
+    yield 0.0, "send", (dialler, killed, 1, 20)
+    yield 0.2, "kill", (killed,)
+    yield 0.2005, "send", (dialler, killed, 1, 20)
+    yield 0.25, "rename", (killed, False)
+    yield 0.25 + rng.choice((0.5, 2.0, 6.0)), "tell", (killed,)
 
 
 def _dials_again(rng: Random, options: Options) -> Iterator[Step]:

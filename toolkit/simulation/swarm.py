@@ -95,9 +95,9 @@ class Outcome:
         return shrink(self)
 
     def _repr_html_(self) -> str:
-        from toolkit.simulation.findings import tell  # noqa: PLC0415 - as above
+        from toolkit.simulation.findings import describe_life  # noqa: PLC0415 - as above
 
-        return f"<pre>{escape(chr(10).join(tell(self)))}</pre>"
+        return f"<pre>{escape(chr(10).join(describe_life(self)))}</pre>"
 
     @property
     def digest(self) -> str:
@@ -222,11 +222,11 @@ class _Runner:
             for sender, receiver in wanted:
                 if self._can_send(sender, receiver):
                     lab.probe(sender, receiver)
-            lab.clock.run_until(lambda: not lab.awaited, deadline_s)
+            lab.clock.run_until(lambda: not lab.expected, deadline_s)
             if not lab.interrupted:
                 break
-        if lab.awaited or lab.interrupted:
-            late = ", ".join(f"{a} to {b} ({self._states(a, b)})" for a, b in [*lab.awaited, *lab.interrupted])
+        if lab.expected or lab.interrupted:
+            late = ", ".join(f"{a} to {b} ({self._states(a, b)})" for a, b in [*lab.expected, *lab.interrupted])
             raise _Stuck(f"{bound_s(self.options):g} s after the faults messages have not arrived: {late}")
 
     def _states(self, a: str, b: str) -> str:
@@ -325,17 +325,17 @@ class _Runner:
         if not self.lab.runs(node):
             self.lab.revive(node)
 
-    def _rename(self, node: str, told: bool = True) -> None:  # noqa: FBT001, FBT002 - of a plan
+    def _rename(self, node: str, announced: bool = True) -> None:  # noqa: FBT001, FBT002 - of a plan
         if self.lab.runs(node):
             return
         if self.lab.frozen:
             self.lab.revive(node)  # a frozen node could not learn the new address now
         else:
-            self.lab.rename(node, told=told)
+            self.lab.rename(node, announced=announced)
 
     def _tell(self, node: str) -> None:
         if not self.lab.frozen:
-            self.lab.tell(node)
+            self.lab.announce_name(node)
 
     def _rotate(self, node: str) -> None:
         if self.lab.usable(node):

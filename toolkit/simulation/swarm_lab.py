@@ -37,7 +37,7 @@ class SwarmLab(SimLab):
     def __init__(self, options: Options, seed: int, *, intercepted: bool, visited: bool) -> None:
         super().__init__(options.way, seed, intercepted=intercepted)
         self.frozen: set[str] = set()
-        self.awaited: dict[Probe, int] = {}
+        self.expected: dict[Probe, int] = {}
         """Probes that have not arrived, with their tids."""
         self.interrupted: list[Probe] = []
         """Probes that may be lost, because their sender got a reset event."""
@@ -59,7 +59,7 @@ class SwarmLab(SimLab):
         if visited:
             peer = self.raw(_STRANGER, f"{options.roles.entities[0]}.{_STRANGERS_NUMBER}", listens=False)
             self._stranger = Stranger(peer.dial, Random(f"stranger {seed}"))
-        self._untold: dict[str, list[tuple[str, Connection]]] = {}
+        self._unannounced: dict[str, list[tuple[str, Connection]]] = {}
         """By node that restarted with another nonce, the peers' connections to its former nonce."""
         self._secret_id, self._service_key = SERVICE_SECRET_ID, self._key.to_base64()
         """The id of the newest service key, and the key."""
@@ -81,7 +81,7 @@ class SwarmLab(SimLab):
 
     def is_taken_for_another(self, name: str, peer: str) -> bool:
         """True if a peer has a session with a node's former nonce, so that the node would get a second one."""
-        return any(other == peer for other, _ in self._untold.get(name, ()))
+        return any(other == peer for other, _ in self._unannounced.get(name, ()))
 
     # ---- faults
 
@@ -102,27 +102,27 @@ class SwarmLab(SimLab):
         self._skews.pop(name, None)
         self._careless.pop(name, None)
 
-    def rename(self, name: str, *, told: bool = True) -> None:
+    def rename(self, name: str, *, announced: bool = True) -> None:
         """Start a killed node with another nonce; the others learn its address.
 
         Args:
             name: name of the node.
-            told: whether the others first mark down their connections with it; if not, they dial its former nonce
-                until :meth:`tell`.
+            announced: whether the others first mark down their connections with it; if not, they dial its former
+                nonce until :meth:`announce_name`.
         """
-        self._untold.setdefault(name, []).extend(
+        self._unannounced.setdefault(name, []).extend(
             (other, connection)
             for other, node in self._nodes.items()
             for connection in node.connections.values()
             if node.app.name_of(connection) == name  # the application may have forgotten it for a newer one
         )
-        if told:
-            self.tell(name)
+        if announced:
+            self.announce_name(name)
         self.revive(name, new_nonce=True)
 
-    def tell(self, name: str) -> None:
+    def announce_name(self, name: str) -> None:
         """Have the others mark down their connections to a node's former nonce."""
-        for other, connection in self._untold.pop(name, []):
+        for other, connection in self._unannounced.pop(name, []):
             if not self.usable(other) or connection not in self._nodes[other].connections.values():
                 continue
             if self._nodes[other].app.connections.get(name) is connection:
@@ -241,15 +241,15 @@ class SwarmLab(SimLab):
             self.release(name)
             if self._nodes[name].endpoint.injector is not None:
                 self.configure(name, **NO_INJECTION)
-        for name in list(self._untold):
-            self.tell(name)
+        for name in list(self._unannounced):
+            self.announce_name(name)
 
     # ---- liveness
 
     def probe(self, sender: str, receiver: str) -> None:
         """Send a message, and await its delivery."""
         self.send(sender, receiver, 1, 20)
-        self.awaited[sender, receiver] = self._nodes[sender].app.last_tid(receiver)
+        self.expected[sender, receiver] = self._nodes[sender].app.last_tid(receiver)
 
     def is_at_rest(self) -> bool:
         """True if no node has a message to send, an acknowledgement to wait for, or a dial to make."""
@@ -266,12 +266,12 @@ class SwarmLab(SimLab):
 
     def _take(self, time_s: float, node: str, kind: str, fields: dict[str, Any]) -> None:
         super()._take(time_s, node, kind, fields)
-        if not self.awaited:
+        if not self.expected:
             return
         if kind == "deliver":
-            if self.awaited.get((fields["peer"], node)) == fields["tid"]:
-                del self.awaited[fields["peer"], node]
+            if self.expected.get((fields["peer"], node)) == fields["tid"]:
+                del self.expected[fields["peer"], node]
         elif kind == "event" and fields["event"] in _ENDING:
             probe = (node, fields["peer"])
-            if self.awaited.pop(probe, None) is not None:
+            if self.expected.pop(probe, None) is not None:
                 self.interrupted.append(probe)

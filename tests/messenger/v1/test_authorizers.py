@@ -147,7 +147,7 @@ def test_an_answered_authorizer_is_worth_nothing_on_another_link() -> None:
     """A recorded authorizer is useless on another link: the challenge there is another one."""
     node = new_v1_node(auth="cephx")
     recorded = meet("acceptor", node, auth="cephx").handshake()
-    answered = recorded.said[-1].authorizer
+    answered = recorded.connects[-1].authorizer
     thief = meet("acceptor", node, auth="cephx")
     thief.banner()
     thief.identify()

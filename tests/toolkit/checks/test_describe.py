@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolkit.checks.describe import cut_point, describe, show, telling
+from toolkit.checks.describe import cut_point, describe, show, summary
 from toolkit.checks.records import KINDS, Record
 
 LINES = {
@@ -125,12 +125,12 @@ def test_values_for_people():
 
 def test_telling_fields():
     fields = {"name": "osd_op", "type": 42, "seq": 4, "tid": 9, "front": 100}
-    assert telling("MESSAGE", fields) == "osd_op · seq 4 · tid 9"
-    assert telling("SESSION_RECONNECT", {"connect_seq": 1, "msg_seq": 12, "addrs": "..."}) == (
+    assert summary("MESSAGE", fields) == "osd_op · seq 4 · tid 9"
+    assert summary("SESSION_RECONNECT", {"connect_seq": 1, "msg_seq": 12, "addrs": "..."}) == (
         "connect_seq 1 · msg_seq 12"
     )
-    assert telling("SERVER_IDENT", {"server_cookie": 0x1234_5678_9ABC_DEF0}) == "server_cookie 12345678…"
-    assert telling("TAG_99", {"x": 1}) == ""
+    assert summary("SERVER_IDENT", {"server_cookie": 0x1234_5678_9ABC_DEF0}) == "server_cookie 12345678…"
+    assert summary("TAG_99", {"x": 1}) == ""
 
 
 @pytest.mark.parametrize(

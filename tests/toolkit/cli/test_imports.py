@@ -13,7 +13,7 @@ __all__ = ["state"]
 HEAVY = {
     *("asyncio", "cryptography", "IPython", "jinja2", "lz4", "numpy", "pandas", "pyroute2", "ruamel", "scapy"),
     *("zstandard", "yaml", "messenger.config", "messenger.denc", "messenger.messages", "toolkit.checks"),
-    *("toolkit.cluster.running", "toolkit.cluster.spec", "toolkit.dissect", "toolkit.faults", "toolkit.network"),
+    *("toolkit.cluster.cluster", "toolkit.cluster.spec", "toolkit.dissect", "toolkit.faults", "toolkit.network"),
     *("toolkit.node", "toolkit.scenarios", "toolkit.cli.analyze", "toolkit.cli.bench"),
 }
 CODE = """

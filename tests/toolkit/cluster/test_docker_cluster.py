@@ -3,15 +3,15 @@
 import pytest
 
 from tests.support.docker import docker_objects
+from toolkit.cluster.cluster import up
 from toolkit.cluster.images import node
-from toolkit.cluster.running import up
 
 pytestmark = pytest.mark.needs("docker", "netns")
 
 
 @pytest.fixture(autouse=True)
 def image():
-    node.build(say=lambda _: None)
+    node.build(announce=lambda _: None)
 
 
 @pytest.mark.parametrize("backend", ["docker", pytest.param("swarm", marks=pytest.mark.needs("swarm"))])

@@ -76,7 +76,7 @@ def test_refused_and_unanswered_connects(tmp_path: Path, capsys: pytest.CaptureF
         tape.wait(1)
     Connection(tape, "10.0.0.1:40003", "10.0.0.4:22").packet(TO_SERVER, SYN)  # no messenger's port
     path = tape.write(tmp_path / "connects.pcap")
-    found = {failed.server: (failed.outcome, failed.told) for failed in Capture(path).analysis.failed()}
+    found = {failed.server: (failed.outcome, failed.ending) for failed in Capture(path).analysis.failed()}
     assert found == {
         "10.0.0.3:6805": (Outcome.REFUSED, "10.0.0.3:6805 refused it (RST)"),
         "10.0.0.4:6805": (Outcome.UNANSWERED, "10.0.0.4:6805 did not answer 3 SYNs within 2.0 s"),

@@ -136,5 +136,5 @@ def test_trickle_and_tape() -> None:
     assert passage.pieces is not None
     assert (b"".join(passage.pieces), {len(piece) for piece in passage.pieces[:-1]}) == (STREAM, {3})
     assert tap.feed(Direction.TO_CLIENT, BANNER).pieces is None
-    assert bytes(tape.heard) == STREAM
+    assert bytes(tape.received) == STREAM
     assert [frame.tag for frame in tape.frames] == ["BANNER", *["ACK"] * len(ACKS)]

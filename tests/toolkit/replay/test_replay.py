@@ -12,10 +12,10 @@ from messenger.session.session import Session
 from messenger.v2 import data
 from messenger.v2.wire import SessionReconnect
 from tests.support.clusters import ROOT
-from toolkit.replay import Replayed, ReplayResult, Role, replay_capture, replaying
+from toolkit.replay import Replayed, ReplayResult, Role, capture_replay, replay_capture
+from toolkit.replay.capture_replay import NOTHING_SENT
 from toolkit.replay.compare import ACK_TIMING, KEPT_AUTHORIZER
 from toolkit.replay.player import Player
-from toolkit.replay.replaying import NOTHING_SENT
 
 CAPTURES = sorted(path.parent.name for path in (ROOT / "captures").glob("*/capture.pcapng.gz"))
 RESUMED = "tentacle-osds"
@@ -158,7 +158,7 @@ def test_a_session_that_a_disputed_rule_explains_is_allowed(monkeypatch: pytest.
             if self._rules != {"server_wait": "fault"}:
                 self.links[0].frames.pop()
 
-    monkeypatch.setattr(replaying, "Player", Differs)
+    monkeypatch.setattr(capture_replay, "Player", Differs)
     (session,) = replayed("tentacle-none", Role.CLIENT, session=2).sessions
     assert session.comparison.allowed == {"server_wait=fault": 1}
     assert session.comparison.differences == []

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from messenger.errors import LocalError
 from messenger.session.session import Session
 from toolkit.faults.least import least
-from toolkit.simulation.findings import replay_command, schedule, tell
+from toolkit.simulation.findings import describe_life, replay_command, schedule
 from toolkit.simulation.shrink import shrink
 from toolkit.simulation.swarm import live
 
@@ -50,7 +50,7 @@ def test_a_planted_bug_is_found_and_shrunk() -> None:
     for place in small.keep:
         less = live(small.seed, keep=[other for other in small.keep if other != place])
         assert wanted not in {failure.id for failure in less.failures}, "this operation was not needed"
-    lines = tell(small)
+    lines = describe_life(small)
     assert lines[0] == f"seed {small.seed}: failed"
     assert lines[-1] == f"again: {replay_command(small)}"
     assert replay_command(small).endswith("--keep " + ",".join(map(str, small.keep)))

@@ -11,7 +11,7 @@ from pathlib import Path
 from messenger.errors import LocalError
 from toolkit.cluster.images import debian
 from toolkit.cluster.images.archive import Archive
-from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
+from toolkit.cluster.images.work import Report, Work, alone, silent, whole
 from toolkit.machine.private import check_own
 
 PROGRAM = "msgr-anchor"
@@ -37,13 +37,15 @@ done
 """
 
 
-def build(directory: Path, say: Tell = print, tell: Tell = silent, archive: Archive | None = None) -> Path:
+def build(
+    directory: Path, announce: Report = print, report: Report = silent, archive: Archive | None = None
+) -> Path:
     """Build the program in a Debian system, which is installed first if it does not exist; return its path.
 
     Args:
         directory: folder for about 1.2 GB; new, empty, or of an earlier build. The log is written next to it.
-        say: called with one line that announces what is downloaded from where, and how it is verified.
-        tell: called with each step.
+        announce: called with one line that announces what is downloaded from where, and how it is verified.
+        report: called with each step.
         archive: Debian's archive; None for :meth:`Archive.wanted`.
 
     Raises:
@@ -54,12 +56,12 @@ def build(directory: Path, say: Tell = print, tell: Tell = silent, archive: Arch
     if directory.exists() and not directory.is_dir():
         raise LocalError(f"{directory} is not a directory")
     debian.check_means()
-    with alone(directory, say):
-        work = Work(directory.with_name(f"{directory.name}.log"), tell)
+    with alone(directory, announce):
+        work = Work(directory.with_name(f"{directory.name}.log"), report)
         if (directory / _READY).exists():
             check_own(directory, "build")
         else:
-            _make_debian(work, directory, say, archive or Archive.wanted())
+            _make_debian(work, directory, announce, archive or Archive.wanted())
         return _compile(work, directory)
 
 
@@ -68,12 +70,12 @@ def version(directory: Path) -> str:
     return (directory / _READY).read_text(encoding="ascii").strip()
 
 
-def _make_debian(work: Work, directory: Path, say: Tell, archive: Archive) -> None:
+def _make_debian(work: Work, directory: Path, announce: Report, archive: Archive) -> None:
     if directory.exists() and any(directory.iterdir()):
         raise LocalError(f"{directory} contains other files; give a new directory, or that of an earlier build")
     suite = debian.image(RELEASE).suite
     mirror = archive.mirror_of(suite)
-    say(
+    announce(
         f"building {PROGRAM} in {directory}: debootstrap and apt download {', '.join(PACKAGES)} and the source"
         f" of Ceph in Debian {suite.name} from {mirror}, verify them with {archive.keys()} and run the packages'"
         " scripts as root in a chroot (three minutes and 1.2 GB)"

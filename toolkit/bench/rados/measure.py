@@ -22,9 +22,9 @@ from messenger.errors import LocalError
 from toolkit.bench.anchor.compare import Ratios
 from toolkit.bench.cell import KIB, MIB
 from toolkit.bench.rados.load import LONGEST_S, Load
+from toolkit.cluster.cluster import up
 from toolkit.cluster.daemons import Mode, require_tools, run_tool
 from toolkit.cluster.real import RealCluster
-from toolkit.cluster.running import up
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.machine import interpreters
 
@@ -236,10 +236,10 @@ def _ceph(case: Case, server: _Server, start_s: float = 0.0) -> _Turn:
     run_name = f"--run-name={secrets.token_hex(4)}"
     writes = ("-b", str(case.size), "-t", str(case.in_flight), "--max-objects", str(case.count))
     osd_before_s, before_s = _cpu_s(server.osd_pid), _children_cpu_s()
-    said = _rados(server, "bench", str(LONGEST_S), "write", *writes, run_name, "--no-cleanup")
+    output = _rados(server, "bench", str(LONGEST_S), "write", *writes, run_name, "--no-cleanup")
     client_s, osd_s = _children_cpu_s() - before_s, _cpu_s(server.osd_pid) - osd_before_s
     _rados(server, "cleanup", run_name)
-    found = dict(re.findall(r"^([A-Z][a-z ]+): +([0-9.]+)$", said, re.MULTILINE))
+    found = dict(re.findall(r"^([A-Z][a-z ]+): +([0-9.]+)$", output, re.MULTILINE))
     if found.get(_WRITES) != str(case.count):
         raise LocalError(f"rados bench has written {found.get(_WRITES, 'no')} objects, not {case.count}")
     return _Turn(float(found[_TIME]), max(client_s - start_s, 0.0), osd_s)

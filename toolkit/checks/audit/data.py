@@ -93,7 +93,7 @@ def message_sent(talk: Talk, fields: Fields) -> None:
         _acknowledge(talk, ack_seq, "ack_seq")
 
 
-def message_came(talk: Talk, fields: Fields) -> None:
+def message_received(talk: Talk, fields: Fields) -> None:
     """Note a message that may have been received."""
     seq = number(fields, "seq")
     if seq is None:
@@ -102,8 +102,8 @@ def message_came(talk: Talk, fields: Fields) -> None:
     if talk.in_seq is not None and seq > talk.in_seq:
         talk.in_seq = seq
     memory = talk.memory
-    if memory is not None and memory.came is not None and seq > memory.came:
-        memory.came, memory.until = seq, talk.position
+    if memory is not None and memory.received is not None and seq > memory.received:
+        memory.received, memory.until = seq, talk.position
 
 
 def ack_sent(talk: Talk, fields: Fields) -> None:
@@ -123,7 +123,7 @@ def _acknowledge(talk: Talk, seq: int, what: str) -> None:
     in_seq = talk.in_seq
     if in_seq is None or talk.gap:
         return
-    if seq > in_seq and talk.comes_next(seq):
+    if seq > in_seq and talk.is_next(seq):
         _note_ack(talk, seq)
         return  # the capture does not tell which of the two came first
     talk.judge(ACK_KNOWN, seq <= in_seq, "{} acknowledges seq {}, the last one that came is {}", what, seq, in_seq)
@@ -140,7 +140,7 @@ def _note_ack(talk: Talk, seq: int) -> None:
             memory.acked, memory.until = seq, talk.position
 
 
-def keepalive_came(talk: Talk, fields: Fields) -> None:
+def keepalive_received(talk: Talk, fields: Fields) -> None:
     """Note a KEEPALIVE2, which must be answered."""
     talk.stamps.append((fields.get("seconds"), fields.get("nanoseconds")))
 
@@ -163,10 +163,10 @@ def folded_sent(talk: Talk, fields: Fields) -> None:
         _note_ack(talk, seq)
 
 
-def folded_came(talk: Talk, fields: Fields) -> None:
+def folded_received(talk: Talk, fields: Fields) -> None:
     """Note the numbers of received frames that were folded; the stamps of their keepalives are lost."""
     if (seq := number(fields, "last_seq")) is not None:
-        message_came(talk, {"seq": seq})
+        message_received(talk, {"seq": seq})
     talk.folded_keepalives |= bool(fields.get("keepalives"))
 
 
@@ -175,7 +175,7 @@ def layout_sent(talk: Talk, frame: Fields) -> None:
     if "preamble" in frame:
         talk.judge(PREAMBLE, not frame["preamble"], "{}: {}", frame["tag"], frame["preamble"])
     if frame.get("compressed"):
-        ends = (talk.came, talk.sent)
+        ends = (talk.received, talk.sent)
         agreed = any(end.get("COMPRESSION_DONE", {}).get("is_compress") for end in ends)
         text = "{} is compressed, and no COMPRESSION_DONE agrees to that"
         talk.judge(COMPRESSED, agreed, text, frame["tag"])
@@ -197,8 +197,8 @@ def announce(talk: Talk, in_seq: int, tag: str) -> None:
     memory = talk.memory
     if memory is None or talk.position < memory.until:
         return
-    if memory.came is not None and not talk.gap:
+    if memory.received is not None and not talk.gap:
         text = "{} announces in_seq {}; seq {} was acknowledged, and seq {} is the last one that came"
-        holds = memory.acked <= in_seq <= memory.came
-        talk.judge(IN_SEQ, holds, text, tag, in_seq, memory.acked, memory.came)
-    memory.came = memory.acked = in_seq
+        holds = memory.acked <= in_seq <= memory.received
+        talk.judge(IN_SEQ, holds, text, tag, in_seq, memory.acked, memory.received)
+    memory.received = memory.acked = in_seq

@@ -21,7 +21,7 @@ _FIRST = {"HELLO": Protocol.V2, "IDENTIFY": Protocol.V1}
 
 def judge_order(link: LinkLog, book: Book) -> None:
     """Judge the frames that one end of a link has sent."""
-    protocol = spoken(link)
+    protocol = link_protocol(link)
     if protocol is None:
         return
     words = tuple([word_of(record.fields) for _, record in link.talk])
@@ -36,7 +36,7 @@ def judge_order(link: LinkLog, book: Book) -> None:
     book.judge(ASKED, link, place, holds=wrong is None, text="{}", values=text)
 
 
-def spoken(link: LinkLog) -> Protocol | None:
+def link_protocol(link: LinkLog) -> Protocol | None:
     """Return the link's protocol, by this end's own frames first; None if they do not show it."""
     beginning = (record["tag"] for _, record in (*link.tx[:2], *link.rx[:2]))
     return next((_FIRST[tag] for tag in beginning if tag in _FIRST), None)

@@ -22,13 +22,13 @@ _SENT: Judges = {
     "KEEPALIVE2_ACK": data.keepalive_answered,
     FOLDED: data.folded_sent,
 }
-_CAME: Judges = {
-    **v2.CAME,
-    **v1.CAME,
-    "MESSAGE": data.message_came,
-    "MSG": data.message_came,
-    "KEEPALIVE2": data.keepalive_came,
-    FOLDED: data.folded_came,
+_RECEIVED: Judges = {
+    **v2.RECEIVED,
+    **v1.RECEIVED,
+    "MESSAGE": data.message_received,
+    "MSG": data.message_received,
+    "KEEPALIVE2": data.keepalive_received,
+    FOLDED: data.folded_received,
 }
 _LAST = 1 << 62
 _NOWHERE = -1
@@ -106,7 +106,7 @@ def _walk(talk: Talk) -> None:
         frame = record.fields
         tag, fields = frame["tag"], frame["fields"]
         is_sent, talk.position, talk.time_s = frame["direction"] == "tx", position, record.time_s
-        judge = (_SENT if is_sent else _CAME).get(tag)
+        judge = (_SENT if is_sent else _RECEIVED).get(tag)
         if tag == "BANNER" and is_sent and not fields and link.far is not None and link.far.rx:
             fields = link.far.rx[0][1].fields["fields"]  # a sender records its banner without them
         if is_sent and len(frame) > _OWN_FIELDS:
@@ -114,7 +114,7 @@ def _walk(talk: Talk) -> None:
         if judge is not None:
             judge(talk, fields)
         if tag not in _DATA:
-            (talk.sent if is_sent else talk.came)[tag] = fields
+            (talk.sent if is_sent else talk.received)[tag] = fields
         if position in gaps:
             talk.miss()
 

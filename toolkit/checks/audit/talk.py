@@ -18,7 +18,7 @@ several queues of a network card, or several taps, deliver them."""
 class Memory:
     """What one end of a session has received and acknowledged, over all its links."""
 
-    came: int | None = None
+    received: int | None = None
     """The highest message seq that may have been received; None before a handshake was seen."""
     acked: int = 0
     """The highest seq that was acknowledged."""
@@ -28,7 +28,7 @@ class Memory:
 
     def begin(self) -> None:
         """Count from 1 again for a new session."""
-        self.came = self.acked = 0
+        self.received = self.acked = 0
 
 
 @dataclass(slots=True)
@@ -56,7 +56,6 @@ class Talk:
         "_arrivals",
         "acked_seq",
         "book",
-        "came",
         "dialled",
         "first_seq",
         "folded_keepalives",
@@ -69,6 +68,7 @@ class Talk:
         "out_seq",
         "pasts",
         "position",
+        "received",
         "replays",
         "request",
         "sent",
@@ -87,7 +87,7 @@ class Talk:
         self.time_s = 0.0
         self.sent: dict[str, Fields] = {}
         """The last frame of each tag that this end has sent, except messages and keepalives."""
-        self.came: dict[str, Fields] = {}
+        self.received: dict[str, Fields] = {}
         """The last frame of each tag that this end has received, except messages and keepalives."""
         self.request = ""
         """Tag of the CLIENT_IDENT or SESSION_RECONNECT that is not answered yet."""
@@ -124,20 +124,20 @@ class Talk:
         """Stop judging messages of the link: the history lacks some of its bytes."""
         self.gap = True
         if self.memory is not None:
-            self.memory.came = None
+            self.memory.received = None
 
-    def comes_next(self, seq: int) -> bool:
+    def is_next(self, seq: int) -> bool:
         """True if a message of a capture stands so little behind the frame that it may have come before it."""
         if self._arrivals is None:
             self._arrivals = {}
             for _, record in self.link.data:
                 frame = record.fields
                 if "frame" in frame and frame["direction"] == "rx" and frame["tag"] in {"MESSAGE", "MSG"}:
-                    came = number(frame["fields"], "seq")
-                    if came is not None:
-                        self._arrivals.setdefault(came, record.time_s)
-        came_s = self._arrivals.get(seq)
-        return came_s is not None and came_s - self.time_s <= REORDERED_S
+                    arrived_seq = number(frame["fields"], "seq")
+                    if arrived_seq is not None:
+                        self._arrivals.setdefault(arrived_seq, record.time_s)
+        arrived_s = self._arrivals.get(seq)
+        return arrived_s is not None and arrived_s - self.time_s <= REORDERED_S
 
     @property
     def crowded(self) -> bool:

@@ -50,7 +50,7 @@ def _connect(talk: Talk, fields: Fields) -> None:
     flags = number(fields, "flags")
     if flags is not None:
         talk.judge(FLAGS, not flags & ~_LOSSY, "CONNECT has flags {:#x}", flags)
-    before, reply = talk.sent.get("CONNECT"), talk.came.get("CONNECT_REPLY")
+    before, reply = talk.sent.get("CONNECT"), talk.received.get("CONNECT_REPLY")
     seqs, last = _seqs(fields), _seqs(before or {})
     if reply is None or seqs is None or last is None:
         return
@@ -77,7 +77,7 @@ def _seqs(fields: Fields) -> tuple[int, int] | None:
 
 def _reply(talk: Talk, fields: Fields) -> None:
     tag = fields.get("tag")
-    asked, earlier = talk.came.get("CONNECT", {}), talk.sent.get("CONNECT_REPLY")
+    asked, earlier = talk.received.get("CONNECT", {}), talk.sent.get("CONNECT_REPLY")
     version, due = number(fields, "protocol_version"), number(asked, "protocol_version")
     if version is not None and due is not None:
         holds = (version == due) is not (tag == _BADPROTOVER)
@@ -115,13 +115,13 @@ def _granted(talk: Talk, fields: Fields, earlier: Fields | None, asked: Fields) 
 
 def _wait(talk: Talk) -> None:
     here = talk.sent.get("IDENTIFY", {}).get("server_addr")
-    there = talk.came.get("IDENTIFY", {}).get("client_addr")
+    there = talk.received.get("IDENTIFY", {}).get("client_addr")
     if isinstance(here, str) and isinstance(there, str) and not talk.crowded:
         lower = order(there, "v1") < order(here, "v1")
         talk.judge(WAIT_RACE, not lower, "WAIT to {}, whose address is lower than {}", there, here)
 
 
-def _reply_came(talk: Talk, fields: Fields) -> None:
+def _reply_received(talk: Talk, fields: Fields) -> None:
     if fields.get("tag") in _FINAL:
         flags = number(fields, "flags")
         talk.lossy = None if flags is None else bool(flags & _LOSSY)
@@ -134,16 +134,16 @@ def _seq_sent(talk: Talk, fields: Fields) -> None:
     if in_seq is None:
         return
     if talk.memory is not None:  # not judged: frames do not show every reset of a v1 session
-        talk.memory.came = talk.memory.acked = in_seq
-    known = number(talk.came.get("SEQ", {}), "seq")
+        talk.memory.received = talk.memory.acked = in_seq
+    known = number(talk.received.get("SEQ", {}), "seq")
     data.begin(talk, in_seq, None if known is None else known + 1, replays=True)
 
 
-def _seq_came(talk: Talk, fields: Fields) -> None:
+def _seq_received(talk: Talk, fields: Fields) -> None:
     in_seq = number(fields, "seq")
     if in_seq is not None:
         talk.first_seq, talk.replays = in_seq + 1, True
 
 
 SENT: Judges = {"CONNECT": _connect, "CONNECT_REPLY": _reply, "SEQ": _seq_sent}
-CAME: Judges = {"CONNECT_REPLY": _reply_came, "SEQ": _seq_came}
+RECEIVED: Judges = {"CONNECT_REPLY": _reply_received, "SEQ": _seq_received}

@@ -139,7 +139,7 @@ def _banner(talk: Talk, fields: Fields) -> None:
 
 
 def _auth_request(talk: Talk, fields: Fields) -> None:
-    refusal = talk.came.get("AUTH_BAD_METHOD")
+    refusal = talk.received.get("AUTH_BAD_METHOD")
     method = number(fields, "method")
     if refusal is None or method is None:
         return
@@ -150,7 +150,7 @@ def _auth_request(talk: Talk, fields: Fields) -> None:
 
 
 def _auth_done(talk: Talk, fields: Fields) -> None:
-    request, mode = talk.came.get("AUTH_REQUEST"), number(fields, "con_mode")
+    request, mode = talk.received.get("AUTH_REQUEST"), number(fields, "con_mode")
     modes = None if request is None else numbers(request, "preferred_modes")
     if request is None or mode is None or modes is None:
         return
@@ -160,7 +160,7 @@ def _auth_done(talk: Talk, fields: Fields) -> None:
 
 
 def _auth_bad_method(talk: Talk, fields: Fields) -> None:
-    request, result = talk.came.get("AUTH_REQUEST"), number(fields, "result")
+    request, result = talk.received.get("AUTH_REQUEST"), number(fields, "result")
     if request is not None and result is not None:
         refused, method = request.get("method"), fields.get("method")
         text = "method {} is refused with {}, the dialler asked for {}"
@@ -168,7 +168,7 @@ def _auth_bad_method(talk: Talk, fields: Fields) -> None:
 
 
 def _compression(talk: Talk, tag: str) -> None:
-    banners = [end.get("BANNER", {}) for end in (talk.sent, talk.came)]
+    banners = [end.get("BANNER", {}) for end in (talk.sent, talk.received)]
     supported = [number(banner, "supported") for banner in banners]
     if None not in supported:
         holds = all(each is not None and each & _COMPRESSION for each in supported)
@@ -181,7 +181,7 @@ def _compression_request(talk: Talk, _fields: Fields) -> None:
 
 def _compression_done(talk: Talk, fields: Fields) -> None:
     _compression(talk, "COMPRESSION_DONE")
-    request, method = talk.came.get("COMPRESSION_REQUEST"), number(fields, "method")
+    request, method = talk.received.get("COMPRESSION_REQUEST"), number(fields, "method")
     listed = None if request is None else numbers(request, "methods")
     if request is None or method is None or listed is None:
         return
@@ -205,7 +205,7 @@ def _request(talk: Talk, tag: str) -> None:
     """Judge the order of a connector's requests."""
     before = talk.request
     if before:
-        answer = next((each for each in _BEFORE[tag] if each in talk.came), None)
+        answer = next((each for each in _BEFORE[tag] if each in talk.received), None)
         holds = answer is not None and tag in {before, _IDENT}
         talk.judge(IDENT_ORDER, holds, "{} is sent behind {}, and no answer asks for it", tag, before)
     else:
@@ -239,7 +239,7 @@ def _reconnect(talk: Talk, fields: Fields) -> None:
     if before is None:
         return
     for answer, name, more in (("SESSION_RETRY", "connect_seq", 1), ("SESSION_RETRY_GLOBAL", "global_seq", 0)):
-        asked, value = number(talk.came.get(answer, {}), name), number(fields, name)
+        asked, value = number(talk.received.get(answer, {}), name), number(fields, name)
         if asked is not None and value is not None:
             holds = value == asked + 1 if more else value > asked
             talk.judge(RETRIED, holds, "{} {} behind a {} of {}", name, value, answer, asked)
@@ -250,7 +250,7 @@ def _answer(talk: Talk, tag: str, *requests: str) -> Fields:
     asked = talk.request
     talk.judge(ANSWERS, asked in requests, "{} answers {}", tag, asked or "nothing")
     talk.request = ""
-    return talk.came.get(asked, {})
+    return talk.received.get(asked, {})
 
 
 def _server_ident(talk: Talk, fields: Fields) -> None:
@@ -311,7 +311,7 @@ def _retry_global(talk: Talk, _fields: Fields) -> None:
 
 def _wait(talk: Talk, _fields: Fields) -> None:
     asked = _answer(talk, "WAIT", _IDENT, _RECONNECT)
-    here, there = talk.came.get("HELLO", {}).get("peer_addr"), asked.get("addrs")
+    here, there = talk.received.get("HELLO", {}).get("peer_addr"), asked.get("addrs")
     if isinstance(here, str) and isinstance(there, str) and not talk.crowded:
         lower = order(there, "v2") < order(here, "v2")
         talk.judge(WAIT_RACE, not lower, "WAIT to {}, whose address is lower than {}", there, here)
@@ -336,12 +336,12 @@ def _asked_by(tag: str) -> Judge:
     return asked
 
 
-def _server_ident_came(talk: Talk, fields: Fields) -> None:
-    partly = talk.came.get("SESSION_RESET", {}).get("full") is False
+def _server_ident_received(talk: Talk, fields: Fields) -> None:
+    partly = talk.received.get("SESSION_RESET", {}).get("full") is False
     _new_session(talk, fields, known=not partly)
 
 
-def _reconnect_ok_came(talk: Talk, fields: Fields) -> None:
+def _reconnect_ok_received(talk: Talk, fields: Fields) -> None:
     in_seq, ours = number(fields, "msg_seq"), number(talk.sent.get(_RECONNECT, {}), "msg_seq")
     talk.lossy = False
     if in_seq is not None and ours is not None:
@@ -365,9 +365,9 @@ SENT: Judges = {
     "SESSION_RECONNECT_OK": _reconnect_ok,
     "WAIT": _wait,
 }
-CAME: Judges = {
+RECEIVED: Judges = {
     "CLIENT_IDENT": _asked_by("CLIENT_IDENT"),
     "SESSION_RECONNECT": _asked_by("SESSION_RECONNECT"),
-    "SERVER_IDENT": _server_ident_came,
-    "SESSION_RECONNECT_OK": _reconnect_ok_came,
+    "SERVER_IDENT": _server_ident_received,
+    "SESSION_RECONNECT_OK": _reconnect_ok_received,
 }

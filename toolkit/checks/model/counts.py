@@ -105,13 +105,17 @@ class Counts:
         if seq != self.in_seq:
             self.check_acknowledged(position, seq, "an ACK")
 
-    def check_acknowledged(self, position: int, told: int, by: str) -> None:
+    def check_acknowledged(self, position: int, acked_seq: int, by: str) -> None:
         """Report an in_seq that this side announces, if it differs from the highest seq received."""
         has = self.in_seq
-        if has is None or told in {has, self._or_in_seq} or (self._is_v1 and by == "an ACK" and told < has):
+        if (
+            has is None
+            or acked_seq in {has, self._or_in_seq}
+            or (self._is_v1 and by == "an ACK" and acked_seq < has)
+        ):
             return
-        what = "which has not come" if told > has else f"but seq {has} has come"
-        self._problems.add(position, About.ACK, f"{by} acknowledges seq {told}, {what}")
+        what = "which has not come" if acked_seq > has else f"but seq {has} has come"
+        self._problems.add(position, About.ACK, f"{by} acknowledges seq {acked_seq}, {what}")
 
     # ---- handshakes
 

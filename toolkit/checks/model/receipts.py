@@ -98,16 +98,16 @@ class Receipts:
         self._problems.add(position, About.RECEIPT, text)
 
 
-def _difference(told: Mapping[str, Any], frame: Mapping[str, Any]) -> str | None:
+def _difference(delivered: Mapping[str, Any], frame: Mapping[str, Any]) -> str | None:
     """Name the first field in which an application's record and a frame differ, if both have it; else None."""
     try:
-        if _head(told) == _head(frame) and told["size"] == sum(_parts(frame)):
+        if _head(delivered) == _head(frame) and delivered["size"] == sum(_parts(frame)):
             return None  # as nearly always
     except KeyError:
         pass
     for name in _HEAD:
-        if name in told and told[name] != frame.get(name, told[name]):
+        if name in delivered and delivered[name] != frame.get(name, delivered[name]):
             return name
-    if "size" in told and all(part in frame for part in _PARTS) and told["size"] != sum(_parts(frame)):
+    if "size" in delivered and all(part in frame for part in _PARTS) and delivered["size"] != sum(_parts(frame)):
         return "size"
     return None

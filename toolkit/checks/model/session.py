@@ -38,8 +38,8 @@ class Model:
         self._is_v1 = any(frame.fields["tag"] == "IDENTIFY" for link in log.links for _, frame in link.talk[1:4])
         self._is_sharded = log.key.process in index.sharded
         problems = self._problems = Problems(index, log)
-        self._tells_messages = log.node in index.tells_messages
-        held = Held(log.of("send")) if self._tells_messages else None
+        self._records_messages = log.node in index.records_messages
+        held = Held(log.of("send")) if self._records_messages else None
         self._counts = Counts(problems, held, lossy=index.lossy(log), is_v1=self._is_v1)
         self._attempt = Attempt(problems, self._counts, index.is_held)
         self._drops = index.setting(log.node, "unknown_message", "deliver") != "deliver" or (
@@ -86,12 +86,12 @@ class Model:
         fields = frame["fields"]
         if frame["direction"] == "tx":
             self._counts.sent(entry[0], fields)
-            if self._tells_messages:
+            if self._records_messages:
                 self._receipts.written(entry[0], fields)
             return
         link = self._links[frame["link"]]
         doubtful = self._counts.in_seq is None or is_doubtful(entry, link)
-        if self._counts.received(fields, doubtful=doubtful) and self._tells_messages:
+        if self._counts.received(fields, doubtful=doubtful) and self._records_messages:
             held = self._index.is_held(link, frame["tag"])
             self._receipts.received(entry, fields["seq"], doubtful=doubtful or held)
 

@@ -155,7 +155,7 @@ class Backend(ABC):
 
     Args:
         lease: lease of the cluster; everything that is made is journalled first, and has the cluster's label.
-        say: called with a short description of each step, for display.
+        report: called with a short description of each step, for display.
     """
 
     name: ClassVar[str]
@@ -168,11 +168,11 @@ class Backend(ABC):
     zygote: "ClassVar[Zygote | None]" = None
     """Process that forks messengers quickly, if this process has one."""
 
-    def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
+    def __init__(self, lease: Lease, report: Callable[[str], None]) -> None:
         self.lease = lease
-        self.say = say
+        self.report = report
         self.hosts: dict[str, Host] = {}
-        self.announce = say
+        self.announce = report
         """Called with a line before something is fetched or run that was not requested by name."""
         self.keys: KeyBook | None = None
         """Keys with which proxies parse frames of secure links."""
@@ -194,7 +194,7 @@ class Backend(ABC):
             lease = Lease.take(lab_name())
             undo.callback(lease.journal.undo)
             undo.enter_context(lease.held())
-            backend = cls(lease, lambda _doing: None)
+            backend = cls(lease, lambda _step: None)
             undo.callback(backend.close)
             backend.open(networks, hosts)
             yield backend

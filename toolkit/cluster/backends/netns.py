@@ -32,8 +32,8 @@ class NetnsBackend(Backend):
     name: ClassVar[str] = "netns"
     removes_hosts: ClassVar[bool] = True
 
-    def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
-        super().__init__(lease, say)
+    def __init__(self, lease: Lease, report: Callable[[str], None]) -> None:
+        super().__init__(lease, report)
         self.hosts: dict[str, LocalHost] = {}  # type: ignore[assignment]
         self._networks: Sequence[NetworkWish] = ()
         self._wishes: list[HostWish] = []
@@ -53,7 +53,7 @@ class NetnsBackend(Backend):
         self._networks = networks
         switch = self._new_namespace(_SWITCH)
         self._network = NamespaceNetwork(self.lease, self.hosts, switch)
-        self.say(f"namespaces for {', '.join(wish.name for wish in hosts)}")
+        self.report(f"namespaces for {', '.join(wish.name for wish in hosts)}")
         self.add(*hosts)
 
     @override

@@ -66,8 +66,8 @@ class ProcessBackend(Backend):
     removes_hosts = True
     ipv6_subnet = "::1/128"
 
-    def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
-        super().__init__(lease, say)
+    def __init__(self, lease: Lease, report: Callable[[str], None]) -> None:
+        super().__init__(lease, report)
         self._network = ProxiedNetwork(self.proxies)
         self._addresses: dict[str, str] = {}
         """Loopback address by network."""

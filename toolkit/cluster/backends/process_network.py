@@ -65,7 +65,7 @@ class ProxiedNetwork(NetworkFaults):
     def unblock(self, sender: str, receiver: str, *, port: int = 0) -> None:
         self._check(sender, receiver)
         for proxy, direction in self._proxies.lanes(sender, receiver, port):
-            proxy.let_pass(direction)
+            proxy.resume(direction)
 
     def is_blocked(self, sender: str, receiver: str) -> bool:
         """True if the proxies hold all bytes from one node to another."""

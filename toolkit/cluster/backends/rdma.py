@@ -25,8 +25,8 @@ from toolkit.network.rdma.fabric import GID_INDEX, Fabric
 class RdmaBackend(ProcessBackend):
     """Processes of this machine that communicate by RDMA."""
 
-    def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
-        super().__init__(lease, say)
+    def __init__(self, lease: Lease, report: Callable[[str], None]) -> None:
+        super().__init__(lease, report)
         self._fabric = Fabric(lease)
         self._network = self._rdma_network = RdmaNetwork(self.proxies, self._fabric)
 

@@ -10,7 +10,7 @@ from toolkit.cluster.retention import CEPH_KEYRING
 from toolkit.machine.private import write_private
 
 if TYPE_CHECKING:
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
     from toolkit.dissect.keys import KeyBook
 
 __all__ = ["CephNodes", "EmbeddedNodes", "RadosNode", "make_nodes"]
@@ -32,7 +32,7 @@ def make_nodes(cluster: "Cluster", keys: "KeyBook") -> dict[str, RunningNode]:
     if cluster.spec.ceph.release == "embedded":
         ceph = EmbeddedNodes(cluster)
     else:
-        ceph = CephNodes(cluster.spec, backend.hosts, backend.say, backend.announce)
+        ceph = CephNodes(cluster.spec, backend.hosts, backend.report, backend.announce)
     keys.add_keyring(ceph.layout.keyring)
     write_private(cluster.directory / CEPH_KEYRING, ceph.layout.keyring.format().encode())
     clients = {

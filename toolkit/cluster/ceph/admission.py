@@ -73,18 +73,18 @@ class Admission(ABC):
         spec = self.layout.spec
         speech = spec.speech_of(node)
         monitors = {name: AddrVec.parse(addrs) for name, addrs in self.layout.mon_addrs.items()}
-        spoken = {
+        addresses = {
             name: AddrVec(tuple(addr for addr in addrs if str(Protocol.of(addr)) in speech.protocols))
             for name, addrs in monitors.items()
         }
         return RadosSpec(
             name=node,
             rados=client.rados,
-            monitors=[str(addrs) for addrs in spoken.values()],
+            monitors=[str(addrs) for addrs in addresses.values()],
             keyring=self.keyring_of(client.rados).format() if speech.auth == "cephx" else "",
             pool=client.pool,
             mode=speech.mode,
-            names={str(addrs): name for name, addrs in [*monitors.items(), *spoken.items()]},
+            names={str(addrs): name for name, addrs in [*monitors.items(), *addresses.items()]},
             options=dict(client.options),
             seed=spec.seed,
             start_s=start_s,

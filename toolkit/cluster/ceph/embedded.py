@@ -19,7 +19,7 @@ from toolkit.embedded.node.app import EmbeddedApp
 from toolkit.embedded.node.spec import EmbeddedSpec
 
 if TYPE_CHECKING:
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
 
 _POLL_S = 0.005
 _OSD_PORTS = {Protocol.V2: 6800, Protocol.V1: 6801}
@@ -132,10 +132,10 @@ class EmbeddedNodes(Admission):
         if member.kind == "mon":
             return self.layout.mon_addrs[member.id]
         nonce = _FIRST_NONCE + int(member.id)
-        spoken = [each for each in _OSD_PORTS if each.value in self.layout.spec.speaks.protocols]
+        protocols = [each for each in _OSD_PORTS if each.value in self.layout.spec.speaks.protocols]
         addrs = (
             EntityAddr.from_host(member.addresses[0], member.host.port(_OSD_PORTS[each]), each.addr_type)
-            for each in spoken
+            for each in protocols
         )
         return str(AddrVec(tuple(addr.with_nonce(nonce) for addr in addrs)))
 

@@ -118,7 +118,7 @@ class Layout:
     def _conf(self, host: Host, member: Member | None = None) -> str:
         directory = host.directory
         common = {
-            **options.identity(self.fsid, self.mon_host, v1=self._speaks("v1"), v2=self._speaks("v2")),
+            **options.identity(self.fsid, self.mon_host, v1=self._has_protocol("v1"), v2=self._has_protocol("v2")),
             **options.security(self.spec.speaks.auth, self._mode),
             **options.SMALL,
             "osd_pool_default_size": str(self.pool_size),
@@ -173,15 +173,17 @@ class Layout:
             return {}
         return {"ms_osd_compress_mode": "force", "ms_osd_compress_min_size": "1"}
 
-    def _speaks(self, protocol: str) -> bool:
+    def _has_protocol(self, protocol: str) -> bool:
         return protocol in self.spec.speaks.protocol.split("+")
 
     def _mon_addrs(self, member: Member) -> str:
         ports = {"v2": _V2_PORT, "v1": _V1_PORT}
         host = member.addresses[0]
         shown = f"[{host}]" if ip_address(host).version == 6 else host
-        spoken = [f"{v}:{shown}:{member.host.port(port)}/0" for v, port in ports.items() if self._speaks(v)]
-        return f"[{','.join(spoken)}]"
+        addresses = [
+            f"{v}:{shown}:{member.host.port(port)}/0" for v, port in ports.items() if self._has_protocol(v)
+        ]
+        return f"[{','.join(addresses)}]"
 
     def _make_keys(self) -> Keyring:
         rng, now_s = SystemRandom(), time.time()

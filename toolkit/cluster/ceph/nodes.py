@@ -44,7 +44,7 @@ class CephNodes(Admission):
     Args:
         spec: spec of the cluster.
         hosts: hosts of its daemons and RADOS clients, by the names of nodes.
-        say: called with a short description of each step.
+        report: called with a short description of each step.
         announce: called with a line before something is fetched or run that was not requested by name.
 
     Raises:
@@ -56,11 +56,11 @@ class CephNodes(Admission):
         self,
         spec: ClusterSpec,
         hosts: Mapping[str, Host],
-        say: Callable[[str], None] = lambda _: None,
+        report: Callable[[str], None] = lambda _: None,
         announce: Callable[[str], None] = lambda _: None,
     ) -> None:
         super().__init__(spec, hosts, announce)
-        self._say = say
+        self._report = report
         if not all(member.host.is_container for member in self.layout.members.values()):
             require_programs({member.kind for member in self.layout.members.values()}, spec.ceph.release)
         # daemons die with the thread that starts them, so this one runs until the end
@@ -124,7 +124,7 @@ class CephNodes(Admission):
         Only with a single OSD: with several, others still have the placement groups that one has lost.
         """
         if len(self.of("osd")) == 1:
-            self._say("Ceph: placement groups are made anew")
+            self._report("Ceph: placement groups are made anew")
             self._batch(f"osd force-create-pg {group} --yes-i-really-mean-it" for group in self._group_names())
 
     @override
@@ -151,15 +151,15 @@ class CephNodes(Admission):
         Raises:
             LocalError: the monitors do not answer.
         """
-        told = json.loads(self.ceph("status", "--format", "json", "--connect-timeout", "2"))
-        osdmap = told["osdmap"].get("osdmap", told["osdmap"])  # one level deeper until Nautilus
+        status = json.loads(self.ceph("status", "--format", "json", "--connect-timeout", "2"))
+        osdmap = status["osdmap"].get("osdmap", status["osdmap"])  # one level deeper until Nautilus
         return {
-            "health": told["health"]["status"],
-            "checks": {name: entry["summary"]["message"] for name, entry in told["health"]["checks"].items()},
-            "quorum": told["quorum_names"],
+            "health": status["health"]["status"],
+            "checks": {name: entry["summary"]["message"] for name, entry in status["health"]["checks"].items()},
+            "quorum": status["quorum_names"],
             "osds": {"all": osdmap["num_osds"], "up": osdmap["num_up_osds"], "in": osdmap["num_in_osds"]},
-            "pgs": {entry["state_name"]: entry["count"] for entry in told["pgmap"].get("pgs_by_state", [])},
-            "mgr": bool(told.get("mgrmap", {}).get("available")),
+            "pgs": {entry["state_name"]: entry["count"] for entry in status["pgmap"].get("pgs_by_state", [])},
+            "mgr": bool(status.get("mgrmap", {}).get("available")),
         }
 
     @override
@@ -192,13 +192,13 @@ class CephNodes(Admission):
             lines += [f"osd pool create {pool} {pg_num}", f"osd pool application enable {pool} {application}"]
         if layout.of("mds"):
             lines.append("fs new files cephfs_metadata cephfs_data")
-        self._say("Ceph: creating OSDs and pools")
+        self._report("Ceph: creating OSDs and pools")
         self._batch(lines)
 
     def _batch(self, lines: Iterable[str]) -> None:
         """Have the monitors run commands, in one connection."""
-        said = self.ceph(stdin="".join(f"{line}\n" for line in lines))
-        if errors := [line for line in said.splitlines() if line.startswith("Error")]:
+        output = self.ceph(stdin="".join(f"{line}\n" for line in lines))
+        if errors := [line for line in output.splitlines() if line.startswith("Error")]:
             raise LocalError(f"ceph: {'; '.join(errors)}")
 
     def _group_names(self) -> list[str]:
@@ -208,7 +208,7 @@ class CephNodes(Admission):
 
     def _settle(self) -> None:
         self._wait_for(list(self.nodes.values()))
-        self._say("Ceph: waiting for health")
+        self._report("Ceph: waiting for health")
         self.wait_healthy()
 
     @staticmethod
@@ -226,18 +226,18 @@ class CephNodes(Admission):
         unclean = self._unclean_pgs()
         if unclean:
             return [f"{unclean} placement groups are not clean"]
-        told = self.status()
-        problems = [text for name, text in told["checks"].items() if not self._is_harmless(name)]
-        if len(told["quorum"]) < len(self.of("mon")):
-            problems.append(f"of the monitors only {', '.join(told['quorum'])} are in quorum")
+        status = self.status()
+        problems = [text for name, text in status["checks"].items() if not self._is_harmless(name)]
+        if len(status["quorum"]) < len(self.of("mon")):
+            problems.append(f"of the monitors only {', '.join(status['quorum'])} are in quorum")
         osds = len(self.of("osd"))
-        if not osds <= min(told["osds"]["up"], told["osds"]["in"]):
-            problems.append(f"of {osds} OSDs {told['osds']['up']} are up, {told['osds']['in']} in")
+        if not osds <= min(status["osds"]["up"], status["osds"]["in"]):
+            problems.append(f"of {osds} OSDs {status['osds']['up']} are up, {status['osds']['in']} in")
         if self.of("mgr"):
             # manager modules make further placement groups
-            groups = told["pgs"].items()
+            groups = status["pgs"].items()
             problems += [f"{n} placement groups are {state}" for state, n in groups if "active+clean" not in state]
-            if not told["mgr"]:
+            if not status["mgr"]:
                 problems.append("no manager is active")
         if self.of("mds") and not any(node.status().get("serves_as") == "up:active" for node in self.of("mds")):
             problems.append("no MDS is active")

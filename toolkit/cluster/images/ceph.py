@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolkit.cluster.images import debian, docker
 from toolkit.cluster.images.archive import Archive
-from toolkit.cluster.images.work import Tell, Work, alone, silent
+from toolkit.cluster.images.work import Report, Work, alone, silent
 from toolkit.machine.cache import default_root
 from toolkit.machine.docker_engine import connected
 
@@ -29,8 +29,8 @@ def build(
     release: str,
     place: str = "",
     root: Path | None = None,
-    say: Tell = print,
-    tell: Tell = silent,
+    announce: Report = print,
+    report: Report = silent,
     archive: Archive | None = None,
 ) -> str:
     """Return the tag of a release's image, and build it unless the engine has it.
@@ -39,8 +39,8 @@ def build(
         release: ``nautilus``, ``pacific``, ``reef`` or ``tentacle``.
         place: place of the engine (:mod:`toolkit.machine.docker_engine`).
         root: directory for Debian's packages and for logs.
-        say: called with one line if something has to be built.
-        tell: called with each step of the build.
+        announce: called with one line if something has to be built.
+        report: called with each step of the build.
         archive: Debian's archive; :meth:`Archive.wanted` unless given.
 
     Raises:
@@ -52,15 +52,17 @@ def build(
     with connected(place) as engine:
         if docker.has(engine, name):
             return name
-        with alone(root / f"docker-ceph-{release}", say):
+        with alone(root / f"docker-ceph-{release}", announce):
             if docker.has(engine, name):
                 return name
-            say(f"making the image {name} of {wanted.stock}, or of Debian's packages if that is not to be had")
-            work = Work(root / f"docker-ceph-{release}.log", tell)
+            announce(
+                f"making the image {name} of {wanted.stock}, or of Debian's packages if that is not to be had"
+            )
+            work = Work(root / f"docker-ceph-{release}.log", report)
             if pulled := docker.fetch(place, wanted.pinned, work):
                 docker.build(engine, _labelled(pulled, release, wanted.stock.rpartition(":v")[2]), name, work, {})
             else:
-                directory = debian.find_or_build(release, root, say, tell, archive)
+                directory = debian.find_or_build(release, root, announce, report, archive)
                 labels = {docker.LABEL: f"ceph:{release}", VERSION_LABEL: debian.version(directory)}
                 docker.import_directory(engine, directory, name, work, labels)
     return name

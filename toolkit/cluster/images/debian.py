@@ -12,7 +12,7 @@ from pathlib import Path
 
 from messenger.errors import LocalError
 from toolkit.cluster.images.archive import Archive, Suite
-from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
+from toolkit.cluster.images.work import Report, Work, alone, silent, whole
 from toolkit.errors import Unsupported
 from toolkit.machine.cache import default_root
 from toolkit.machine.private import check_own
@@ -100,8 +100,8 @@ def ceph_directory(release: str, root: Path | None = None) -> Path:
 def find_or_build(
     release: str,
     root: Path | None = None,
-    say: Tell = print,
-    tell: Tell = silent,
+    announce: Report = print,
+    report: Report = silent,
     archive: Archive | None = None,
 ) -> Path:
     """Return the directory of a release's image, and build it unless it exists.
@@ -109,8 +109,8 @@ def find_or_build(
     Args:
         release: ``nautilus``, ``pacific``, ``reef`` or ``tentacle``.
         root: directory of images; :func:`default_root` unless given.
-        say: called with one line if an image has to be built.
-        tell: called with each step of the build.
+        announce: called with one line if an image has to be built.
+        report: called with each step of the build.
         archive: Debian's archive; :meth:`Archive.wanted` unless given.
 
     Raises:
@@ -122,13 +122,13 @@ def find_or_build(
         return directory
     source = archive or Archive.wanted()
     return _made(
-        directory, lambda work, to: _make_ceph(work, source, wanted.suite, to), say, tell,
+        directory, lambda work, to: _make_ceph(work, source, wanted.suite, to), announce, report,
         f"making an image of Ceph {wanted.version}", source, wanted.suite,
     )  # fmt: skip
 
 
 def python_base(
-    root: Path | None = None, say: Tell = print, tell: Tell = silent, archive: Archive | None = None
+    root: Path | None = None, announce: Report = print, report: Report = silent, archive: Archive | None = None
 ) -> Path:
     """Return the directory of a small root file system with Python, and build it unless it exists.
 
@@ -141,7 +141,7 @@ def python_base(
         return directory
     source = archive or Archive.wanted()
     return _made(
-        directory, lambda work, to: _make_python(work, source, to), say, tell,
+        directory, lambda work, to: _make_python(work, source, to), announce, report,
         "making a base with Python", source, PYTHON_SUITE,
     )  # fmt: skip
 
@@ -171,24 +171,24 @@ def _is_usable(directory: Path) -> bool:
 def _made(
     directory: Path,
     make: Callable[[Work, Path], str],
-    say: Tell,
-    tell: Tell,
+    announce: Report,
+    report: Report,
     announcement: str,
     archive: Archive,
     suite: Suite,
 ) -> Path:
     check_means()
     keys = archive.keys()
-    with alone(directory, say):
+    with alone(directory, announce):
         check_own(directory.parent, "directory of images")
         if not is_ready(directory):
-            say(
+            announce(
                 f"{announcement} in {directory}: debootstrap and apt fetch packages of Debian {suite.name} from"
                 f" {archive.mirror_of(suite)}, verify them with {keys} and run their scripts as root in a chroot"
                 " (minutes, and up to a gigabyte)"
             )
             with whole(directory) as unfinished:
-                made = make(Work(directory.with_name(directory.name + ".log"), tell), unfinished)
+                made = make(Work(directory.with_name(directory.name + ".log"), report), unfinished)
                 (unfinished / _READY).write_text(made + "\n")
     return directory
 

@@ -76,11 +76,11 @@ def build(
     import docker.errors
 
     try:
-        said = engine.api.build(
+        events = engine.api.build(
             fileobj=context, custom_context=True, tag=tag, buildargs=dict(arguments), rm=True, forcerm=True,
             network_mode="none", decode=True,
         )  # fmt: skip
-        _follow(said, work)
+        _follow(events, work)
     except docker.errors.APIError as error:
         raise work.failed(f"docker build of {tag}: {error.explanation or error}") from None
 
@@ -132,6 +132,6 @@ def _follow(events: Iterable[dict[str, Any]], work: Work) -> None:
     for event in events:
         if "error" in event:
             raise work.failed(str(event["error"]).strip())
-        said = event.get("stream") or (event.get("status", "") if "progressDetail" not in event else "")
-        for line in str(said).splitlines():
+        text = event.get("stream") or (event.get("status", "") if "progressDetail" not in event else "")
+        for line in str(text).splitlines():
             work.note(line.strip())

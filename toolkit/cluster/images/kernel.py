@@ -13,7 +13,7 @@ import zstandard
 
 from messenger.errors import LocalError
 from toolkit.cluster.images.archive import Archive, Suite
-from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
+from toolkit.cluster.images.work import Report, Work, alone, silent, whole
 from toolkit.errors import Unsupported
 from toolkit.machine.private import check_own
 from toolkit.machine.vm import kernels
@@ -51,8 +51,8 @@ def release(path: Path) -> str:
 def find_or_build(
     name: str,
     root: Path | None = None,
-    say: Tell = print,
-    tell: Tell = silent,
+    announce: Report = print,
+    report: Report = silent,
     archive: Archive | None = None,
 ) -> Path:
     """Return the directory of a kernel's image, and build it unless it exists.
@@ -60,8 +60,8 @@ def find_or_build(
     Args:
         name: ``vm`` or ``vm:trixie``.
         root: directory of images.
-        say: called with one line if the image has to be built.
-        tell: called with each step of the build.
+        announce: called with one line if the image has to be built.
+        report: called with each step of the build.
         archive: Debian's archive; :meth:`Archive.wanted` unless given.
 
     Raises:
@@ -74,15 +74,15 @@ def find_or_build(
         _check_tools()
         source = archive or Archive.wanted()
         keys = source.keys()
-        with alone(path, say):
+        with alone(path, announce):
             check_own(path.parent, "directory of images")
             if not is_ready(path):
-                say(
+                announce(
                     f"making a kernel for virtual machines in {path}: apt fetches packages of Debian {suite.name}"
                     f" from {source.mirror_of(suite)} and verifies them with {keys} (100 MB)"
                 )
                 with whole(path) as unfinished:
-                    work = Work(path.with_name(path.name + ".log"), tell)
+                    work = Work(path.with_name(path.name + ".log"), report)
                     made = _make(work, source, suite, unfinished)
                     (unfinished / READY).write_text(made + "\n")
     check_own(path, "image")

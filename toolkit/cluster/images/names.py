@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from messenger.errors import LocalError
 from toolkit.cluster.images import ceph, debian, docker, kernel, node
 from toolkit.cluster.images.archive import Archive
-from toolkit.cluster.images.work import Tell, alone, silent
+from toolkit.cluster.images.work import Report, alone, silent
 from toolkit.errors import Unsupported
 from toolkit.machine.cache import default_root
 from toolkit.machine.docker_engine import connected
@@ -52,23 +52,23 @@ def build(
     name: str,
     place: str = "",
     root: Path | None = None,
-    say: Tell = print,
-    tell: Tell = silent,
+    announce: Report = print,
+    report: Report = silent,
     archive: Archive | None = None,
 ) -> str:
     """Return the tag of a Docker image or the directory of a kernel; build it unless it exists."""
     if check(name) in kernel.NAMES:
-        return str(kernel.find_or_build(name, root, say, tell, archive))
+        return str(kernel.find_or_build(name, root, announce, report, archive))
     if name == node.NAME:
-        return node.build(place, root, say, tell, archive)
-    return ceph.build(name.removeprefix(CEPH_PREFIX), place, root, say, tell, archive)
+        return node.build(place, root, announce, report, archive)
+    return ceph.build(name.removeprefix(CEPH_PREFIX), place, root, announce, report, archive)
 
 
 def directory(
     name: str,
     root: Path | None = None,
-    say: Tell = print,
-    tell: Tell = silent,
+    announce: Report = print,
+    report: Report = silent,
     archive: Archive | None = None,
 ) -> str:
     """Return the directory of a Ceph release or of a kernel, and build it unless it exists.
@@ -80,8 +80,8 @@ def directory(
     if check(name) == node.NAME:
         raise LocalError("the image 'node' is Docker's alone: leave out --directory")
     if name in kernel.NAMES:
-        return str(kernel.find_or_build(name, root, say, tell, archive))
-    return str(debian.find_or_build(name.removeprefix(CEPH_PREFIX), root, say, tell, archive))
+        return str(kernel.find_or_build(name, root, announce, report, archive))
+    return str(debian.find_or_build(name.removeprefix(CEPH_PREFIX), root, announce, report, archive))
 
 
 def tag(name: str) -> str:
@@ -133,7 +133,7 @@ def directories(root: Path | None = None) -> list[Found]:
     ]
 
 
-def remove(name: str, place: str = "", root: Path | None = None, say: Tell = print) -> list[str]:
+def remove(name: str, place: str = "", root: Path | None = None, announce: Report = print) -> list[str]:
     """Remove an image from Docker and its parts from this machine; returns what was removed.
 
     Raises:
@@ -142,15 +142,15 @@ def remove(name: str, place: str = "", root: Path | None = None, say: Tell = pri
     """
     check(name)
     root = root or default_root()
-    gone: list[str] = []
+    removed: list[str] = []
     with ExitStack() as later:
         if name not in kernel.NAMES:  # after the directories, which are removed even if the engine does not answer
-            later.callback(lambda: gone.extend(_remove_from_docker(name, place)))
+            later.callback(lambda: removed.extend(_remove_from_docker(name, place)))
         for directory in _parts(name, root):
-            with alone(directory, say):
+            with alone(directory, announce):
                 shutil.rmtree(directory)
-                gone.append(str(directory))
-    return gone
+                removed.append(str(directory))
+    return removed
 
 
 def _parts(name: str, root: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from messenger.errors import LocalError
 from toolkit.cluster.images import debian, docker
 from toolkit.cluster.images.archive import Archive
-from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
+from toolkit.cluster.images.work import Report, Work, alone, silent, whole
 from toolkit.machine.cache import default_root
 from toolkit.machine.docker_engine import connected
 from toolkit.machine.interpreters import PACKAGES, PYTHON
@@ -56,8 +56,8 @@ def tag() -> str:
 def build(
     place: str = "",
     root: Path | None = None,
-    say: Tell = print,
-    tell: Tell = silent,
+    announce: Report = print,
+    report: Report = silent,
     archive: Archive | None = None,
 ) -> str:
     """Return the tag of this source's image, and build it unless the engine has it.
@@ -65,8 +65,8 @@ def build(
     Args:
         place: place of the engine (:mod:`toolkit.machine.docker_engine`).
         root: directory for parts and logs; :func:`toolkit.cluster.images.default_root` unless given.
-        say: called with one line if something has to be built.
-        tell: called with each step of the build.
+        announce: called with one line if something has to be built.
+        report: called with each step of the build.
         archive: Debian's archive, for a base image; :meth:`Archive.wanted` unless given.
 
     Raises:
@@ -77,11 +77,11 @@ def build(
     with connected(place) as engine:
         if docker.has(engine, tag()):
             return tag()
-        with alone(root / "docker-node", say):
+        with alone(root / "docker-node", announce):
             if not docker.has(engine, tag()):
-                say(f"making the image {tag()}: pip fetches wheels that are not there yet")
-                work = Work(root / "docker-node.log", tell)
-                base, python = _base(engine, place, root, say, work, archive)
+                announce(f"making the image {tag()}: pip fetches wheels that are not there yet")
+                work = Work(root / "docker-node.log", report)
+                base, python = _base(engine, place, root, announce, work, archive)
                 wheels = _wheelhouse(python, str(engine.version()["Arch"]), root, work)
                 docker.build(engine, _context(wheels), tag(), work, {"BASE": base})
                 _forget_old(engine)
@@ -94,7 +94,7 @@ def exists(engine: "DockerClient") -> bool:
 
 
 def _base(
-    engine: "DockerClient", place: str, root: Path, say: Tell, work: Work, archive: Archive | None
+    engine: "DockerClient", place: str, root: Path, announce: Report, work: Work, archive: Archive | None
 ) -> tuple[str, str]:
     """Return an image with Python and its version: the official image for the running version, or Debian's."""
     wanted = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -107,7 +107,7 @@ def _base(
         return f"{_BASES}:{wanted}", wanted
     if _MACHINES.get(engine.version()["Arch"]) != platform.machine():
         raise work.failed(f"no registry to fetch {stock} from, and the engine is of another architecture")
-    directory = debian.python_base(root, say, work.tell, archive)
+    directory = debian.python_base(root, announce, work.report, archive)
     base = f"{_BASES}:{debian.PYTHON_VERSION}"
     docker.import_directory(engine, directory, base, work, {docker.LABEL: NAME})
     return base, debian.PYTHON_VERSION

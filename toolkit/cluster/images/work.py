@@ -9,7 +9,7 @@ from messenger.errors import LocalError
 from toolkit.machine.changes import Tree
 from toolkit.machine.private import locked
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 """Callback that gets a short description of each step."""
 
 
@@ -31,12 +31,12 @@ class Work:
 
     Args:
         log: path of the log; an existing file is overwritten.
-        tell: called with the last line of their output.
+        report: called with the last line of their output.
     """
 
-    def __init__(self, log: Path, tell: Tell = silent) -> None:
+    def __init__(self, log: Path, report: Report = silent) -> None:
         self.log = log
-        self.tell = tell
+        self.report = report
         log.write_bytes(b"")
 
     def run(self, *command: str) -> str:
@@ -46,29 +46,29 @@ class Work:
             ProgramFailed: it failed; the message names the log.
         """
         self.note(f"$ {' '.join(command)}")
-        said = []
+        output = []
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as running:
             assert running.stdout is not None
             try:
                 for line in running.stdout:
-                    said.append(line)
+                    output.append(line)
                     self.note(line.rstrip())
             except BaseException:
                 running.kill()
                 raise
         if running.returncode:
             why = self.failed(f"{command[0]} ended with exit code {running.returncode}")
-            raise ProgramFailed(str(why), "".join(said))
-        return "".join(said)
+            raise ProgramFailed(str(why), "".join(output))
+        return "".join(output)
 
     def note(self, line: str) -> None:
         """Write a line to the log."""
         if line:
             with self.log.open("a") as out:
                 out.write(line + "\n")
-            self.tell(line)
+            self.report(line)
 
     def failed(self, what: str) -> LocalError:
         """Return an error that names the log."""
@@ -76,7 +76,7 @@ class Work:
 
 
 @contextmanager
-def alone(path: Path, say: Tell) -> Iterator[None]:
+def alone(path: Path, announce: Report) -> Iterator[None]:
     """Lock the build of ``path`` on this machine; waits while another process builds it.
 
     Raises:
@@ -91,7 +91,7 @@ def alone(path: Path, say: Tell) -> Iterator[None]:
         try:
             holding.enter_context(locked(lock, wait=False))
         except BlockingIOError:
-            say(f"{path.name} is being made already: waiting")
+            announce(f"{path.name} is being made already: waiting")
             holding.enter_context(locked(lock))
         yield
 

@@ -15,7 +15,7 @@ from toolkit.cluster.nemesis.timeline import Step, Timeline
 from toolkit.faults.language import Scene
 
 if TYPE_CHECKING:
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
 
 REST_TIMEOUT_S = 60.0
 _END_S = 60.0

@@ -129,7 +129,7 @@ class ClusterSpec(Part):
         return {
             name: node
             if isinstance(node, Daemon) or node.speaks is None
-            else node.model_copy(update={"speaks": rules.spoken_by(node, above["speaks"])})
+            else node.model_copy(update={"speaks": rules.speech_of(node, above["speaks"])})
             for name, node in found.items()
         }
 
@@ -214,7 +214,7 @@ class ClusterSpec(Part):
 
     def speech_of(self, node: str) -> Speech:
         """Return what a node speaks."""
-        return rules.spoken_by(self.nodes[node], self.speaks)
+        return rules.speech_of(self.nodes[node], self.speaks)
 
     def networks_of(self, node: str) -> tuple[str, ...]:
         """Return the networks that a node is on; peers dial it on the first."""

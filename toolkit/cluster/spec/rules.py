@@ -125,12 +125,12 @@ def identity_mistakes(nodes: Nodes) -> list[Mistake]:
     owners: dict[str, str] = {}
     for name, node in nodes.items():
         for made, copy in groups.copies(name, node):
-            who, field = _identity(copy)
-            if who in owners:
-                found.append(Mistake((name, field), f"{owners[who]} is {who} already"))
+            identity, field = _identity(copy)
+            if identity in owners:
+                found.append(Mistake((name, field), f"{owners[identity]} is {identity} already"))
                 break
-            if who:
-                owners[who] = made
+            if identity:
+                owners[identity] = made
         if isinstance(node, RadosClient) and node.rados == "client.admin":
             found.append(Mistake((name, "rados"), "client.admin is the cluster's own; give another"))
     return found
@@ -155,7 +155,7 @@ def membership_mistakes(nodes: Nodes, networks: Sequence[str]) -> list[Mistake]:
     return found
 
 
-def spoken_by(node: AnyNode, speaks: Speech) -> Speech:
+def speech_of(node: AnyNode, speaks: Speech) -> Speech:
     """Return what a node speaks: its own ``speaks`` completed by the cluster's."""
     own = None if isinstance(node, Daemon) else node.speaks
     if own is None:
@@ -169,7 +169,7 @@ def speech_mistakes(nodes: Nodes, speaks: Speech) -> list[Mistake]:
     for name, node in nodes.items():
         if isinstance(node, Daemon) or node.speaks is None:
             continue
-        own = spoken_by(node, speaks)
+        own = speech_of(node, speaks)
         wrong = own.contradictions()
         if own.cipher != speaks.cipher:
             text = f"keys of a cluster are of one cipher, here {speaks.cipher}; give it in the cluster's speaks"
@@ -251,7 +251,7 @@ def traffic_mistakes(
     ways = {pair for item in traffic.values() for pair in groups.pairs(item, nodes)}
     found = []
     for position, item in traffic.items():
-        texts = (_unheard(*pair, nodes, networks, speaks, ways) for pair in groups.pairs(item, nodes))
+        texts = (_unreceived(*pair, nodes, networks, speaks, ways) for pair in groups.pairs(item, nodes))
         if text := next(filter(None, texts), ""):
             found.append(Mistake((position,), text))
     return found
@@ -279,7 +279,7 @@ def workload_mistakes(workloads: Mapping[int, Workload], nodes: Nodes) -> list[M
     return found
 
 
-def _unheard(
+def _unreceived(
     sender: str,
     receiver: str,
     nodes: Nodes,
@@ -293,7 +293,7 @@ def _unheard(
             return f"{name} is {_described(node)}: traffic is between messengers of ours"
     assert isinstance(here, Node)
     assert isinstance(there, Node)
-    if text := _nothing_in_common(sender, spoken_by(here, speaks), receiver, spoken_by(there, speaks)):
+    if text := _nothing_in_common(sender, speech_of(here, speaks), receiver, speech_of(there, speaks)):
         return text
     answers = (receiver, sender) in ways and here.listens and not _policy(there, here).server
     if answers and not _unreachable(receiver, sender, nodes, networks):
@@ -428,7 +428,7 @@ def _embedded_mistakes(ceph: Ceph, daemons: Mapping[str, Daemon]) -> Iterator[Mi
 def _client_mistakes(name: str, client: RadosClient, ceph: Ceph, speaks: Speech) -> Iterator[Mistake]:
     if client.pool not in ceph.pools:
         yield Mistake(("nodes", client.group or name, "pool"), unknown("pool", client.pool, list(ceph.pools)))
-    if text := _nothing_in_common(name, spoken_by(client, speaks), "the daemons", speaks):
+    if text := _nothing_in_common(name, speech_of(client, speaks), "the daemons", speaks):
         yield Mistake(("nodes", client.group or name, "speaks"), text)
 
 

@@ -25,12 +25,12 @@ def main() -> int:
     raise_limit()  # after the fork of the zygote: nodes keep the default, which faults may limit
     Backend.zygote = zygote
     # Print to the log from here on, because the front expects lines of JSON on standard output.
-    tell = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    events = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     lease = Lease.find(name)
     with lease.held():
         wanted = json.loads(sys.stdin.buffer.readline())
-        return Supervisor(lease, wanted, sys.stdin.buffer, tell).run()
+        return Supervisor(lease, wanted, sys.stdin.buffer, events).run()
 
 
 try:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from messenger.errors import LocalError
+from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.nodes import MessengerNode, ProgramNode
-from toolkit.cluster.running import Cluster
 from toolkit.cluster.spec.model import Chaos
 from toolkit.cluster.status import is_event, record_json
 from toolkit.node import NodeApp

@@ -13,9 +13,9 @@ from types import FrameType
 from typing import Any, BinaryIO
 
 from messenger.errors import LocalError
-from toolkit.cluster.choosing import spec_from
+from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.failure import NotUp
-from toolkit.cluster.running import Cluster
+from toolkit.cluster.spec_lookup import spec_from
 from toolkit.cluster.supervisor import wire
 from toolkit.cluster.supervisor.requests import Requests
 from toolkit.machine.attention import wait_for_event
@@ -44,15 +44,15 @@ class Supervisor:
             cluster down with the command that started it; and ``keep``, True to keep a cluster that does not
             start.
         front: input from that command. Its end takes the cluster down if it is not ready yet, or in foreground.
-        tell: receives the events of the start, as lines of JSON.
+        events: receives the events of the start, as lines of JSON.
     """
 
-    def __init__(self, lease: Lease, wanted: dict[str, Any], front: BinaryIO, tell: BinaryIO) -> None:
+    def __init__(self, lease: Lease, wanted: dict[str, Any], front: BinaryIO, events: BinaryIO) -> None:
         self._lease = lease
         self._wanted = wanted
         self._front = front
-        self._tell_out: BinaryIO | None = tell
-        self._telling = threading.Lock()
+        self._events: BinaryIO | None = events
+        self._events_lock = threading.Lock()
         self._cluster: Cluster | None = None
         self._requests: Requests | None = None
         self._ending = False
@@ -85,11 +85,11 @@ class Supervisor:
         except _Over:
             pass
         except LocalError as error:
-            self._tell(**wire.refusal(error))
+            self._emit(**wire.refusal(error))
             code = wire.refusal(error)["code"]
         except Exception as error:  # noqa: BLE001 - a mistake of ours; the log goes with the directory
             place = traceback.extract_tb(error.__traceback__)[-1]
-            self._tell(error=f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})", code=1)
+            self._emit(error=f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})", code=1)
             code = 1
         finally:
             self._ending = True
@@ -104,18 +104,18 @@ class Supervisor:
 
     def _bring_up(self) -> None:
         spec = spec_from(Path(self._wanted["spec"]), self._wanted["settings"])
-        self._tell(nodes=list(spec.nodes), backend=self._wanted["backend"] or spec.backend)
+        self._emit(nodes=list(spec.nodes), backend=self._wanted["backend"] or spec.backend)
 
         def progress(node: str, stage: str) -> None:
-            self._tell(node=node, stage=stage)
+            self._emit(node=node, stage=stage)
 
         self._cluster = Cluster(
             spec,
             self._lease,
             self._wanted["backend"],
-            lambda words: self._tell(say=words),
+            lambda words: self._emit(say=words),
             progress,
-            lambda words: self._tell(announce=words),
+            lambda words: self._emit(announce=words),
         )
         self._cluster.up(keep=bool(self._wanted.get("keep")))
         self._requests = Requests(self._cluster)
@@ -126,30 +126,30 @@ class Supervisor:
         about = {"name": self._cluster.name, "seconds": round(self._cluster.ready_s, 3), "nodes": nodes}
         conf = self._cluster.ceph_conf
         about |= {"ceph_conf": str(conf) if conf is not None else None}
-        self._tell(ready=about | {"directory": str(self._cluster.directory)})
+        self._emit(ready=about | {"directory": str(self._cluster.directory)})
         self._leave_front()
 
     def _stay(self, error: NotUp) -> None:
         """Keep a cluster that did not start, for inspection."""
         assert self._cluster is not None
         self._requests = Requests(self._cluster)
-        self._tell(**wire.refusal(error), kept=True)
+        self._emit(**wire.refusal(error), kept=True)
         self._leave_front()
 
     def _leave_front(self) -> None:
         """Release the command that waits, unless the cluster runs in foreground."""
-        with self._telling:
-            if self._tell_out is not None and not self._wanted["foreground"]:
-                self._tell_out.close()
-                self._tell_out = None
+        with self._events_lock:
+            if self._events is not None and not self._wanted["foreground"]:
+                self._events.close()
+                self._events = None
 
-    def _tell(self, **values: Any) -> None:  # noqa: ANN401 - as JSON
-        with self._telling:
-            if self._tell_out is None:
+    def _emit(self, **values: Any) -> None:  # noqa: ANN401 - as JSON
+        with self._events_lock:
+            if self._events is None:
                 return
             with contextlib.suppress(OSError, ValueError):
-                self._tell_out.write(json.dumps(values).encode() + b"\n")
-                self._tell_out.flush()
+                self._events.write(json.dumps(values).encode() + b"\n")
+                self._events.flush()
 
     def _watch_front(self) -> None:
         """Take the cluster down if its command exits before it is ready, or at any time in foreground."""

@@ -16,7 +16,7 @@ from toolkit.report.disturbances import Band, Disturbances
 from toolkit.report.rates import Delivered
 
 if TYPE_CHECKING:
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
 
 NUMBERS = ("connect_seq", "in_seq", "out_seq", "queued", "sent")
 """Counters of a session, as in the status."""

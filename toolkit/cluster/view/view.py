@@ -17,7 +17,7 @@ from toolkit.cluster.view.words import test_of, timeline_of
 from toolkit.extras import require
 
 if TYPE_CHECKING:
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
     from toolkit.cluster.view.widget import LiveWidget
 
 LEAST_PAUSE_S = 0.4
@@ -98,14 +98,14 @@ class ClusterView:
         if self._widget is None:
             from toolkit.cluster.view.widget import LiveWidget  # noqa: PLC0415 - takes a third of a second
 
-            self._widget = LiveWidget(frame(), self._page().parts(), self.hear)
+            self._widget = LiveWidget(frame(), self._page().parts(), self.on_message)
         widget = self._widget._repr_mimebundle_()
         data = widget[0] if isinstance(widget, tuple) else widget
         return {**(data or {}), **bundle}
 
     # ---- messages of the browser
 
-    def hear(self, content: Mapping[str, Any]) -> None:
+    def on_message(self, content: Mapping[str, Any]) -> None:
         """Take a message of the browser; the view's thread processes it.
 
         Args:

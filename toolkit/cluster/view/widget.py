@@ -10,7 +10,7 @@ from toolkit.report.templating import asset
 
 
 class LiveWidget(anywidget.AnyWidget):
-    """Displays HTML from the kernel; ``heard`` is called with the messages of its buttons."""
+    """Displays HTML from the kernel; ``on_message`` is called with the messages of its buttons."""
 
     _esm = asset("live.js")
     frame = traitlets.Unicode().tag(sync=True)
@@ -18,6 +18,8 @@ class LiveWidget(anywidget.AnyWidget):
     parts = traitlets.Dict().tag(sync=True)
     """The HTML of each part by name."""
 
-    def __init__(self, frame: str, parts: Mapping[str, str], heard: Callable[[Mapping[str, Any]], None]) -> None:
+    def __init__(
+        self, frame: str, parts: Mapping[str, str], on_message: Callable[[Mapping[str, Any]], None]
+    ) -> None:
         super().__init__(frame=frame, parts=dict(parts))
-        self.on_msg(lambda _widget, content, _buffers: heard(content))
+        self.on_msg(lambda _widget, content, _buffers: on_message(content))

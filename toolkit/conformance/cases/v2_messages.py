@@ -144,7 +144,7 @@ def _ack_seq_beyond(attempt: Attempt) -> str:
     return peer.fate()
 
 
-def _told(peer: V2Peer, seq: int) -> str:
+def _acknowledged(peer: V2Peer, seq: int) -> str:
     """True if the target acknowledges messages up to ``seq``, by ACK or by the ack_seq of a message."""
     numbers = []
     while (frame := peer.await_next()) is not None:
@@ -163,7 +163,7 @@ def _told(peer: V2Peer, seq: int) -> str:
 def _ack_of_one(attempt: Attempt) -> str:
     peer = attempt.open()
     peer.send_messages(1)
-    return _told(peer, 1)
+    return _acknowledged(peer, 1)
 
 
 @ACK.case(
@@ -175,7 +175,7 @@ def _ack_of_one(attempt: Attempt) -> str:
 def _ack_of_ten(attempt: Attempt) -> str:
     peer = attempt.open()
     peer.send_messages(*range(1, 11))
-    return _told(peer, 10)
+    return _acknowledged(peer, 10)
 
 
 @ACK.case("A message of a lossy session is never acknowledged by ACK", "no ACK", needs=(Need.LOSSY,))

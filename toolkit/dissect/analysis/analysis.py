@@ -287,7 +287,7 @@ class Analysis:
                     "cipher": links[-1].cipher or "none",
                     "compression": links[-1].compression or "none",
                     "began": "new" if links[0].outcome in _NEW else "resumed" if links[0].ready_ns else "not open",
-                    "ended": links[-1].told_end(self.capture_ended_ns or self.ended_ns),
+                    "ended": links[-1].ending(self.capture_ended_ns or self.ended_ns),
                 }
             )
         return data_frame(rows, columns=_SESSION_COLUMNS)
@@ -332,7 +332,7 @@ class Analysis:
                     "server": names[1],
                     "ended_s": (tcp.ended_ns - start) / _NANO if is_over else None,
                     "outcome": str(tcp.outcome(end_ns)),
-                    "ended": link.told_end(end_ns),
+                    "ended": link.ending(end_ns),
                     "trouble": tcp.trouble(*names),
                     "hop_of": None if link.hop_of is None else link.hop_of.stream.index,
                 }

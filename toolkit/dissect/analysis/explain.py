@@ -123,7 +123,7 @@ def _between(link: LinkView) -> str:
 
 
 def _end_of(analysis: Analysis, link: LinkView, end_ns: int) -> str:
-    text = f"{_between(link)}: {link.told_end(end_ns)}"
+    text = f"{_between(link)}: {link.ending(end_ns)}"
     after = _resumed_on(analysis, link)
     if after is not None:
         later_ms = (after.began_ns - link.stream.tcp.ended_ns) / 1e6
@@ -143,7 +143,7 @@ def _failed(analysis: Analysis) -> Iterator[str]:
     for failed in analysis.failed():
         times = "once" if failed.count == 1 else f"{failed.count:,} times"
         where = f"(stream {failed.first_packet_stream})"
-        yield f"{failed.client} connected to {failed.server} {times} without a frame; {failed.told} {where}."
+        yield f"{failed.client} connected to {failed.server} {times} without a frame; {failed.ending} {where}."
 
 
 def _late(analysis: Analysis) -> Iterator[str]:

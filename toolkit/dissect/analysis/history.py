@@ -103,7 +103,7 @@ class HistoryMaker:
         closing: list[_Closing] = []
         start = self._analysis.began_ns or 0
         for place, seen in enumerate(self._seen):
-            time_ns, stream, direction, tag, number, offset, length, frame, layout, said = seen
+            time_ns, stream, direction, tag, number, offset, length, frame, layout, content = seen
             if chosen is not None and stream not in chosen:
                 continue
             link, time_s = links[stream], (time_ns - start) / _NANO
@@ -113,8 +113,8 @@ class HistoryMaker:
             session = self._analysis.session_of(stream).index if self._analysis.has_session(link) else None
             if stream not in opened:
                 opened.add(stream)
-                self._tell(history, link, time_s, session, {"dial": TO_SERVER, "accept": TO_CLIENT})
-            fields = said.as_fields() if isinstance(said, MessageInfo) else said
+                self._add_link(history, link, time_s, session, {"dial": TO_SERVER, "accept": TO_CLIENT})
+            fields = content.as_fields() if isinstance(content, MessageInfo) else content
             is_shown = not unbroken or place <= self._cuts.get(stream, place)
             if not is_shown:
                 beyond[stream] += 1
@@ -153,25 +153,25 @@ class HistoryMaker:
             left_out = self._bad.get(stream, 0) + beyond.get(stream, 0)
             bad: dict[str, object] = {"bad_frames": left_out} if left_out else {}
             for end in Direction:
-                told = bad | ({"tcp": link.told_end(time_ns)} if end is ender else {})
+                more = bad | ({"tcp": link.ending(time_ns)} if end is ender else {})
                 time_s = (time_ns - (self._analysis.began_ns or 0)) / _NANO
-                self._tell(history, link, time_s, session, {"close": end}, told)
+                self._add_link(history, link, time_s, session, {"close": end}, more)
 
     @staticmethod
-    def _tell(
+    def _add_link(
         history: History,
         link: LinkView,
         time_s: float,
         session: int | None,
         actions: dict[str, Direction],
-        told: dict[str, object] | None = None,
+        more: dict[str, object] | None = None,
     ) -> None:
         """Append the link records of one end."""
         for action, end in actions.items():
             node, peer = _node(link, end), link.stream.source(end.other)
             name = f"{node}/{link.stream.index}"
             history.append(
-                time_s, node, "link", link=name, action=action, peer=peer, session=session, **(told or {})
+                time_s, node, "link", link=name, action=action, peer=peer, session=session, **(more or {})
             )
 
 

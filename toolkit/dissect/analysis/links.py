@@ -171,10 +171,10 @@ class LinkView:
         """The cipher of secure mode; empty in crc mode."""
         return SECURE_CIPHER if self.mode == "secure" else ""
 
-    def told_end(self, capture_ended_ns: int) -> str:
+    def ending(self, capture_ended_ns: int) -> str:
         """Describe how the TCP connection ended; empty if that is unknown."""
         ends = self.name(Direction.TO_SERVER), self.name(Direction.TO_CLIENT)
-        return self.stream.tcp.told(*ends, capture_ended_ns)
+        return self.stream.tcp.ending(*ends, capture_ended_ns)
 
     def address(self, direction: Direction) -> str:
         """Return the address that the sender announced on v1; that of the packets if none was seen."""

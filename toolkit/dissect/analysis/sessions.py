@@ -82,11 +82,11 @@ class Sessions:
                 session.joined.pop(link, None)
             self._cookies.pop(link, None)
         over = set(sessions)
-        gone = set(links).union(*(session.joined for session in over))
+        ended = set(links).union(*(session.joined for session in over))
         self.all = [session for session in self.all if session not in over]
         self._by_key = {key: session for key, session in self._by_key.items() if session not in over}
         self._of_link = {link: session for link, session in self._of_link.items() if session not in over}
-        self._attempts = {key: link for key, link in self._attempts.items() if link not in gone}
+        self._attempts = {key: link for key, link in self._attempts.items() if link not in ended}
 
     def attempt(self, link: LinkView, key: object, time_ns: int) -> None:
         """Note a key that is unique to a connection attempt; a second link with the same key is another hop."""

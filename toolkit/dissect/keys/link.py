@@ -179,7 +179,7 @@ class LinkKeys:
         secret = self._from_log("v2", payload) or secret
         if frame.con_mode == ConMode.SECURE:
             self._take_secret(secret)
-        self._tell("v2", payload)
+        self._report_secrets("v2", payload)
 
     def _take(self, session_key: CryptoKey | None, missing: str) -> None:
         self.session_key, self.missing = session_key, missing
@@ -211,7 +211,7 @@ class LinkKeys:
         self._monitor.session_key = logged.session_key
         return logged.connection_secret
 
-    def _tell(self, protocol: str, payload: bytes) -> None:
+    def _report_secrets(self, protocol: str, payload: bytes) -> None:
         if self.session_key is not None:
             secret = self.connection_secret or b""
             self.on_secrets(LinkSecrets(protocol, link_digest(payload), self.session_key, secret))
@@ -264,7 +264,7 @@ class LinkKeys:
         if reply.tag in _FINAL:
             self._from_log("v1", reply.authorizer)
             self._agree(reply.features)
-            self._tell("v1", reply.authorizer)
+            self._report_secrets("v1", reply.authorizer)
 
     def _agree(self, features: int) -> None:
         """Choose how messages are signed, from the features of both sides (§3.7)."""

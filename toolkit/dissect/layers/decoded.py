@@ -78,7 +78,7 @@ def packet_of(frame: DecodedFrame) -> Packet:
     has an IP header without a length, like a large send that the network card splits.
     """
     packet = _addresses(frame)
-    for layer in (_said_of(frame), layers_of(frame)):
+    for layer in (_link_layer(frame), layers_of(frame)):
         packet.add_payload(layer)  # the operator / would copy both sides
     packet.time = EDecimal(frame.time_ns) / EDecimal(_NANO)
     if frame.error:
@@ -113,7 +113,7 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _said_of(frame: DecodedFrame) -> MSGR_Link:
+def _link_layer(frame: DecodedFrame) -> MSGR_Link:
     return MSGR_Link(
         frame=frame.frame,
         stream=frame.stream.index,

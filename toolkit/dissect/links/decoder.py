@@ -223,7 +223,7 @@ class _Opening:
         searching = not link.stream.opening_seen
         link.readings[flow.direction] = _Unproven(self._decoder, link, flow, searching=searching)
 
-    def untold_bytes(self) -> int:
+    def unrecorded_bytes(self) -> int:
         """Number of bytes consumed last without a record; the successor has to record them."""
         return 0
 

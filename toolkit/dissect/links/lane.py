@@ -132,7 +132,7 @@ class Lane(ABC):
     def disorder(self) -> None:  # noqa: B027 - by default a lane does not wait
         """Read on without the bytes of the other flow, which will not come."""
 
-    def untold_bytes(self) -> int:
+    def unrecorded_bytes(self) -> int:
         """Number of bytes consumed last without a record; the successor has to record them."""
         return 0
 

@@ -35,7 +35,7 @@ class Reading(Protocol):
     def disorder(self) -> None:
         """Read on without the bytes of the other flow, which will not come."""
 
-    def untold_bytes(self) -> int:
+    def unrecorded_bytes(self) -> int:
         """Number of bytes consumed last without a record; the successor has to record them."""
 
     def close(self, why: str) -> None:
@@ -98,7 +98,7 @@ class Link:
         """Stop reading a flow, for the reason ``why``."""
         flow.needed = 0
         self.stream.batched = True
-        skipped = self.readings[flow.direction].untold_bytes()
+        skipped = self.readings[flow.direction].unrecorded_bytes()
         self.readings[flow.direction] = Unreadable(self, flow, why, auth, skipped)
 
     def key_message(self, direction: Direction, kind: int, front: Buffer) -> None:
@@ -215,7 +215,7 @@ class Unreadable:
     def disorder(self) -> None:
         """Read on without the bytes of the other flow, which will not come."""
 
-    def untold_bytes(self) -> int:
+    def unrecorded_bytes(self) -> int:
         """Number of bytes consumed last without a record; the successor has to record them."""
         return self._bytes
 

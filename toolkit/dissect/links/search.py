@@ -248,7 +248,7 @@ class Resync:
         self._wrong = wrong
         self._crc = crc
         self._auth = auth
-        self._skipped = link.readings[flow.direction].untold_bytes()
+        self._skipped = link.readings[flow.direction].unrecorded_bytes()
         self._at = 0 if wrong is None else 1
 
     def step(self) -> bool:
@@ -271,7 +271,7 @@ class Resync:
         suspect = self._wrong is not None and not self._skipped and proof.at <= _SUSPECT_BYTES
         if not self._found(proof, view, proof.at if suspect else 0):
             error = self._wrong or self.CONTEXT
-            self._tell(self._skipped + proof.at, flow.offset + proof.at, error)
+            self._record_unknown(self._skipped + proof.at, flow.offset + proof.at, error)
         flow.consume(proof.at)
         return True
 
@@ -280,10 +280,10 @@ class Resync:
         self._skipped += size_bytes
         self._at -= size_bytes
 
-    def _tell(self, length: int, stop: int, error: str) -> None:
+    def _record_unknown(self, length: int, stop: int, error: str) -> None:
         self._link.unknown(self._flow, stop - length, length, error, self._auth, self._crc)
 
-    def untold_bytes(self) -> int:
+    def unrecorded_bytes(self) -> int:
         """Number of bytes consumed last without a record; the successor has to record them."""
         return self._skipped
 
@@ -311,5 +311,5 @@ class Resync:
             return
         self._skip(size)
         error = self._wrong or f"{self.CONTEXT}; {why} before another frame"
-        self._tell(self._skipped, flow.offset, error)
+        self._record_unknown(self._skipped, flow.offset, error)
         self._skipped = 0

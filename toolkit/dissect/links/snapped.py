@@ -58,7 +58,7 @@ class Snapped:
     def disorder(self) -> None:
         """Read on without the bytes of the other flow, which will not come."""
 
-    def untold_bytes(self) -> int:
+    def unrecorded_bytes(self) -> int:
         """Number of bytes consumed last without a record; the successor has to record them."""
         return 0
 

@@ -367,7 +367,7 @@ class _OpeningReading:
         """Read on without the bytes of the other flow, which will not come."""
         self._alone = True
 
-    def untold_bytes(self) -> int:
+    def unrecorded_bytes(self) -> int:
         """Number of bytes consumed last without a record; the successor has to record them."""
         return 0
 

@@ -68,7 +68,7 @@ _ANSWERS = frozenset(
         Tag.WAIT,
     }
 )
-_NEVER_SAYS = {
+_NEVER_SENDS = {
     **dict.fromkeys(map(int, _REQUESTS), Direction.TO_CLIENT),
     **dict.fromkeys(map(int, _ANSWERS), Direction.TO_SERVER),
 }
@@ -234,7 +234,7 @@ class V2Talk:
         if tag in _DATA:
             self._open()
             return
-        if direction is _NEVER_SAYS.get(tag):
+        if direction is _NEVER_SENDS.get(tag):
             return
         if tag in _REQUESTS:
             self._asked = True
@@ -406,7 +406,7 @@ class _BetweenBanners:
         self._alone = True
         self._talk.disorder()
 
-    def untold_bytes(self) -> int:
+    def unrecorded_bytes(self) -> int:
         """Number of bytes consumed last without a record; the successor has to record them."""
         return 0
 

@@ -18,7 +18,7 @@ class QueuePairConduct(Conduct):
     refused: list[int | None] = field(default_factory=lambda: [None, None])
     """Reason of the first NAK that ends the queue pair; None if there is none."""
 
-    def told(self, client: str, server: str, end_ns: int) -> str:
+    def ending(self, client: str, server: str, end_ns: int) -> str:
         """Describe how it ended; see :meth:`Conduct.told`."""
         names = (client, server) if self.client_side == 0 else (server, client)
         match self.outcome(end_ns):
@@ -28,7 +28,7 @@ class QueuePairConduct(Conduct):
             case Outcome.CLOSED:
                 return f"{names[self.fins[0].side]} closed it first (empty SEND)"
             case _:
-                return super(QueuePairConduct, self).told(client, server, end_ns)
+                return super(QueuePairConduct, self).ending(client, server, end_ns)
 
     def trouble(self, client: str, server: str) -> str:
         """Describe repeated packets and NAKs; empty if there were none."""

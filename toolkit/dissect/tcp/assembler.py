@@ -197,7 +197,7 @@ class Assembler:
             if one.flags & SYN:
                 flow = flows[pair] = self._open(flow, one)
             _note(flow, one)
-            if not one.flags & SYN and flow.awaits_syn(one.flags):
+            if not one.flags & SYN and flow.expects_syn(one.flags):
                 self._hold(flow, one, clock_ns)
                 continue
             self._take(flow, one)
@@ -277,7 +277,7 @@ class Assembler:
                 lane.waiting_bytes > MOST_WAITING_LANE_BYTES or self._waiting_bytes > MOST_WAITING_BYTES
             ):
                 self._waiting_bytes -= lane.waiting_bytes
-                flow.tell(side, lane.give_up_first_hole(time_ns, packet))
+                flow.emit(side, lane.give_up_first_hole(time_ns, packet))
                 self._waiting_bytes += lane.waiting_bytes
                 flow.end_if_done(side, time_ns, packet)
 

@@ -164,7 +164,7 @@ class Flow:
         """Return the direction in which a side sends."""
         return Direction.TO_SERVER if side == self.client_side else Direction.TO_CLIENT
 
-    def tell(self, side: int, pieces: list[Piece]) -> None:
+    def emit(self, side: int, pieces: list[Piece]) -> None:
         """Emit what comes next in a direction, then what waited for it in the other one, and so on."""
         while pieces:
             for piece in pieces:
@@ -231,7 +231,7 @@ class Flow:
 
     # ---- going on
 
-    def awaits_syn(self, flags: int) -> bool:
+    def expects_syn(self, flags: int) -> bool:
         """True if a packet without SYN may have been captured before the SYN of a direction."""
         if self.index < 0:
             return True
@@ -306,7 +306,7 @@ class Flow:
             ):
                 self.conduct.repeats[side] += not twice
             after = self._after(side, acknowledged) if flags & ACK and not self.batched else None
-            self.tell(side, lane.segment(lane.position(sequence), size, data, time_ns, packet, after))
+            self.emit(side, lane.segment(lane.position(sequence), size, data, time_ns, packet, after))
         if flags & FIN and lane.fin is None:
             place = lane.position(sequence + size)
             if lane.next <= place <= lane.next + FARTHEST_AHEAD_BYTES:
@@ -350,7 +350,7 @@ class Flow:
             if proof is None:
                 continue
             if self.count - proof.count >= PATIENCE_PACKETS or time_ns - proof.time_ns >= PATIENCE_NS:
-                self.tell(side, lane.give_up(proof.up_to, time_ns, packet))
+                self.emit(side, lane.give_up(proof.up_to, time_ns, packet))
                 if lane.next < lane.acknowledged:
                     lane.proof = Proof(lane.acknowledged, self.count, time_ns)
                 self.end_if_done(side, time_ns, packet)
@@ -424,11 +424,11 @@ class Flow:
             held = False
             for side, lane in enumerate(self.lanes):
                 if lane.waiting and lane.waiting[0].start > lane.next and not lane.ended:
-                    self.tell(side, lane.give_up_first_hole(time_ns, packet))
+                    self.emit(side, lane.give_up_first_hole(time_ns, packet))
                     held = True
         for side, lane in enumerate(self.lanes):
             if lane.first >= 0 and not lane.ended:
-                self.tell(side, lane.give_up_all(time_ns, packet))
+                self.emit(side, lane.give_up_all(time_ns, packet))
                 self.end_if_done(side, time_ns, packet)
 
     def _end(self, side: int, how: Ending, time_ns: int, packet: int) -> None:

@@ -3,7 +3,7 @@
 from toolkit.dissect.top.model import Limits, Top
 from toolkit.dissect.top.row import COLUMNS, Event, Row
 from toolkit.dissect.top.snapshot import ORDERS, SORTED_BY, Snapshot
-from toolkit.dissect.top.watching import CaptureTop, Live, LiveTop, is_capture_file, open_top
+from toolkit.dissect.top.sources import CaptureTop, Live, LiveTop, is_capture_file, open_top
 
 __all__ = [
     "COLUMNS",

@@ -69,7 +69,7 @@ class Top:
         self._of_session: dict[SessionView, Record] = {}
         self._by_index: dict[int, Record] = {}
         """Records by the number of their session in :class:`Sessions`."""
-        self._gone: list[LinkView] = []
+        self._ended: list[LinkView] = []
         self._marked_ns: int | None = None
         self._folded = [0, 0, 0]
         """Number of folded sessions, and their bytes and frames."""
@@ -201,7 +201,7 @@ class Top:
     def _drop_link(self, record: Record, stream: int) -> None:
         link = record.links.pop(stream)
         self._of_stream.pop(stream, None)
-        self._gone.append(link.view)
+        self._ended.append(link.view)
 
     def _count(self, record: Record, link: Link, frame: DecodedFrame) -> None:
         view = link.view
@@ -247,9 +247,9 @@ class Top:
         old = [record for record in self._records.values() if self._is_old(record, now_ns)]
         left = len(self._records) - len(old)
         if left > limits.sessions:
-            gone = {record.number for record in old}
+            removed = {record.number for record in old}
             others = sorted(
-                (record for record in self._records.values() if record.number not in gone),
+                (record for record in self._records.values() if record.number not in removed),
                 key=lambda record: (record.down_ns is None, record.last_ns),
             )
             old += others[: left - limits.sessions]
@@ -269,9 +269,9 @@ class Top:
         for record in self._records.values():
             for stream in [s for s, link in record.links.items() if link.ends == 2 and len(record.links) > 1]:
                 self._drop_link(record, stream)
-        if sessions or len(self._gone) > _MOST_FORGOTTEN:
-            self._sessions.forget(sessions, self._gone)
-            self._gone.clear()
+        if sessions or len(self._ended) > _MOST_FORGOTTEN:
+            self._sessions.forget(sessions, self._ended)
+            self._ended.clear()
 
     def _is_old(self, record: Record, now_ns: int) -> bool:
         limits = self._limits

@@ -145,14 +145,14 @@ class Record:
             return self.session.parties[0].name, self.session.parties[1].name
         return self.newest.name(Direction.TO_SERVER), self.newest.name(Direction.TO_CLIENT)
 
-    def _told(self, what: str | LinkView, now_ns: int) -> str:
+    def _event_text(self, what: str | LinkView, now_ns: int) -> str:
         if isinstance(what, str):
             return what
-        return f"stream {what.stream.index} ended: {what.told_end(now_ns)}"
+        return f"stream {what.stream.index} ended: {what.ending(now_ns)}"
 
     def _last(self, now_ns: int) -> str:
         if self.ended is not None and (self.fault is None or self.fault.time_ns <= self.ended[0]):
-            return self.ended[1].told_end(now_ns)
+            return self.ended[1].ending(now_ns)
         return self.fault.text if self.fault else ""
 
     def row(self, now_ns: int, interval_s: float) -> Row:
@@ -196,7 +196,7 @@ class Record:
             idle_s=max(now_ns - self.last_ns, 0) / _NANO,
             last=self._last(now_ns),
             verdict=NO_KEY if state == "sealed" else self.judge.text,
-            events=tuple(Event(time_ns, self._told(what, now_ns)) for time_ns, what in self.events),
+            events=tuple(Event(time_ns, self._event_text(what, now_ns)) for time_ns, what in self.events),
         )
 
     def mark(self) -> None:

@@ -53,12 +53,12 @@ class Exported:
     """What could not be decoded, in one line; None if nothing is wrong."""
 
     def __str__(self) -> str:
-        told = [f"packets: {self.packets}", f"streams opened: {self.opened} ({self.rewritten} frames)"]
+        parts = [f"packets: {self.packets}", f"streams opened: {self.opened} ({self.rewritten} frames)"]
         if self.left_out:
-            told.append(f"frames left out: {self.left_out}")
+            parts.append(f"frames left out: {self.left_out}")
         if self.sealed:
-            told.append(f"streams that stay encrypted: {self.sealed}")
-        return ", ".join(told)
+            parts.append(f"streams that stay encrypted: {self.sealed}")
+        return ", ".join(parts)
 
 
 Plain = Callable[[], Buffer]

@@ -54,12 +54,12 @@ def plugin_folder() -> Path:
     """Return this user's folder of Lua plugins, as Wireshark reports it; the usual one if it is not installed."""
     for program in filter(None, map(shutil.which, _PROGRAMS)):
         try:
-            told = subprocess.run(
+            output = subprocess.run(
                 [program, "-G", "folders"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
             ).stdout
         except (OSError, subprocess.SubprocessError):
             continue
-        for line in told.splitlines():
+        for line in output.splitlines():
             if line.startswith(_FOLDER):
                 return Path(line.removeprefix(_FOLDER).strip())
     return _USUAL_FOLDER.expanduser()

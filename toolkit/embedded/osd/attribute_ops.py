@@ -167,8 +167,8 @@ def omap_clear(work: Work, _op: OsdOp, _given: dict[str, Any]) -> None:
 @handles(OpCode.OMAPRMKEYS)
 def omap_rm_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
     """Remove keys."""
-    gone = set(given["keys"])
-    work.change(omap={key: value for key, value in work.existing().omap.items() if key not in gone})
+    removed = set(given["keys"])
+    work.change(omap={key: value for key, value in work.existing().omap.items() if key not in removed})
 
 
 @handles(OpCode.OMAPRMKEYRANGE)

@@ -65,30 +65,30 @@ class Watches:
 
     # ---- watchers
 
-    def add(self, place: Place, who: WatcherId, connection: Connection, timeout_s: int) -> None:
+    def add(self, place: Place, watcher: WatcherId, connection: Connection, timeout_s: int) -> None:
         """Register a watch, or that its client is back, which is sent what it has not answered yet."""
-        self._forget(place, who)
+        self._forget(place, watcher)
         addr = connection.session.peer_addrs.front
         watch = _Watch(connection, timeout_s or DEFAULT_TIMEOUT_S, addr)
-        self._watches.setdefault(place, {})[who] = watch
+        self._watches.setdefault(place, {})[watcher] = watch
         for notify in self._notifies.values():
-            if notify.place == place and who in notify.waiting:
-                self._send(notify, who, watch)
+            if notify.place == place and watcher in notify.waiting:
+                self._send(notify, watcher, watch)
 
-    def has(self, place: Place, who: WatcherId) -> bool:
+    def has(self, place: Place, watcher: WatcherId) -> bool:
         """True if this client watches with this cookie."""
-        return who in self._watches.get(place, {})
+        return watcher in self._watches.get(place, {})
 
-    def remove(self, place: Place, who: WatcherId) -> None:
+    def remove(self, place: Place, watcher: WatcherId) -> None:
         """End a watch; notifications wait for it no more."""
-        self._forget(place, who)
+        self._forget(place, watcher)
         for notify in list(self._notifies.values()):
-            if notify.place == place and who in notify.waiting:
-                notify.waiting.discard(who)
+            if notify.place == place and watcher in notify.waiting:
+                notify.waiting.discard(watcher)
                 self._finish_if_done(notify)
 
-    def _forget(self, place: Place, who: WatcherId) -> None:
-        watch = self._watches.get(place, {}).pop(who, None)
+    def _forget(self, place: Place, watcher: WatcherId) -> None:
+        watch = self._watches.get(place, {}).pop(watcher, None)
         if watch is not None and watch.expiry is not None:
             watch.expiry.cancel()
         if not self._watches.get(place, True):
@@ -105,15 +105,15 @@ class Watches:
         """A client is out of reach: its watches end unless it is back in time."""
         loop = asyncio.get_running_loop()
         for place, watches in self._watches.items():
-            for who, watch in watches.items():
+            for watcher, watch in watches.items():
                 if watch.connection is connection and watch.expiry is None:
-                    watch.expiry = loop.call_later(watch.timeout_s, self._expire, place, who)
+                    watch.expiry = loop.call_later(watch.timeout_s, self._expire, place, watcher)
 
-    def _expire(self, place: Place, who: WatcherId) -> None:
+    def _expire(self, place: Place, watcher: WatcherId) -> None:
         for notify in self._notifies.values():
-            if notify.place == place and who in notify.waiting:
-                notify.missed.add(who)
-        self.remove(place, who)
+            if notify.place == place and watcher in notify.waiting:
+                notify.missed.add(watcher)
+        self.remove(place, watcher)
 
     def removed(self, place: Place) -> None:
         """The object is gone, and so are its watches: tell the watchers."""
@@ -141,25 +141,31 @@ class Watches:
         watches = self._watches.get(place, {})
         notify = _Notify(place, number, cookie, notifier, gid, what["payload"], set(watches))
         self._notifies[number] = notify
-        for who, watch in watches.items():
-            self._send(notify, who, watch)
+        for watcher, watch in watches.items():
+            self._send(notify, watcher, watch)
         timeout_s = what["timeout_s"] or DEFAULT_TIMEOUT_S
         notify.timer = asyncio.get_running_loop().call_later(timeout_s, self._time_out, number)
         self._finish_if_done(notify)
 
     @staticmethod
-    def _send(notify: _Notify, who: WatcherId, watch: _Watch) -> None:
+    def _send(notify: _Notify, watcher: WatcherId, watch: _Watch) -> None:
         message = MWatchNotify(
-            _MESSAGE_VERSION, NotifyOp.NOTIFY, who[1], 0, notify.number, notify.payload, notifier_gid=notify.gid
+            _MESSAGE_VERSION,
+            NotifyOp.NOTIFY,
+            watcher[1],
+            0,
+            notify.number,
+            notify.payload,
+            notifier_gid=notify.gid,
         )
         watch.connection.send(message)
 
-    def acknowledge(self, number: int, who: WatcherId, reply: bytes) -> None:
+    def acknowledge(self, number: int, watcher: WatcherId, reply: bytes) -> None:
         """A watcher has answered."""
         notify = self._notifies.get(number)
-        if notify is not None and who in notify.waiting:
-            notify.waiting.remove(who)
-            notify.replies[who] = reply
+        if notify is not None and watcher in notify.waiting:
+            notify.waiting.remove(watcher)
+            notify.replies[watcher] = reply
             self._finish_if_done(notify)
 
     def _time_out(self, number: int) -> None:
@@ -195,16 +201,16 @@ def watch(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
     """Begin, renew, check or end a watch."""
     work.existing()
     client, watches = work.client, work.watches
-    place, who, kind = (work.pgid, work.key), (client.name, op.args["cookie"]), op.args["op"]
+    place, watcher, kind = (work.pgid, work.key), (client.name, op.args["cookie"]), op.args["op"]
     if kind in (_WATCH, _RECONNECT):
-        if kind == _RECONNECT and not watches.has(place, who):
+        if kind == _RECONNECT and not watches.has(place, watcher):
             raise OpError(errno.ENOTCONN)
-        work.afterwards.append(lambda: watches.add(place, who, client.connection, op.args["timeout"]))
+        work.afterwards.append(lambda: watches.add(place, watcher, client.connection, op.args["timeout"]))
     elif kind == _PING:
-        if not watches.has(place, who):
+        if not watches.has(place, watcher):
             raise OpError(errno.ENOTCONN)
     elif kind == _UNWATCH:
-        work.afterwards.append(lambda: watches.remove(place, who))
+        work.afterwards.append(lambda: watches.remove(place, watcher))
     else:
         raise OpError(errno.EINVAL)
 

@@ -16,7 +16,7 @@ from toolkit.faults.language.grammar import NODE, TEXT, Kind, argument, count
 from toolkit.faults.language.scene import Scene
 from toolkit.faults.points import parse_point
 from toolkit.faults.strike import Strike
-from toolkit.faults.told import strike_record
+from toolkit.faults.strike_records import strike_record
 
 
 class _OfMessenger(Fault):

@@ -96,7 +96,7 @@ class ProxyHere(Protocol):
 
 
 class ClusterHere(Protocol):
-    """Interface of a cluster; see :class:`toolkit.cluster.running.Cluster`."""
+    """Interface of a cluster; see :class:`toolkit.cluster.cluster.Cluster`."""
 
     @property
     def history(self) -> History:
@@ -160,7 +160,7 @@ class Scene:
         self._base_links: dict[tuple[str, str], LinkState] = {}
         self._links: dict[tuple[str, str], dict[Fault, LinkState]] = defaultdict(dict)
         self._frozen: set[str] = set()
-        self._untold: dict[str, set[str]] = defaultdict(set)
+        self._unrecorded: dict[str, set[str]] = defaultdict(set)
         """Nodes with a new address, by the frozen peer that has to be informed when it thaws."""
         self._remembered: dict[Fault, Any] = {}
         self._tickers: dict[Fault, _Ticker] = {}
@@ -204,10 +204,10 @@ class Scene:
         """Revert all lasting faults, the last one first; returns a line for each that could not be reverted."""
         return self._undo_those(lambda _fault: True)
 
-    def _undo_those(self, are_meant: Callable[[Fault], bool]) -> list[str]:
+    def _undo_those(self, are_selected: Callable[[Fault], bool]) -> list[str]:
         failed = []
         with self._lock:
-            for fault in [one for one in self._in_force if are_meant(one)][::-1]:
+            for fault in [one for one in self._in_force if are_selected(one)][::-1]:
                 try:
                     self.undo(fault)
                 except LocalError as error:
@@ -286,16 +286,16 @@ class Scene:
         """Start the endless traffic of nodes; a restarted node does not have it."""
         for traffic in self._traffic(names):
             if not traffic.count:
-                self._tell(traffic.sender, *traffic.beginning)
+                self._command(traffic.sender, *traffic.beginning)
 
     def pause_traffic(self, *names: str) -> None:
         """Stop the traffic of nodes."""
         for traffic in self._traffic(names):
-            self._tell(traffic.sender, *traffic.ending)
+            self._command(traffic.sender, *traffic.ending)
 
     def is_at_work(self, name: str) -> bool:
         """True if a client whose traffic was stopped still waits for replies."""
-        return any(self._tell(name, *traffic.ending).get("busy") for traffic in self._traffic([name]))
+        return any(self._command(name, *traffic.ending).get("busy") for traffic in self._traffic([name]))
 
     def _traffic(self, names: Iterable[str]) -> list[TrafficHere]:
         spec = getattr(self._cluster, "spec", None)
@@ -343,9 +343,9 @@ class Scene:
         node = self.node(name)
         if node.kind != MESSENGER:
             raise Unsupported(self.not_ours(name))
-        return self._tell(name, verb, args)
+        return self._command(name, verb, args)
 
-    def _tell(self, name: str, verb: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    def _command(self, name: str, verb: str, args: Mapping[str, Any]) -> dict[str, Any]:
         node = self.node(name)
         if not node.alive:
             raise LocalError(f"{name} does not run: start {name}")
@@ -391,7 +391,7 @@ class Scene:
         """Continue a frozen node, and send it the peers' new addresses."""
         self.node(name).freeze(frozen=False)
         self._frozen.discard(name)
-        for peer in self._untold.pop(name, ()):
+        for peer in self._unrecorded.pop(name, ()):
             self.command(name, "moved", peer=peer, addr=self.node(peer).address)
 
     def end(self, name: str, *, in_order: bool = False) -> None:
@@ -408,12 +408,12 @@ class Scene:
         if new_nonce:
             for other in self._frozen:
                 if not self.not_ours(other):
-                    self._untold[other].add(name)
+                    self._unrecorded[other].add(name)
         self.resume_traffic(name)
 
     def _ended(self, name: str) -> None:
         self._frozen.discard(name)
-        self._untold.pop(name, None)
+        self._unrecorded.pop(name, None)
 
     def running(self, name: str) -> NodeHere:
         """Return a node that runs.

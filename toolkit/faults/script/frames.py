@@ -52,10 +52,10 @@ def as_decoded(frame: SeenFrame, connector: str, acceptor: str) -> DecodedFrame:
 
 
 def _add_message(record: DecodedFrame, frame: SeenFrame) -> None:
-    said = frame.fields
+    fields = frame.fields
     names = ("type", "seq", "tid", "version", "compat_version", "priority", "front", "middle", "data")
-    numbers = {name: said.get(name, 0) for name in names}
-    name, src, ack_seq = str(said["name"]), str(said.get("src", "")), said.get("ack_seq", 0)
+    numbers = {name: fields.get(name, 0) for name in names}
+    name, src, ack_seq = str(fields["name"]), str(fields.get("src", "")), fields.get("ack_seq", 0)
     record.message = MessageInfo(name=name, src=src, ack_seq=ack_seq, **numbers)  # type: ignore[arg-type]
     front, middle, data = frame.segments[-3:]
     message = Message(record.message.type, front, middle, data, version=record.message.version)

@@ -43,7 +43,7 @@ class SimShard:
         """Note that a link is being moved here."""
         self._expected[link_id] = []
 
-    def tell(self, link_id: int, what: Callable[[LinkHost], None]) -> None:
+    def notify(self, link_id: int, what: Callable[[LinkHost], None]) -> None:
         """Handle an event of a link of this shard, or keep it until the link has arrived."""
         if link_id in self._expected:
             self._expected[link_id].append(what)
@@ -377,7 +377,7 @@ class SimNode(Driver):
         """Hand an event of a link to the shard that runs it."""
         shard = self._hosts.get(link_id)
         if shard is not None:
-            shard.tell(link_id, what)
+            shard.notify(link_id, what)
         else:
             what(self.endpoint)
             self.pump()

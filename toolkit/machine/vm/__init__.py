@@ -19,6 +19,6 @@ from toolkit.machine.vm.kernels import KERNELS, Kernel, find
 from toolkit.machine.vm.machine import MEMORY_MIB, Machine, Result, TimedOut
 from toolkit.machine.vm.places import sweep
 from toolkit.machine.vm.probe import probe
-from toolkit.machine.vm.running import run
+from toolkit.machine.vm.program import run
 
 __all__ = ["KERNELS", "MEMORY_MIB", "Kernel", "Machine", "Result", "TimedOut", "find", "probe", "run", "sweep"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _FIRST = 0x10000
 """Handle of an interface's root queue, 1: in tc's notation; its classes are 1:1 and so on."""
-_AS_FAST_AS_IT_GOES = "32gbit"
+_HIGHEST_RATE = "32gbit"
 """HTB requires a rate for each class; it must not slow packets that leave netem."""
 _BURST_BYTES = 1 << 20
 _QUANTUM_BYTES = 60_000
@@ -109,7 +109,7 @@ class NetemLinks(Links):
             index,
             class_id,
             parent=_FIRST,
-            rate=_AS_FAST_AS_IT_GOES,
+            rate=_HIGHEST_RATE,
             burst=_BURST_BYTES,
             quantum=_QUANTUM_BYTES,
         )

@@ -97,7 +97,7 @@ class RawV1Link(RawLink):
         self.result = AuthResult(0)
         self.reply: ConnectReply | None = None
         """The other side's last CONNECT_REPLY; on an acceptor the one that this side sent."""
-        self.said: list[Connect] = []
+        self.connects: list[Connect] = []
         """All CONNECTs that were sent."""
         self.proven: Connect
         """The other side's CONNECT whose authorizer was accepted."""
@@ -118,7 +118,7 @@ class RawV1Link(RawLink):
     def send(self, *frames: Frame) -> None:
         """Send frames in one write."""
         self.note(f"sends {', '.join(frame.PIECE for frame in frames)}")
-        self.said += [replace(frame) for frame in frames if isinstance(frame, Connect)]
+        self.connects += [replace(frame) for frame in frames if isinstance(frame, Connect)]
         self.write(b"".join(frame.encode() for frame in frames))
 
     def expect(self, kind: type[Piece]) -> Piece:
@@ -216,11 +216,11 @@ class RawV1Link(RawLink):
         reply = self.converse()
         for _ in range(_MOST_RETRIES):
             if reply.tag is Tag.RETRY_GLOBAL:
-                reply = self.converse(global_seq=reply.global_seq + 1, connect_seq=self.said[-1].connect_seq)
+                reply = self.converse(global_seq=reply.global_seq + 1, connect_seq=self.connects[-1].connect_seq)
             elif reply.tag is Tag.RETRY_SESSION:
-                reply = self.converse(global_seq=self.said[-1].global_seq, connect_seq=reply.connect_seq)
+                reply = self.converse(global_seq=self.connects[-1].global_seq, connect_seq=reply.connect_seq)
             elif reply.tag is Tag.RESETSESSION:
-                reply = self.converse(global_seq=self.said[-1].global_seq)
+                reply = self.converse(global_seq=self.connects[-1].global_seq)
         if reply.tag not in FINAL:
             self._fail(f"{reply} does not open the session")
 

@@ -117,9 +117,9 @@ class RawV2Link(RawLink):
         self._rx = bytearray()
         self._tx = bytearray()
         self._banner: tuple[int, int] | None = None
-        self._speak(crc_frames(self.features, MAX_FRAME_BYTES))
+        self._use_frames(crc_frames(self.features, MAX_FRAME_BYTES))
 
-    def _speak(self, frames: tuple[RawReader, RawWriter]) -> None:
+    def _use_frames(self, frames: tuple[RawReader, RawWriter]) -> None:
         self._raw_frames = self.reader, self.writer = frames
 
     @property
@@ -216,7 +216,7 @@ class RawV2Link(RawLink):
         self._rx += self._cut_off(size)
         self._banner = features[0], features[1]
         if self.agreed_features != self.features:
-            self._speak(crc_frames(self.agreed_features, MAX_FRAME_BYTES))
+            self._use_frames(crc_frames(self.agreed_features, MAX_FRAME_BYTES))
         return True
 
     # ---- the handshake, step by step
@@ -297,11 +297,11 @@ class RawV2Link(RawLink):
         connector = self.connecting
         if self.agreed_features & Msgr2Feature.REVISION_1:
             receiving, sending = stream_ciphers(secret, connector=connector)
-            self._speak((SecureReader(receiving, MAX_FRAME_BYTES), SecureWriter(sending)))
+            self._use_frames((SecureReader(receiving, MAX_FRAME_BYTES), SecureWriter(sending)))
             self.seal = sending.encrypt
         else:
             old_receiving, old_sending = rev0_ciphers(secret, connector=connector)
-            self._speak((Rev0SecureReader(old_receiving, MAX_FRAME_BYTES), Rev0SecureWriter(old_sending)))
+            self._use_frames((Rev0SecureReader(old_receiving, MAX_FRAME_BYTES), Rev0SecureWriter(old_sending)))
             self.seal = old_sending.encrypt
 
     def signature(self) -> None:

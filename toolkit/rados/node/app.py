@@ -16,7 +16,7 @@ from toolkit.rados.ioctx import IoCtx
 from toolkit.rados.node.recording import RecordingClient
 from toolkit.rados.node.registers import Registers
 from toolkit.rados.node.spec import RadosSpec
-from toolkit.rados.watching import Watch
+from toolkit.rados.watches import Watch
 
 CONNECT_TIMEOUT_S = 15.0
 WAIT_S = 10.0
@@ -87,7 +87,7 @@ class RadosApp(Inside):
         self._objects: dict[str, _Written] = {}
         self._watches: dict[str, Watch] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
-        self._heard: list[dict[str, Any]] = []
+        self._notifications: list[dict[str, Any]] = []
 
     async def open(self) -> None:
         """Connect to the cluster.
@@ -277,10 +277,10 @@ class RadosApp(Inside):
         try:
             while True:
                 notification = await watch.get()
-                self._heard.append({"oid": oid, "text": notification.payload.decode(errors="replace")})
+                self._notifications.append({"oid": oid, "text": notification.payload.decode(errors="replace")})
                 await notification.ack(self.spec.name.encode())
         except MsgrError as error:
-            self._heard.append({"oid": oid, "error": str(error)})
+            self._notifications.append({"oid": oid, "error": str(error)})
 
     async def unwatch(self, oid: str) -> None:
         """Stop watching an object."""
@@ -297,7 +297,7 @@ class RadosApp(Inside):
 
     def notifications(self) -> dict[str, Any]:
         """Return the notifications received, including errors that ended a watch."""
-        return {"heard": self._heard, "watches": sorted(self._watches)}
+        return {"heard": self._notifications, "watches": sorted(self._watches)}
 
     # ---- the rest
 

@@ -129,9 +129,10 @@ def auth_backend_busy(lab: Lab) -> None:
     lab.expect_delivered("c2", "m", served + 3, within_s=PATIENCE_S if lab.real_time else 0.1)
     lab.wait(1.0)
     lab.require(not lab.auth("c")["monitors"], "a client was let in meanwhile")
-    told = [record["detail"] for record in lab.records("c", "event", event="refused")]
+    details = [record["detail"] for record in lab.records("c", "event", event="refused")]
     lab.require(
-        not refusal_codes(lab, "m") and all("closed the connection" in why for why in told), f"refused: {told}"
+        not refusal_codes(lab, "m") and all("closed the connection" in why for why in details),
+        f"refused: {details}",
     )
     if lab.is_v1:
         answers = lab.records("m", "send", peer="c")

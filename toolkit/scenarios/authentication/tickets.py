@@ -90,22 +90,22 @@ def ticket_bit_flips(lab: Lab, part: str, step: int) -> None:
     """
     lab.two("lossless_client", "stateful_server", "client.7", "osd.2")
     places = _SPOILT[part][step :: 1 if part == "envelope" else 4]
-    let_in = [byte for byte in places if _let_in(lab, part, byte)]
-    came = f"changes of {part} byte {let_in} of {places} were let in"
+    accepted = [byte for byte in places if _is_accepted(lab, part, byte)]
+    result = f"changes of {part} byte {accepted} of {places} were let in"
     if part == "envelope":
-        lab.require(let_in == [0], came)
+        lab.require(accepted == [0], result)
     elif lab.way.key_type is KeyType.AES256KRB5:
-        lab.require(not let_in, came)
+        lab.require(not accepted, result)
     else:
-        lab.require(len(let_in) <= len(places) * 0.75, came)
-        lab.require(part != "ticket" or not set(let_in) & set(_FIRST_BLOCK), came)
+        lab.require(len(accepted) <= len(places) * 0.75, result)
+        lab.require(part != "ticket" or not set(accepted) & set(_FIRST_BLOCK), result)
     lab.spoil("a")
     got = lab.delivered("a", "b")
     lab.send("a", "b")
     lab.expect_delivered("a", "b", got + 1)
 
 
-def _let_in(lab: Lab, part: str, byte: int) -> bool:
+def _is_accepted(lab: Lab, part: str, byte: int) -> bool:
     """True if a client's session opens although a bit of that byte of its ticket or authorizer is flipped."""
     lab.spoil("a", **{part: (byte, 1 << byte % 8)})
     before, got = len(lab.faults("a")), lab.delivered("a", "b")

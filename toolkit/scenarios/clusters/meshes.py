@@ -28,7 +28,7 @@ def _everybody_greets(lab: Lab, names: list[str], count: int = 1) -> None:
                 lab.send(a, b, count)
 
 
-def _all_heard(lab: Lab, names: list[str], count: int, within_s: float) -> None:
+def _expect_all_delivered(lab: Lab, names: list[str], count: int, within_s: float) -> None:
     for a in names:
         for b in names:
             if a != b:
@@ -52,7 +52,7 @@ def mon_quorum_connects(lab: Lab, count: int) -> None:
     names = _monitors(lab, count)
     lab.start()
     _everybody_greets(lab, names, 3)
-    _all_heard(lab, names, 3, 20.0)
+    _expect_all_delivered(lab, names, 3, 20.0)
     lab.settle()
     _one_session_per_pair(lab, names)
 
@@ -68,7 +68,7 @@ def mon_kill_revive(lab: Lab, count: int) -> None:
     lab.node("client", "client.7", "lossy_client", listens=False)
     lab.start()
     _everybody_greets(lab, names)
-    _all_heard(lab, names, 1, 20.0)
+    _expect_all_delivered(lab, names, 1, 20.0)
     for victim in names:
         lab.kill(victim)
         lab.wait(0.1 if lab.real_time else 1.0)
@@ -83,9 +83,9 @@ def mon_kill_revive(lab: Lab, count: int) -> None:
         # The first message of a pair may be lost with the session that the victim has lost.
         _everybody_greets(lab, names)
         lab.wait(6.0 if not lab.real_time else 0.5)
-        heard = {(a, b): lab.delivered(b, a) for a in names for b in names if a != b}
+        delivered = {(a, b): lab.delivered(b, a) for a in names for b in names if a != b}
         _everybody_greets(lab, names)
-        for (a, b), count_before in heard.items():
+        for (a, b), count_before in delivered.items():
             lab.expect_delivered(b, a, count_before + 1, within_s=20.0)
     lab.settle()
 
@@ -107,7 +107,7 @@ def mon_restart_no_false_netsplit(lab: Lab) -> None:
     names = _monitors(lab, 3)
     lab.start()
     _everybody_greets(lab, names)
-    _all_heard(lab, names, 1, 20.0)
+    _expect_all_delivered(lab, names, 1, 20.0)
     for _ in range(30):  # the others get to know a high global_seq
         lab.cut("a", "c")
         lab.send("a", "c")
@@ -117,14 +117,14 @@ def mon_restart_no_false_netsplit(lab: Lab) -> None:
     lab.wait(3.0)
     lab.revive("c")
     silence_s = dict.fromkeys(combinations(names, 2), 0.0)
-    heard = {pair: _exchanged(lab, *pair) for pair in silence_s}
+    delivered = {pair: _exchanged(lab, *pair) for pair in silence_s}
     for _ in range(10):
         _everybody_greets(lab, names)
         lab.wait(2.0)
         for pair in silence_s:
             now = _exchanged(lab, *pair)
-            silence_s[pair] = 0.0 if now > heard[pair] else silence_s[pair] + 2.0
-            heard[pair] = now
+            silence_s[pair] = 0.0 if now > delivered[pair] else silence_s[pair] + 2.0
+            delivered[pair] = now
             lab.require(silence_s[pair] < _GRACE_S, f"{pair} have not heard each other for {silence_s[pair]:g} s")
     lab.settle()
 

@@ -69,9 +69,9 @@ def clean_secure(lab: Lab, pair: Pair) -> None:
     lab.expect_delivered("b", "a", 1)
     lab.settle()
     for node, tape in tapes.items():
-        heard = bytes(tape.heard)
-        lab.require(heard.startswith(b"ceph v2\n"), "the banner can be read")
-        lab.require(b"message" not in heard, f"what {node} sent can be read")
+        received = bytes(tape.received)
+        lab.require(received.startswith(b"ceph v2\n"), "the banner can be read")
+        lab.require(b"message" not in received, f"what {node} sent can be read")
     lab.require(all(r["length"] >= 96 for r in lab.messages("a")), "messages are sealed")
 
 

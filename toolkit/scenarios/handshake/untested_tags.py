@@ -13,17 +13,17 @@ from toolkit.scenarios.shared.flows import (
     session_reset,
     session_retry,
 )
-from toolkit.scenarios.shared.interception import cases, held_and_open, said
+from toolkit.scenarios.shared.interception import cases, frame_points, held_and_open
 
 _UNTESTED = {
-    **cases(said("AUTH_BAD_METHOD", "b"), bad_method),
-    **cases(said("AUTH_REPLY_MORE", "b") | said("AUTH_REQUEST_MORE", "a")),
-    **cases(said("COMPRESSION_REQUEST", "a") | said("COMPRESSION_DONE", "b")),
-    **cases(said("IDENT_MISSING_FEATURES", "b"), missing_features),
-    **cases(said("SESSION_RESET", "b"), session_reset),
-    **cases(said("SESSION_RETRY", "a"), session_retry),
-    **cases(said("SESSION_RETRY_GLOBAL", "b"), retry_global),
-    **cases(said("WAIT", "a"), lost_race),
+    **cases(frame_points("AUTH_BAD_METHOD", "b"), bad_method),
+    **cases(frame_points("AUTH_REPLY_MORE", "b") | frame_points("AUTH_REQUEST_MORE", "a")),
+    **cases(frame_points("COMPRESSION_REQUEST", "a") | frame_points("COMPRESSION_DONE", "b")),
+    **cases(frame_points("IDENT_MISSING_FEATURES", "b"), missing_features),
+    **cases(frame_points("SESSION_RESET", "b"), session_reset),
+    **cases(frame_points("SESSION_RETRY", "a"), session_retry),
+    **cases(frame_points("SESSION_RETRY_GLOBAL", "b"), retry_global),
+    **cases(frame_points("WAIT", "a"), lost_race),
 }
 
 

@@ -10,8 +10,8 @@ from toolkit.scenarios.interception_grid import GRID
 from toolkit.scenarios.shared.flows import REST_S, Flow, Stop, old_keepalives
 from toolkit.scenarios.shared.interception import (
     cases,
+    frame_points,
     held_and_open,
-    said,
 )
 
 # Nodes that pass a point: the connector a, the acceptor b, or both.
@@ -41,7 +41,7 @@ _V1_HANDSHAKE = {
     **dict.fromkeys(("CONNECT READ", "CONNECT_REPLY WRITE"), ("b",)),
 }
 _V1_DATA = {f"{tag} {way}": _BOTH for tag in ("MSG", *_SMALL) for way in ("WRITE", "READ")}
-_V1_OTHER = cases(said("KEEPALIVE", "a"), old_keepalives)
+_V1_OTHER = cases(frame_points("KEEPALIVE", "a"), old_keepalives)
 _FIRST = cases(_HANDSHAKE)
 _V1_FIRST = cases(_V1_HANDSHAKE)
 _LATER = cases({**_RECONNECTION, **_DATA})

@@ -6,7 +6,7 @@ from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import PAIRS, Pair
 from toolkit.scenarios.interoperation import IX
 from toolkit.scenarios.scenario import ON_SOCKETS
-from toolkit.scenarios.shared.two_labs import COMPARED, WAYS, settled, told, twice
+from toolkit.scenarios.shared.two_labs import COMPARED, WAYS, app_records, settled, twice
 
 
 class _Schedule:
@@ -102,4 +102,4 @@ def two_implementations_random(lab: Lab, pair: Pair, number: int) -> None:
     are marked down: the seed draws the order, and each step ends before the next begins. The events and messages
     that each application gets, their contents and their order are equal in both places.
     """
-    twice(lab, lambda place: _Schedule(number, pair).play(place, 8), told)
+    twice(lab, lambda place: _Schedule(number, pair).play(place, 8), app_records)

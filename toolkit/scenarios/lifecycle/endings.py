@@ -7,7 +7,7 @@ from toolkit.lab.ways import CRC_WAYS, V1_WAYS, Way
 from toolkit.scenarios.lifecycle import SH
 from toolkit.scenarios.scenario import ON_SOCKETS
 
-_WHOSE = {"connection": {"whole": False}, "messenger": {"whole": True}}
+_SCOPES = {"connection": {"whole": False}, "messenger": {"whole": True}}
 
 
 def _held_message(lab: Lab, policy_a: str, policy_b: str, **options: float) -> str:
@@ -41,7 +41,7 @@ def _expect_over(lab: Lab, *, whole: bool, within_s: float) -> None:
     lab.require(not left, f"nothing may be left at a: {left}")
 
 
-@SH.scenario("SH-01", "graceful_lossless", cases=_WHOSE)
+@SH.scenario("SH-01", "graceful_lossless", cases=_SCOPES)
 def graceful_lossless(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
     """Graceful shutdown of a lossless session waits until everything is acknowledged.
 
@@ -61,7 +61,7 @@ def graceful_lossless(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
     lab.settle()
 
 
-@SH.scenario("SH-02", "immediate_lossy", cases=_WHOSE)
+@SH.scenario("SH-02", "immediate_lossy", cases=_SCOPES)
 def immediate_lossy(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
     """Graceful shutdown of a lossy session waits until everything is written.
 
@@ -78,7 +78,7 @@ def immediate_lossy(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
     lab.settle()
 
 
-@SH.scenario("SH-03", "shutdown_timeout", cases=_WHOSE)
+@SH.scenario("SH-03", "shutdown_timeout", cases=_SCOPES)
 def shutdown_timeout(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
     """A graceful shutdown does not wait longer than ms_shutdown_timeout.
 
@@ -104,12 +104,12 @@ def shutdown_timeout(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
     "SH-04",
     "messenger_shutdown_under_load",
     cases={
-        f"{who} {how}": {"who": who.split(), "graceful": how == "gracefully"}
-        for who in ("a", "b", "a b")
+        f"{nodes} {how}": {"nodes": nodes.split(), "graceful": how == "gracefully"}
+        for nodes in ("a", "b", "a b")
         for how in ("at once", "gracefully")
     },
 )
-def messenger_shutdown_under_load(lab: Lab, who: list[str], graceful: bool) -> None:  # noqa: FBT001 - a case
+def messenger_shutdown_under_load(lab: Lab, nodes: list[str], graceful: bool) -> None:  # noqa: FBT001 - a case
     """A messenger under load shuts down at once, or gracefully within ms_shutdown_timeout.
 
     Both sides send without pause, and one of them, or both, shut down meanwhile. An immediate shutdown is over at
@@ -128,17 +128,17 @@ def messenger_shutdown_under_load(lab: Lab, who: list[str], graceful: bool) -> N
         lab.send("a", "b", count=50, size_bytes=2000)
         lab.send("b", "a", count=50, size_bytes=2000)
     lab.wait(0.1 if lab.real_time else 0.004)
-    for name in who:
+    for name in nodes:
         lab.stop(name, graceful=graceful)
     began_s = next(record.time_s for record in lab.history.of("step") if record["verb"] == "stop")
-    lab.expect_stopped(*who)
-    least_s = timeout_s if stuck and len(who) == 1 else 0.0
+    lab.expect_stopped(*nodes)
+    least_s = timeout_s if stuck and len(nodes) == 1 else 0.0
     most_s = (timeout_s if graceful else 0.0) + (3.0 if lab.real_time else 0.05)
-    for name in who:
+    for name in nodes:
         took_s = lab.records(name, "process", action="stop")[-1].time_s - began_s
         lab.require(least_s <= took_s <= most_s, f"{name} took {took_s} s to shut down, not {least_s} to {most_s}")
     lab.wait(0.1)
-    for name in who:
+    for name in nodes:
         held = lab.holdings(name)
         left = {kind: held[kind] for kind in ("links", "sessions", "timers") if held[kind]}
         lab.require(not left, f"nothing may be left of {name}: {left}")
@@ -149,9 +149,9 @@ def messenger_shutdown_under_load(lab: Lab, who: list[str], graceful: bool) -> N
 @SH.scenario(
     "SH-05",
     "markdown_in_dispatch",
-    cases={"own": {"whom": "a"}, "another's": {"whom": "c"}, "shutdown": {"whom": ""}},
+    cases={"own": {"marked": "a"}, "another's": {"marked": "c"}, "shutdown": {"marked": ""}},
 )
-def markdown_in_dispatch(lab: Lab, whom: str) -> None:
+def markdown_in_dispatch(lab: Lab, marked: str) -> None:
     """A dispatcher may end any connection, or the whole messenger, while it handles a message.
 
     Again and again it marks down the connection whose message it handles, or that of another peer, and the clients
@@ -162,7 +162,7 @@ def markdown_in_dispatch(lab: Lab, whom: str) -> None:
         lab.node(name, f"client.{number + 1}", "lossy_client", listens=False)
     lab.node("b", "osd.2", "stateless_server")
     lab.start()
-    if not whom:
+    if not marked:
         lab.connect("a", "b")  # or messages of c stop b before a is connected
         lab.on_delivery("b", "stop", nth=5, graceful=False)
         lab.send("a", "b", count=20)
@@ -179,22 +179,22 @@ def markdown_in_dispatch(lab: Lab, whom: str) -> None:
     lab.send(other, "b")
     lab.expect_delivered(other, "b", 1)
     for turn in range(1, rounds + 1):
-        lab.on_delivery("b", "mark_down", peer=whom)
+        lab.on_delivery("b", "mark_down", peer=marked)
         lab.send("a", "b", count=2)
-        lab.expect_event(whom, "b", "reset", turn)
-        if whom == other:
+        lab.expect_event(marked, "b", "reset", turn)
+        if marked == other:
             lab.expect_delivered("a", "b", 2 * turn)
             before = lab.delivered(other, "b")
             lab.send(other, "b")
             lab.expect_delivered(other, "b", before + 1)
-    if whom == "a":
+    if marked == "a":
         lab.require(
             lab.delivered("a", "b") == rounds, "after mark_down nothing of the connection may be dispatched"
         )
         lab.send(other, "b", count=3)
         lab.expect_delivered(other, "b", 4)
         lab.expect_no_event(other, "b", "reset")
-    lab.expect_no_event("b", whom, "reset")
+    lab.expect_no_event("b", marked, "reset")
     lab.settle()
 
 

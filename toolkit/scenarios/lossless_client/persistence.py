@@ -79,9 +79,9 @@ def n_faults_in_a_row(lab: Lab, places: list[tuple[str, str, str]], count: int) 
     seqs = _connect_seqs(lab)
     lab.require(all(later >= earlier for earlier, later in pairwise(seqs)), f"connect_seq must never fall: {seqs}")
     if not lab.is_v1:
-        told = [frame["fields"]["connect_seq"] for frame in lab.frames("a", "SESSION_RECONNECT")]
+        seqs = [frame["fields"]["connect_seq"] for frame in lab.frames("a", "SESSION_RECONNECT")]
         lab.require(
-            all(b > a for a, b in pairwise(told)), f"each SESSION_RECONNECT must be ahead of the last: {told}"
+            all(b > a for a, b in pairwise(seqs)), f"each SESSION_RECONNECT must be ahead of the last: {seqs}"
         )
         lab.require(seqs[-1] >= failed + 1, f"{failed + 1} attempts must have raised connect_seq to that: {seqs}")
     for name, peer in ("a", "b"), ("b", "a"):

@@ -65,7 +65,7 @@ def _remembered_global_seq(lab: Lab) -> int:
     return int(lab.session("a", "b")["peer_global_seq"])
 
 
-_WHO_DIALS = {"both dial": True, "only the new one dials": False}
+_DIALLERS = {"both dial": True, "only the new one dials": False}
 
 
 @LP.scenario(
@@ -75,9 +75,9 @@ _WHO_DIALS = {"both dial": True, "only the new one dials": False}
     cases={
         f"{rule}, {name}": {"rule": rule, "both": both}
         for rule in SETTINGS["restarted_peer"]
-        for name, both in _WHO_DIALS.items()
+        for name, both in _DIALLERS.items()
     },
-    v1_cases={name: {"rule": "proven", "both": both} for name, both in _WHO_DIALS.items()},
+    v1_cases={name: {"rule": "proven", "both": both} for name, both in _DIALLERS.items()},
 )
 def peer_restart_during_race(lab: Lab, rule: str, both: bool) -> None:  # noqa: FBT001 - a case
     """A restarted peer with a low global_seq connects within the dials that its rule allows.
@@ -110,9 +110,9 @@ def peer_restart_during_race(lab: Lab, rule: str, both: bool) -> None:  # noqa: 
         least, most = {"proven": (1, 1), "guess": (1, 2), "stale": (remembered, remembered)}[rule]
         lab.require(least <= rounds <= most, f"by {rule} b gets in with dial {least} to {most}, it took {rounds}")
     if lab.is_v1:
-        told = [frame["fields"]["tag"] for frame in lab.frames("a", "CONNECT_REPLY")[replies:]]
-        retries = told.count("RETRY_GLOBAL")  # once for the number, once for the takeover
-        lab.require(retries <= 2, f"a's replies to the new process: {', '.join(told)}")
+        tags = [frame["fields"]["tag"] for frame in lab.frames("a", "CONNECT_REPLY")[replies:]]
+        retries = tags.count("RETRY_GLOBAL")  # once for the number, once for the takeover
+        lab.require(retries <= 2, f"a's replies to the new process: {', '.join(tags)}")
     lost = [record["event"] for record in lab.records("a", "event") if record["event"].endswith("reset")]
     lab.require(len(lost) == 1, f"one event must tell a that its messages are gone, these came: {lost}")
     lab.exchange(count=2)

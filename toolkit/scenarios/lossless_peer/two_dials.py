@@ -89,13 +89,13 @@ def loser_waiting_winner_dies(lab: Lab, step: tuple[bool, str, str, int]) -> Non
     "LP-20",
     "markdown_at_every_step_of_race",
     cases={
-        f"{name}, {who} gives up": {"step": step, "who": who}
+        f"{name}, {side} gives up": {"step": step, "side": side}
         for name, step in _STEPS.items()
-        for who in ("winner", "loser")
+        for side in ("winner", "loser")
         if "keepalive" not in name
     },
 )
-def markdown_at_every_step_of_race(lab: Lab, step: tuple[bool, str, str, int], who: str) -> None:
+def markdown_at_every_step_of_race(lab: Lab, step: tuple[bool, str, str, int], side: str) -> None:
     """A mark-down in the middle of a race removes the session, and a new one opens.
 
     Two peers dial each other; the race is held, at a different step in each case, and one of them marks its
@@ -111,7 +111,7 @@ def markdown_at_every_step_of_race(lab: Lab, step: tuple[bool, str, str, int], w
     lab.dial(loser, winner)
     lab.expect_hit(node, point)
     lab.wait(lab.rng.choice([0.0, 0.001, 0.05]))
-    quitter, other = (winner, loser) if who == "winner" else (loser, winner)
+    quitter, other = (winner, loser) if side == "winner" else (loser, winner)
     lab.mark_down(quitter, other)
     if not lab.real_time:  # on sockets the peer's own dial may open a new one in between
         registered = lab.snapshot(quitter)["registry"]

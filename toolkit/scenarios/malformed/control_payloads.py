@@ -216,8 +216,8 @@ def list_lengths(lab: Lab, role: str) -> None:
             link = arrive(peer, place, {"features": 3} if place.before == "compression" else None)
             raw = bytearray(frame(link).encode())
             raw[at : at + 4] = count.to_bytes(4, "little")
-            say = partial(link.write, link.writer.control(frame(link).TAG, bytes(raw)))
-            breaks(lab, link, say, "MALFORMED", state=place.state)
+            send = partial(link.write, link.writer.control(frame(link).TAG, bytes(raw)))
+            breaks(lab, link, send, "MALFORMED", state=place.state)
     lab.expect_memory("a", 0)
     if role == CONNECTOR:
         return
@@ -279,8 +279,8 @@ def addresses_malformed(lab: Lab, role: str) -> None:
     ident = next(place for place in places_of(role) if place.before == "ident" and not place.resumes)
     for bad in _BAD_ADDRESSES.values():
         link = arrive(peer, hello)
-        say = partial(link.write, link.writer.control(Tag.HELLO, _hello(link, bad)))
-        breaks(lab, link, say, "MALFORMED", state=hello.state)
+        send = partial(link.write, link.writer.control(Tag.HELLO, _hello(link, bad)))
+        breaks(lab, link, send, "MALFORMED", state=hello.state)
         link = arrive(peer, ident)
         Spoiler(link, lambda payload: b"\2\1\0\0\0" + bad + payload)  # noqa: B023 - used at once
         breaks(lab, link, link.ident, "MALFORMED", state=ident.state)

@@ -48,7 +48,7 @@ def utter(lab: Lab, peer: RawPeer, role: str) -> None:
         for step in steps[:done]:
             step()
     for _ in range(rng.randrange(1, 4)):
-        _say(link, rng)
+        _send_drawn(link, rng)
     if rng.random() < 0.5:
         with suppress(ScenarioFailed, PeerError, AttributeError):
             for step in steps[done:]:
@@ -72,7 +72,7 @@ def _new_link(lab: Lab, peer: RawPeer, role: str, rng: Random) -> RawLink:
     return link
 
 
-def _say(link: RawLink, rng: Random) -> None:
+def _send_drawn(link: RawLink, rng: Random) -> None:
     if isinstance(link, RawV2Link):
         rng.choice(_V2)(link, rng)
     else:

@@ -29,7 +29,7 @@ def _place_link(peer: RawPeer, place: Place) -> RawV2Link:
     return link
 
 
-def _say(link: RawV2Link, tag: int) -> None:
+def _send(link: RawV2Link, tag: int) -> None:
     sample = v2_samples(link).get(tag)
     if tag == Tag.MESSAGE:
         link.send_messages(1)
@@ -68,7 +68,7 @@ def unknown_tag(lab: Lab, role: str) -> None:
         _open_once(peer, place)
         for tag in _UNKNOWN:
             link = _place_link(peer, place)
-            breaks(lab, link, lambda: _say(link, tag), "UNKNOWN_TAG", state=place.state)  # noqa: B023 - called at once
+            breaks(lab, link, lambda: _send(link, tag), "UNKNOWN_TAG", state=place.state)  # noqa: B023 - called at once
 
 
 def _has_tags(place: Place) -> bool:
@@ -97,7 +97,7 @@ def wrong_state_tag(lab: Lab, role: str) -> None:
                 _taken(lab, peer, place, tag)
             else:
                 link = _place_link(peer, place)
-                breaks(lab, link, lambda: _say(link, tag), "UNEXPECTED_FRAME", state=place.state)  # noqa: B023
+                breaks(lab, link, lambda: _send(link, tag), "UNEXPECTED_FRAME", state=place.state)  # noqa: B023
                 lab.require(lab.last_fault("a").endswith(f": {tag.name}"), f"{lab.last_fault('a')} to {tag.name}")
 
 
@@ -107,7 +107,7 @@ def _taken(lab: Lab, peer: RawPeer, place: Place, tag: int) -> None:
         _resumable(lab, peer)
     link = _place_link(peer, place)
     closes, faults = lab.closes("a"), len(lab.faults("a"))
-    _say(link, tag)
+    _send(link, tag)
     link.rest(0.01)
     link.hang_up()
     lab.expect_closes("a", closes + 1)
@@ -147,7 +147,7 @@ def _each(lab: Lab, peer: RawPeer, place: Place, tags: Iterable[V1Tag], taken: f
         assert isinstance(link, RawV1Link)
         before = len(lab.faults("a"))
         if tag in taken:
-            _say_v1(link, tag)
+            _send_v1(link, tag)
             lab.wait(0.01)
             link.hang_up()
             lab.expect_fault_count("a", before + 1)
@@ -159,7 +159,7 @@ def _each(lab: Lab, peer: RawPeer, place: Place, tags: Iterable[V1Tag], taken: f
             breaks(lab, link, lambda: link.write(bytes([tag] * 26)), "UNEXPECTED_FRAME", state=place.state)  # noqa: B023
 
 
-def _say_v1(link: RawV1Link, tag: V1Tag) -> None:
+def _send_v1(link: RawV1Link, tag: V1Tag) -> None:
     """Send a v1 reply as a proper peer would, or a piece of the stream."""
     if tag is V1Tag.MSG:
         link.send_messages(1)
@@ -167,8 +167,8 @@ def _say_v1(link: RawV1Link, tag: V1Tag) -> None:
         link.write(bytes([tag]) + bytes(8 * (tag in {V1Tag.ACK, V1Tag.KEEPALIVE2, V1Tag.KEEPALIVE2_ACK})))
     else:
         connect, step = link.authenticated()
-        said = {"global_seq": connect.global_seq, "connect_seq": connect.connect_seq + 1}
-        link.send(link.reply_to(connect, tag, authorizer=step.payload, **said))
+        numbers = {"global_seq": connect.global_seq, "connect_seq": connect.connect_seq + 1}
+        link.send(link.reply_to(connect, tag, authorizer=step.payload, **numbers))
 
 
 def _noise(lab: Lab, peer: RawPeer, place: Place) -> None:

@@ -30,8 +30,8 @@ def _expect_protocol(lab: Lab, node: str, protocol: Protocol) -> None:
     "dual_bound_prefers_v2",
     ways=_EITHER,
     cases={
-        f"{client} to {server}": {"client": client, "server": server, "spoken": spoken}
-        for client, server, spoken in (
+        f"{client} to {server}": {"client": client, "server": server, "protocol": protocol}
+        for client, server, protocol in (
             ("v2", "v2 v1", "v2"),
             ("v1", "v2 v1", "v1"),
             ("v2 v1", "v2 v1", "v2"),
@@ -42,7 +42,7 @@ def _expect_protocol(lab: Lab, node: str, protocol: Protocol) -> None:
         )
     },
 )
-def dual_bound_prefers_v2(lab: Lab, client: str, server: str, spoken: str) -> None:
+def dual_bound_prefers_v2(lab: Lab, client: str, server: str, protocol: str) -> None:
     """Peers speak the best protocol that both have.
 
     One side listens for v1, for v2, for both or not at all, the other for one or both. The dial goes to the v2
@@ -55,10 +55,10 @@ def dual_bound_prefers_v2(lab: Lab, client: str, server: str, spoken: str) -> No
     lab.start()
     lab.connect("a", "b")
     lab.exchange(count=3)
-    _expect_protocol(lab, "a", Protocol(spoken))
+    _expect_protocol(lab, "a", Protocol(protocol))
     lab.cut("a", "b")
     lab.exchange(count=3)
-    _expect_protocol(lab, "a", Protocol(spoken))
+    _expect_protocol(lab, "a", Protocol(protocol))
     lab.settle()
     for name in "ab":
         lab.require(lab.snapshot(name)["links"] == 1, f"{name} has {lab.snapshot(name)['links']} links")
@@ -181,8 +181,8 @@ def learn_address_setting(lab: Lab, from_peer: bool) -> None:  # noqa: FBT001 - 
         lab.cut("a", server)
         lab.exchange("a", server, 2)
         lab.expect_events(server, "a", accept=2)
-        told = AddrVec.parse(lab.session(server, "a")["addrs"])
-        lab.require(_place(told) == _place(first), f"a told {server} that it is {told}")
+        learned = AddrVec.parse(lab.session(server, "a")["addrs"])
+        lab.require(_place(learned) == _place(first), f"a told {server} that it is {learned}")
     now = AddrVec.parse(lab.own_address("a"))
     lab.require(now == first, f"a's address changed from {first} to {now}")
     lab.settle()

@@ -4,7 +4,7 @@ from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import PAIRS, Pair
 from toolkit.scenarios.mixed_addresses import MX
 from toolkit.scenarios.scenario import ON_NETWORKS
-from toolkit.scenarios.shared.packets import PACKETS, all_have_come
+from toolkit.scenarios.shared.packets import PACKETS, expect_all_delivered
 
 
 @MX.scenario(
@@ -35,4 +35,4 @@ def nat_remap(lab: Lab, pair: Pair, first: str) -> None:
     lab.send(first, second, 3)
     lab.expect_broken(first, 1)
     lab.send(second, first, 3)
-    all_have_come(lab, 5)
+    expect_all_delivered(lab, 5)

@@ -5,7 +5,7 @@ from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import Pair
 from toolkit.scenarios.network_faults import NF
 from toolkit.scenarios.scenario import ON_NETWORKS
-from toolkit.scenarios.shared.packets import LOSSLESS, PACKETS, all_have_come
+from toolkit.scenarios.shared.packets import LOSSLESS, PACKETS, expect_all_delivered
 
 
 def _both_ways(lab: Lab, rounds: int, pause_s: float) -> int:
@@ -28,7 +28,7 @@ def reorder_duplicate(lab: Lab, pair: Pair) -> None:
     for way in ("a", "b"), ("b", "a"):
         lab.impair(*way, delay_ms=10, reorder_percent=25, duplicate_percent=5)
     lab.connect("a", "b")
-    all_have_come(lab, _both_ways(lab, 5, 0.1))
+    expect_all_delivered(lab, _both_ways(lab, 5, 0.1))
     for node in "ab":
         lab.require(not lab.faults(node), f"links of {node} broke: {lab.faults(node)}")
 
@@ -101,7 +101,7 @@ def rst_injection(lab: Lab, pair: Pair) -> None:
         lab.forge_reset("a", "b")
         lab.expect_broken("a", turn)
         lab.exchange(count=1)
-    all_have_come(lab, 12)
+    expect_all_delivered(lab, 12)
 
 
 @NF.scenario("NF-12", "mtu_blackhole", priority=2, backends=ON_NETWORKS, only=PACKETS)
@@ -148,7 +148,7 @@ def conntrack_flush(lab: Lab, pair: Pair) -> None:
     for node, peer in ("a", "b"), ("b", "a"):
         lab.require(lab.delivered(peer, node) == 2, f"{node} got what the NAT was to lose")
     lab.expect_broken("a", 1)
-    all_have_come(lab, 5)
+    expect_all_delivered(lab, 5)
     lab.require(len(_seen_ports(lab)) == 2, f"b was dialled from {_seen_ports(lab)}, twice was expected")
 
 

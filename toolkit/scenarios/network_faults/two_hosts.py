@@ -231,9 +231,9 @@ def blackhole_one_way(lab: Lab, from_a: bool, open_before: bool, pair: Pair) -> 
         lab.send("a", "b", 3)
         lab.send("b", "a", 3)
         lab.wait(30.0)
-        deaf, heard = ("b", "a") if from_a else ("a", "b")
-        lab.require(lab.delivered(deaf, heard) == sent + 3, "the direction that works does not")
-        lab.require(lab.delivered(heard, deaf) == sent, "the direction that is dead works")
+        unreachable, reachable = ("b", "a") if from_a else ("a", "b")
+        lab.require(lab.delivered(unreachable, reachable) == sent + 3, "the direction that works does not")
+        lab.require(lab.delivered(reachable, unreachable) == sent, "the direction that is dead works")
         sent += 3
     lab.heal()
     lab.expect_delivered("a", "b", sent, within_s=40.0)
@@ -484,11 +484,11 @@ def delayed_delivery_types(lab: Lab, kind: str) -> None:
         lab.send(name, "server", 20)
     lab.wait(0.1)
     for name in senders:
-        came = lab.delivered(name, "server")
+        count = lab.delivered(name, "server")
         if name in kind.split():
-            lab.require(came < 20, f"all {came} messages of {name} came at once")
+            lab.require(count < 20, f"all {count} messages of {name} came at once")
         else:
-            lab.require(came == 20, f"{came} of 20 messages of {name} came, which were not to be delayed")
+            lab.require(count == 20, f"{count} of 20 messages of {name} came, which were not to be delayed")
     for name in senders:
         lab.expect_delivered(name, "server", 20)
     lab.settle()

@@ -137,9 +137,9 @@ def restart_loop(lab: Lab, pair: Pair) -> None:
     priority=2,
     processes=True,
     ways=_FOUR_WAYS,
-    cases={f"{who} {name}": {"who": who, "pair": PAIRS[name]} for who in "ab" for name in PAIRS},
+    cases={f"{node} {name}": {"node": node, "pair": PAIRS[name]} for node in "ab" for name in PAIRS},
 )
-def sigstop_short(lab: Lab, who: str, pair: Pair) -> None:
+def sigstop_short(lab: Lab, node: str, pair: Pair) -> None:
     """A process that is stopped for less than any timeout loses nothing.
 
     It is stopped in mid-traffic and continued: the link stays open, and every message arrives, only later.
@@ -150,12 +150,12 @@ def sigstop_short(lab: Lab, who: str, pair: Pair) -> None:
     dials = lab.dials("a") + lab.dials("b")
     lab.send("a", "b", 10)
     lab.send("b", "a", 10)
-    lab.freeze(who)
+    lab.freeze(node)
     lab.wait(0.5 if lab.real_time else 5.0)
-    lab.send(*(("a", "b") if who == "b" else ("b", "a")), 5)
-    lab.thaw(who)
-    lab.expect_delivered("a", "b", 12 + 5 * (who == "b"))
-    lab.expect_delivered("b", "a", 12 + 5 * (who == "a"))
+    lab.send(*(("a", "b") if node == "b" else ("b", "a")), 5)
+    lab.thaw(node)
+    lab.expect_delivered("a", "b", 12 + 5 * (node == "b"))
+    lab.expect_delivered("b", "a", 12 + 5 * (node == "a"))
     lab.require(lab.dials("a") + lab.dials("b") == dials, "the link did not survive")
     lab.settle()
 
@@ -166,13 +166,13 @@ def sigstop_short(lab: Lab, who: str, pair: Pair) -> None:
     processes=True,
     ways=_FOUR_WAYS,
     cases={
-        f"{who} {stop} {name}": {"who": who, "stop": stop, "pair": PAIRS[name]}
-        for who in "ab"
+        f"{node} {stop} {name}": {"node": node, "stop": stop, "pair": PAIRS[name]}
+        for node in "ab"
         for stop in ("handshake", "idle")
         for name in ("peers", "client", "lossy")
     },
 )
-def sigstop_long(lab: Lab, who: str, stop: str, pair: Pair) -> None:
+def sigstop_long(lab: Lab, node: str, stop: str, pair: Pair) -> None:
     """A process that is stopped beyond the timeouts reconnects when it goes on.
 
     It is stopped in a handshake for longer than the ready timeout, or in an open session for longer than the idle
@@ -183,18 +183,20 @@ def sigstop_long(lab: Lab, who: str, stop: str, pair: Pair) -> None:
     pair.start(
         lab, ms_connection_ready_timeout=ready_s, ms_connection_idle_timeout=idle_s, ms_max_backoff=ready_s / 2
     )
-    other = "b" if who == "a" else "a"
+    other = "b" if node == "a" else "a"
     if stop == "handshake":
-        says = {"a": "CONNECT", "b": "CONNECT_REPLY"} if lab.is_v1 else {"a": "CLIENT_IDENT", "b": "SERVER_IDENT"}
-        point = f"{says[other]} WRITE"
+        idents = (
+            {"a": "CONNECT", "b": "CONNECT_REPLY"} if lab.is_v1 else {"a": "CLIENT_IDENT", "b": "SERVER_IDENT"}
+        )
+        point = f"{idents[other]} WRITE"
         lab.arm(other, point, "BLOCK")
         lab.dial("a", "b")
         lab.send("a", "b", 2)
         lab.expect_hit(other, point)
-        lab.freeze(who)
+        lab.freeze(node)
         lab.unblock(other)
         lab.wait(2 * ready_s)
-        lab.thaw(who)
+        lab.thaw(node)
         if lab.is_v1 and not pair.lossless:
             # A lossy session of msgr v1 ends with any fault after its first bytes (docs/protocol.md §3.8).
             lab.expect_event("a", "b", "reset")
@@ -204,9 +206,9 @@ def sigstop_long(lab: Lab, who: str, stop: str, pair: Pair) -> None:
         return
     lab.connect("a", "b")
     lab.exchange(count=2)
-    lab.freeze(who)
+    lab.freeze(node)
     lab.wait(1.4 * idle_s)
-    lab.thaw(who)
+    lab.thaw(node)
     faults = [fault for fault in lab.history.node(other).of("fault") if "idle" in f"{fault['reason']}".lower()]
     lab.require(bool(faults), f"{other} never gave up the link")
     if pair.lossless:

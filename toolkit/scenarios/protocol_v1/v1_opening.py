@@ -224,11 +224,11 @@ def _ticket(connect: Connect) -> TicketBlob:
     return Authorizer.decode(Decoder(connect.authorizer[1:])).ticket
 
 
-CHALLENGES = {name: {"who": name} for name in ("answers", "old client", "ignores", "wrong answer")}
+CHALLENGES = {name: {"kind": name} for name in ("answers", "old client", "ignores", "wrong answer")}
 
 
 @V1.scenario("V1-05", "challenge_authorizer", ways=V1_WAYS, cases=CHALLENGES)
-def challenge_authorizer(lab: Lab, who: str) -> None:
+def challenge_authorizer(lab: Lab, kind: str) -> None:
     """A peer must answer the challenge to its authorizer.
 
     A peer with CEPHX_V2 is challenged: a right answer opens the session; a wrong one is refused; a repetition of
@@ -238,26 +238,26 @@ def challenge_authorizer(lab: Lab, who: str) -> None:
     peer = stage(lab, ACCEPTOR, cephx_cluster_require_version=1, cephx_require_version=1, max_preauth_bytes=20_000)
     link = peer.dial("a")
     link.handshake(until=link.connect)
-    if who == "old client":
+    if kind == "old client":
         reply = link.converse(features=CLIENT_FEATURES & ~Feature.CEPHX_V2)
-        lab.require(len(link.said) == 1, "a peer that cannot answer challenges is challenged")
-    elif who == "answers":
+        lab.require(len(link.connects) == 1, "a peer that cannot answer challenges is challenged")
+    elif kind == "answers":
         reply = link.converse()
-        lab.require(len(link.said) == 2, "nobody was challenged")
+        lab.require(len(link.connects) == 2, "nobody was challenged")
     else:
         connect = link.connect_message()
         link.send(connect)
         lab.require(link.expect(ConnectReply).tag is Tag.CHALLENGE_AUTHORIZER, "nobody was challenged")
-        if who == "wrong answer":
+        if kind == "wrong answer":
             connect.authorizer = connect.authorizer[:-1] + bytes([connect.authorizer[-1] ^ 1])
         link.send(connect)
         reply = link.expect(ConnectReply)
-        wanted = Tag.CHALLENGE_AUTHORIZER if who == "ignores" else Tag.BADAUTHORIZER
+        wanted = Tag.CHALLENGE_AUTHORIZER if kind == "ignores" else Tag.BADAUTHORIZER
         lab.require(reply.tag is wanted, f"{reply} came")
-        while who == "ignores" and not link.closed:
+        while kind == "ignores" and not link.closed:
             link.send(connect)
             lab.wait(0.005)
-        lab.require(who != "ignores" or lab.faults("a") == ["OVERSIZE"], f"{lab.faults('a')}")
+        lab.require(kind != "ignores" or lab.faults("a") == ["OVERSIZE"], f"{lab.faults('a')}")
         lab.require(not lab.session("a", "b"), "there is a session")
         return
     lab.require(reply.tag is Tag.SEQ, f"{reply} came")
@@ -364,10 +364,10 @@ def resetsession(lab: Lab, tag: str, features: int) -> None:
         link.features = features
         _begin_anew(lab, link, Tag[tag])
         lab.send("a", "b", 2)
-        came = messages(link)
-        lab.require([message.tid for message in came] == [5 * reset - 1, 5 * reset], f"{came} came")
-        lab.require(came[1].seq == came[0].seq + 1, f"{came} came")
-        firsts.append(came[0].seq)
+        received = messages(link)
+        lab.require([message.tid for message in received] == [5 * reset - 1, 5 * reset], f"{received} came")
+        lab.require(received[1].seq == received[0].seq + 1, f"{received} came")
+        firsts.append(received[0].seq)
         lab.expect_events("a", "b", connect=1 + reset, remote_reset=reset)
     if tag == Tag.SEQ.name or features == _NO_MSG_AUTH:
         lab.require(firsts == [1, 1], f"the first messages have the seqs {firsts}")
@@ -414,9 +414,9 @@ def hard_reset_replace(lab: Lab, policy: str) -> None:
     lab.expect_delivered("b", "a", 3)
     lab.require(lab.tids("a") == [1, 2, 1], f"delivered were {lab.tids('a')}")
     lab.send("a", "b")
-    came = [(message.seq, message.tid) for message in messages(again)]
+    received = [(message.seq, message.tid) for message in messages(again)]
     checked = policy == "lossless_peer_reuse"
-    lab.require(came == ([(1, 4)] if checked else [(1, 2), (2, 3), (3, 4)]), f"{came} came")
+    lab.require(received == ([(1, 4)] if checked else [(1, 2), (2, 3), (3, 4)]), f"{received} came")
     lab.expect_events("a", "b", accept=2, **({"remote_reset": 1} if checked else {}))
     lab.require(link.closed, "the old link is open")
 
@@ -457,17 +457,19 @@ def tag_seq_exchange(lab: Lab, features: int) -> None:
     reply = link.converse(connect_seq=number, global_seq=60)
     while reply.tag in {Tag.RETRY_GLOBAL, Tag.RETRY_SESSION}:
         number = reply.connect_seq if reply.tag is Tag.RETRY_SESSION else number
-        reply = link.converse(connect_seq=number, global_seq=70 + len(link.said))
+        reply = link.converse(connect_seq=number, global_seq=70 + len(link.connects))
     lab.require(reply.tag is (Tag.SEQ if features == CLIENT_FEATURES else Tag.READY), f"{reply} came")
     link.seq(2)
-    came = [(message.seq, message.tid) for message in messages(link)]
-    lab.require(came == ([(3, 3)] if reply.tag is Tag.SEQ else [(1, 1), (2, 2), (3, 3)]), f"{came} came again")
+    received = [(message.seq, message.tid) for message in messages(link)]
+    lab.require(
+        received == ([(3, 3)] if reply.tag is Tag.SEQ else [(1, 1), (2, 2), (3, 3)]), f"{received} came again"
+    )
     link.send_messages(*((3,) if reply.tag is Tag.SEQ else (2, 3)))
     lab.expect_delivered("b", "a", 3)
     lab.require(lab.tids("a") == [1, 2, 3], f"delivered were {lab.tids('a')}")
     lab.send("a", "b")
-    came = [(message.seq, message.tid) for message in messages(link)]
-    lab.require(came == [(4, 4)], f"{came} came behind that")
+    received = [(message.seq, message.tid) for message in messages(link)]
+    lab.require(received == [(4, 4)], f"{received} came behind that")
 
 
 @V1.scenario(
@@ -501,8 +503,8 @@ def connect_seq_of_reply(lab: Lab, tag: Tag, resumes: str) -> None:
         link.handshake(until=link.connect)
         connect, step = link.authenticated()
         lab.require(connect.connect_seq == asked_seq, f"{connect} came")
-        told = min(connect.connect_seq + wrong, 0xFFFFFFFF)
-        reply = link.reply_to(connect, tag, connect_seq=told, authorizer=step.payload)
+        answered_seq = min(connect.connect_seq + wrong, 0xFFFFFFFF)
+        reply = link.reply_to(connect, tag, connect_seq=answered_seq, authorizer=step.payload)
         breaks(lab, link, partial(link.send, reply), "UNEXPECTED_FRAME")
     link = peer.accept("a").handshake()
     lab.require([message.tid for message in messages(link)] == [1], "the message is not sent")

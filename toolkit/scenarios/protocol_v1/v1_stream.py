@@ -97,8 +97,8 @@ def fault_decision_table(lab: Lab, row: tuple[str, str, bool, str]) -> None:
     )
     again = peer.accept("a")
     again.handshake(until=again.connect)
-    told = again.authenticated()[0].connect_seq
-    lab.require(told == seq + (where == "open"), f"connect_seq {told} behind {seq}")
+    connect_seq = again.authenticated()[0].connect_seq
+    lab.require(connect_seq == seq + (where == "open"), f"connect_seq {connect_seq} behind {seq}")
 
 
 @V1.scenario("V1-14", "requeue_ack_old_skip", priority=2, ways=V1_WAYS)
@@ -121,8 +121,8 @@ def requeue_ack_old_skip(lab: Lab) -> None:
     lab.send("a", "b", 2)
     link = peer.accept("a")
     resume(lab, link, asked(lab, link), 2)
-    came = [(message.seq, message.tid) for message in messages(link)]
-    lab.require(came == [(n, n) for n in range(3, 9)], f"{came} came")
+    received = [(message.seq, message.tid) for message in messages(link)]
+    lab.require(received == [(n, n) for n in range(3, 9)], f"{received} came")
     link.send_messages(5)
     lab.expect_delivered("b", "a", 3)
     acknowledge(lab, link, 8)

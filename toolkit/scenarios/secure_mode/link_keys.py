@@ -97,11 +97,11 @@ def nonce_unique_property(lab: Lab, schedule: str, frames: str) -> None:
     heads = [frame.raw[:32] for tape in tapes for frame in tape.frames if frame.tag == "MESSAGE"]
     lab.require(len(heads) > 20 and len(set(heads)) == len(heads), "two frames begin with the same ciphertext")
     ends = {node: [r.fields for r in lab.records(node, "auth")] for node in ("a", "b")}
-    keys = {node: [end["key"] for end in told] for node, told in ends.items()}
+    keys = {node: [end["key"] for end in logged] for node, logged in ends.items()}
     lab.require(len(keys["a"]) > 1, "there were several links")
-    lab.require(all(len(set(told)) == len(told) for told in keys.values()), f"a key came twice: {keys}")
+    lab.require(all(len(set(logged)) == len(logged) for logged in keys.values()), f"a key came twice: {keys}")
     common = set(keys["a"]) & set(keys["b"])
-    nonces = {(end["key"], end["tx_nonce"]) for told in ends.values() for end in told if end["key"] in common}
+    nonces = {(end["key"], end["tx_nonce"]) for logged in ends.values() for end in logged if end["key"] in common}
     lab.require(len(nonces) == 2 * len(common), "each direction of each link has nonces of its own")
 
 
@@ -276,7 +276,7 @@ def plaintext_leak(lab: Lab, features: int) -> None:
     lab.settle()
     lab.require(len(lab.records("a", "auth")) >= 3, "messages were sent again on other links")
     for node, tape in tapes.items():
-        heard = bytes(tape.heard)
-        lab.require(heard.startswith(b"ceph v2\n"), "the banner can be read")
+        received = bytes(tape.received)
+        lab.require(received.startswith(b"ceph v2\n"), "the banner can be read")
         for word in (b" message ", f"{node}.1 message".encode(), b"message 1 "):
-            lab.require(word not in heard, f"{word!r} can be read in what {node} sent")
+            lab.require(word not in received, f"{word!r} can be read in what {node} sent")

@@ -220,8 +220,8 @@ def discard_beyond_queue(lab: Lab, rule: str, seq: int) -> None:
     lab.expect_acked("a")
     seq = min(seq, _MOST_SEQ)
     lab.send("a", "b", 2)
-    came = messages(link)
-    lab.require([(m.seq, m.tid) for m in came] == [(seq + 1, 4), (seq + 2, 5)], f"{came} came next")
+    received = messages(link)
+    lab.require([(m.seq, m.tid) for m in received] == [(seq + 1, 4), (seq + 2, 5)], f"{received} came next")
     acknowledge(lab, link, seq + 2)
     lab.expect_acked("a")
 
@@ -243,8 +243,8 @@ def requeue_before_new(lab: Lab) -> None:
     lab.send("a", "b", priority=127)
     link = peer.accept("a")
     resume(lab, link, asked(lab, link), 0)
-    came = [(message.seq, message.tid) for message in messages(link)]
-    lab.require(came == [(1, 1), (2, 2), (3, 3), (4, 5), (5, 6), (6, 4)], f"on the next link came {came}")
+    received = [(message.seq, message.tid) for message in messages(link)]
+    lab.require(received == [(1, 1), (2, 2), (3, 3), (4, 5), (5, 6), (6, 4)], f"on the next link came {received}")
     acknowledge(lab, link, 6)
     lab.expect_acked("a")
 
@@ -260,19 +260,19 @@ def second_break_in_replay(lab: Lab) -> None:
     peer, link = opened(lab, CONNECTOR, write_ahead_bytes=1)
     lab.send("a", "b", count, size_bytes=size_bytes)
     for some in (count, 3, 5, count):
-        came: list[tuple[int, int]] = []
-        while len(came) < some:
+        received: list[tuple[int, int]] = []
+        while len(received) < some:
             frame = link.await_next()
-            lab.require(hasattr(frame, "tid"), f"{frame} came behind {came}")
-            came.append((frame.seq, frame.tid))
-        lab.require(came == [(n, n) for n in range(1, some + 1)], f"{came} came, by seq and tid")
+            lab.require(hasattr(frame, "tid"), f"{frame} came behind {received}")
+            received.append((frame.seq, frame.tid))
+        lab.require(received == [(n, n) for n in range(1, some + 1)], f"{received} came, by seq and tid")
         if some < count or len(peer.links) == 1:
             hang_up(lab, link)
             link = peer.accept("a")
             resume(lab, link, asked(lab, link), 0)
     lab.send("a", "b")
-    came = [(message.seq, message.tid) for message in messages(link)]
-    lab.require(came == [(count + 1, count + 1)], f"behind the replay came {came}")
+    received = [(message.seq, message.tid) for message in messages(link)]
+    lab.require(received == [(count + 1, count + 1)], f"behind the replay came {received}")
     acknowledge(lab, link, count + 1)
     lab.expect_acked("a")
 
@@ -291,15 +291,15 @@ def priority_queue(lab: Lab) -> None:
     lab.send("a", "b", priority=255)
     link = peer.accept("a")
     resume(lab, link, asked(lab, link), 0)
-    came = [(message.seq, message.tid, len(message.data)) for message in messages(link, 1.0)]
+    received = [(message.seq, message.tid, len(message.data)) for message in messages(link, 1.0)]
     wanted = [(1, 5, 100), *((seq, seq - 1, 200_000) for seq in range(2, 6))]
-    lab.require(came == wanted, f"{came} came")
+    lab.require(received == wanted, f"{received} came")
     hang_up(lab, link)
     lab.send("a", "b", priority=255)
     link = peer.accept("a")
     resume(lab, link, asked(lab, link), 0)
-    came = [(message.seq, message.tid, len(message.data)) for message in messages(link, 1.0)]
-    lab.require(came == [*wanted, (6, 6, 100)], f"{came} came again")
+    received = [(message.seq, message.tid, len(message.data)) for message in messages(link, 1.0)]
+    lab.require(received == [*wanted, (6, 6, 100)], f"{received} came again")
 
 
 @SQ.scenario("SQ-11", "acked_counter_after_reset")
@@ -321,8 +321,8 @@ def acked_counter_after_reset(lab: Lab) -> None:
     link = peer.accept("a").handshake()
     link.send_messages(1)
     lab.expect_delivered("b", "a", 6)
-    told = acks(link)
-    lab.require(told == [1], f"acknowledged was {told}")
+    acked = acks(link)
+    lab.require(acked == [1], f"acknowledged was {acked}")
     link.send_messages(2)
     lab.expect_delivered("b", "a", 7)
     hang_up(lab, link)
@@ -349,9 +349,9 @@ def one_way_stream_acks(lab: Lab) -> None:
         kept = max(kept, lab.snapshot("a")["sent"])
     lab.expect_delivered("a", "b", 2000)
     lab.expect_acked("a")
-    told = [frame["fields"]["seq"] for frame in lab.frames("b", "ACK")]
-    lab.require(told[-1] == 2000 and told == sorted(set(told)), f"acknowledged was {told}")
-    lab.require(len(told) >= 10, f"only {len(told)} acknowledgements for 20 bursts")
+    acked = [frame["fields"]["seq"] for frame in lab.frames("b", "ACK")]
+    lab.require(acked[-1] == 2000 and acked == sorted(set(acked)), f"acknowledged was {acked}")
+    lab.require(len(acked) >= 10, f"only {len(acked)} acknowledgements for 20 bursts")
     lab.require(kept <= 1000, f"{kept} of 2000 messages were kept at a time")
     lab.require(not lab.messages("b"), "b has sent a message")
     lab.settle()
@@ -369,8 +369,8 @@ def ack_coalescing(lab: Lab, role: str) -> None:
     _, link = opened(lab, role)
     link.send_messages(*range(1, 1001))
     lab.expect_delivered("b", "a", 1000)
-    told = acks(link, 0.5)
-    _expect_coalesced(lab, told, 0, 1000 // 15 if lab.real_time else 1000 // 100)
+    acked = acks(link, 0.5)
+    _expect_coalesced(lab, acked, 0, 1000 // 15 if lab.real_time else 1000 // 100)
     rest = b""
     for seq in range(1001, 2001):
         raw = link.message(seq)
@@ -383,14 +383,14 @@ def ack_coalescing(lab: Lab, role: str) -> None:
     _expect_coalesced(lab, acks(link, 0.5), 1000, 1000 // 15)
 
 
-def _expect_coalesced(lab: Lab, told: list[int], before: int, most: int) -> None:
+def _expect_coalesced(lab: Lab, acked: list[int], before: int, most: int) -> None:
     """Require at most ``most`` acknowledgements of the thousand messages after ``before``."""
     last = before + 1000
-    lab.require(told[-1] == last, f"the last acknowledgement is {told[-1]}, not {last}")
-    lab.require(len(told) <= most, f"{len(told)} acknowledgements, {most} are enough")
-    steps = [later - earlier for earlier, later in pairwise([before, *told])]
-    lab.require(min(steps) > 0, f"acknowledged was {told}")
-    lab.require(not lab.is_v1 or max(steps) <= 128, f"acknowledged was {told}")
+    lab.require(acked[-1] == last, f"the last acknowledgement is {acked[-1]}, not {last}")
+    lab.require(len(acked) <= most, f"{len(acked)} acknowledgements, {most} are enough")
+    steps = [later - earlier for earlier, later in pairwise([before, *acked])]
+    lab.require(min(steps) > 0, f"acknowledged was {acked}")
+    lab.require(not lab.is_v1 or max(steps) <= 128, f"acknowledged was {acked}")
 
 
 @SQ.scenario("SQ-14", "same_object_twice")

@@ -23,8 +23,8 @@ def reconnect_seq_both_ways(lab: Lab, read: int) -> None:
     lab.settle()
     for node, peer in ("a", "b"), ("b", "a"):
         _judge_replay(lab, node, peer)
-    told = _resumed_in_seq(lab, "a")
-    lab.require(told == read, f"a had read {read} messages, it said {told}")
+    in_seq = _resumed_in_seq(lab, "a")
+    lab.require(in_seq == read, f"a had read {read} messages, it said {in_seq}")
 
 
 def _resumed_in_seq(lab: Lab, node: str) -> int:
@@ -41,9 +41,9 @@ def _judge_replay(lab: Lab, node: str, peer: str) -> None:
     last = frames[-1]["link"]
     seqs = [frame["fields"]["seq"] for frame in frames if frame["link"] == last]
     opened_on = {frame["link"] for frame in frames}
-    told = _resumed_in_seq(lab, peer)
-    wanted = list(range(told + 1, 5))
-    resent = seqs if len(opened_on) > 1 or told == 0 else []
+    in_seq = _resumed_in_seq(lab, peer)
+    wanted = list(range(in_seq + 1, 5))
+    resent = seqs if len(opened_on) > 1 or in_seq == 0 else []
     lab.require(
-        resent == wanted, f"{peer} said to have {told}: {node} was to send {wanted} again, it sent {resent}"
+        resent == wanted, f"{peer} said to have {in_seq}: {node} was to send {wanted} again, it sent {resent}"
     )

@@ -11,26 +11,26 @@ def _seqs(lab: Lab, node: str) -> list[int]:
     return [record["seq"] for record in lab.records(node, "deliver")]
 
 
-def _begin_anew(lab: Lab, who: str, peer: str, point: str, *, sends: str) -> None:
-    """Have ``who`` mark its session down and dial again, while a message is held at ``point`` of ``peer``.
+def _begin_anew(lab: Lab, node: str, peer: str, point: str, *, sends: str) -> None:
+    """Have ``node`` mark its session down and dial again, while a message is held at ``point`` of ``peer``.
 
-    Two messages of ``who`` have arrived; the next one must have seq 1.
+    Two messages of ``node`` have arrived; the next one must have seq 1.
 
     Args:
         lab: a lab with two nodes that have exchanged two messages each way.
-        who: the node that starts a new session.
+        node: the node that starts a new session.
         peer: the node that keeps its session.
         point: point of the peer at which the message is held.
         sends: the sender of that message.
     """
     lab.arm(peer, point, "BLOCK")
-    lab.send(sends, peer if sends == who else who)
+    lab.send(sends, peer if sends == node else node)
     lab.expect_hit(peer, point)
-    lab.mark_down(who, peer)
-    lab.dial(who, peer)
-    lab.expect_state(who, peer, "READY")
-    lab.send(who, peer)
-    lab.expect_delivered(who, peer, 3)
+    lab.mark_down(node, peer)
+    lab.dial(node, peer)
+    lab.expect_state(node, peer, "READY")
+    lab.send(node, peer)
+    lab.expect_delivered(node, peer, 3)
     lab.unblock(peer)
     lab.settle()
     seqs = _seqs(lab, peer)

@@ -135,13 +135,13 @@ def reset_retry_loop(lab: Lab) -> None:
     hang_up(lab, link)
     lab.expect_state("a", "b", "STANDBY")
     link = peer.dial("a")
-    said: list[str] = []
+    replies: list[str] = []
     if lab.is_v1:
         link.handshake(until=link.connect)
         reply = link.converse(connect_seq=5)
-        while reply.tag not in {V1Tag.SEQ, V1Tag.READY} and len(said) < 5:
-            said.append(reply.tag.name)
-            last = link.said[-1]
+        while reply.tag not in {V1Tag.SEQ, V1Tag.READY} and len(replies) < 5:
+            replies.append(reply.tag.name)
+            last = link.connects[-1]
             seqs = {
                 V1Tag.RESETSESSION: (last.global_seq, 0),
                 V1Tag.RETRY_GLOBAL: (reply.global_seq + 1, last.connect_seq),
@@ -152,12 +152,12 @@ def reset_retry_loop(lab: Lab) -> None:
     else:
         link.handshake(until=link.ident)
         link.send(link.session_reconnect(connect_seq=5, global_seq=99, server_cookie=7, client_cookie=8))
-        said.append(f"RESET {link.expect(SessionReset).full}")
+        replies.append(f"RESET {link.expect(SessionReset).full}")
         link.send(link.client_ident(global_seq=99))
         link.expect(ServerIdent)
     lab.expect_state("a", "b", "READY")
-    lab.require(len(said) <= 2, f"the third round is not the last: {said}")
-    lab.require(said[0] in {"RESET True", "RESETSESSION"}, f"the lost session is answered by {said[0]}")
+    lab.require(len(replies) <= 2, f"the third round is not the last: {replies}")
+    lab.require(replies[0] in {"RESET True", "RESETSESSION"}, f"the lost session is answered by {replies[0]}")
     link.send_messages(1)
     lab.expect_delivered("b", "a", 1)
 
@@ -344,8 +344,8 @@ def server_cookie_zero(lab: Lab) -> None:
             continue
         link.send(link.server_ident(server_cookie=granted))
         lab.expect_state("a", "b", "READY")
-        came = [(message.seq, message.tid) for message in messages(link)]
-        lab.require(came == [(1, 1), (2, 2), (3, 3)], f"{came} came by seq and tid")
+        received = [(message.seq, message.tid) for message in messages(link)]
+        lab.require(received == [(1, 1), (2, 2), (3, 3)], f"{received} came by seq and tid")
         hang_up(lab, link)
     lab.require(len(set(cookies)) == 1 and cookies[0], f"the client_cookies were {cookies}")
     wish = asked(lab, peer.accept("a"))
@@ -393,8 +393,8 @@ def reset_at_each_state(lab: Lab) -> None:
                 continue
             link = arrive(peer, place)
             _unchanged(lab, link, lambda: link.send(v2_samples(link)[tag]))  # noqa: B023
-            said = lab.last_fault("a")
-            lab.require(said.endswith(f"in {place.state}: {tag.name}"), f"{said} to {tag.name} in {place.state}")
+            fault = lab.last_fault("a")
+            lab.require(fault.endswith(f"in {place.state}: {tag.name}"), f"{fault} to {tag.name} in {place.state}")
     link = peer.accept("a").handshake()
     lab.require([message.tid for message in messages(link)] == [1, 2], "what was not acknowledged is gone")
     lab.expect_no_event("a", "b", "remote_reset")
@@ -404,10 +404,10 @@ def reset_at_each_state(lab: Lab) -> None:
 _V1_REPLIES: Sequence[V1Tag] = (V1Tag.RESETSESSION, V1Tag.RETRY_SESSION, V1Tag.RETRY_GLOBAL, V1Tag.WAIT, V1Tag.SEQ)
 
 
-def _unchanged(lab: Lab, link: Any, say: Callable[[], object]) -> None:  # noqa: ANN401 - as above
+def _unchanged(lab: Lab, link: Any, send: Callable[[], object]) -> None:  # noqa: ANN401 - as above
     lab.wait(0.02)  # a link that has just opened may still be on its way to another shard
     before = lab.session("a", "b")
-    breaks(lab, link, say, "UNEXPECTED_FRAME")
+    breaks(lab, link, send, "UNEXPECTED_FRAME")
     after = lab.session("a", "b")
     lab.require(all(before[name] == after[name] for name in _STAYING), f"the session was {before}, and is {after}")
     lab.require(

@@ -54,10 +54,10 @@ def smooth(lab: Lab, pair: Pair, stop: Stop) -> None:
     lab.send("a", "b", count=2)
     stop.rest(lab)
     for node, peer in ("a", "b"), ("b", "a"):
-        for say in (lab.send, lab.keepalive):
+        for send in (lab.send, lab.keepalive):
             if not pair.lossless:
                 _dial_again(lab)
-            say(node, peer)
+            send(node, peer)
             stop.rest(lab)
     lab.cut("a", "b")
     if not pair.lossless:

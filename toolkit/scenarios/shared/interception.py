@@ -30,7 +30,7 @@ def cases(
     }
 
 
-def said(tag: str, writer: str) -> dict[str, tuple[str, ...]]:
+def frame_points(tag: str, writer: str) -> dict[str, tuple[str, ...]]:
     """The two points of a frame, at its writer and at its reader."""
     return {f"{tag} WRITE": (writer,), f"{tag} READ": ("b" if writer == "a" else "a",)}
 

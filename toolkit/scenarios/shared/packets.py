@@ -7,7 +7,7 @@ PACKETS = "takes packets of a kernel on a network of their own"
 LOSSLESS = {name: {"pair": PAIRS[name]} for name in ("peers", "client")}
 
 
-def all_have_come(lab: Lab, count: int) -> None:
+def expect_all_delivered(lab: Lab, count: int) -> None:
     """Wait until ``a`` and ``b`` have ``count`` messages from each other, without a reset event."""
     for node, peer in ("a", "b"), ("b", "a"):
         lab.expect_delivered(peer, node, count, within_s=60.0)

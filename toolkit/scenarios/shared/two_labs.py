@@ -31,7 +31,7 @@ def settled(lab: Lab) -> None:
         lab.expect_acked(node)
 
 
-def told(lab: Lab, node: str) -> list[tuple[object, ...]]:
+def app_records(lab: Lab, node: str) -> list[tuple[object, ...]]:
     """The events and messages that a node's application got, in order."""
     seen: list[tuple[object, ...]] = []
     for record in lab.history.node(node):

@@ -6,7 +6,7 @@ from typing import Any
 from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import PAIRS, Pair
 from toolkit.scenarios.scenario import ON_SOCKETS
-from toolkit.scenarios.shared.two_labs import COMPARED, WAYS, settled, told, twice
+from toolkit.scenarios.shared.two_labs import COMPARED, WAYS, app_records, settled, twice
 from toolkit.scenarios.transports import RD
 
 _PAIRS: dict[str, dict[str, Any]] = {name: {"pair": PAIRS[name]} for name in ("peers", "reuse", "client", "lossy")}
@@ -51,7 +51,7 @@ def unix_or_inproc(lab: Lab, pair: Pair) -> None:
     twice(
         lab,
         lambda place: _conversation(place, pair),
-        lambda place, node: (_frames(place, node), told(place, node)),
+        lambda place, node: (_frames(place, node), app_records(place, node)),
     )
 
 

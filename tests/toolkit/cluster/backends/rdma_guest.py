@@ -9,7 +9,7 @@ from collections.abc import Callable
 from messenger.errors import LocalError
 from toolkit.cluster import Cluster, up
 from toolkit.cluster.backends.base import Backend
-from toolkit.cluster.choosing import spec_from
+from toolkit.cluster.spec_lookup import spec_from
 from toolkit.cluster.zygote import Zygote
 from toolkit.machine.leases import Lease
 from toolkit.machine.rtnetlink import rtnetlink

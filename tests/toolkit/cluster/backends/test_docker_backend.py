@@ -45,7 +45,7 @@ def test_impossible_addresses_are_said_before_anything_is_asked(monkeypatch, net
 class TestWithDocker:
     @pytest.fixture(autouse=True)
     def image(self):
-        node.build(say=lambda _: None)
+        node.build(announce=lambda _: None)
 
     def test_what_is_missing_is_said_with_the_command_that_helps(self, monkeypatch):
         wish = HostWish("a", ("public",), image="ceph:nautilus")
@@ -136,7 +136,7 @@ class TestWithDocker:
 
 @pytest.mark.needs("docker", "netns")
 def test_the_network_between_containers_breaks_and_heals():
-    node.build(say=lambda _: None)
+    node.build(announce=lambda _: None)
     with opened([PUBLIC], [HostWish("a", ("public",)), HOSTS[1]]) as backend:
         a, b = backend.hosts.values()
         ask = (
@@ -191,7 +191,7 @@ class TestSwarm:
     )
     @pytest.mark.needs("docker")
     def test_an_engine_without_a_swarm_is_said(self, monkeypatch, swarm, words):
-        node.build(say=lambda _: None)
+        node.build(announce=lambda _: None)
         monkeypatch.setattr("docker.DockerClient.info", lambda _: {"Swarm": swarm})
         with pytest.raises(Unsupported, match=words):
             backend_named("swarm").check([PUBLIC], HOSTS[1:])

@@ -14,7 +14,7 @@ from toolkit.checks.invariants import check
 from toolkit.checks.live import LIVE
 from toolkit.checks.merging import in_order
 from toolkit.cluster import up
-from toolkit.cluster.choosing import spec_from
+from toolkit.cluster.spec_lookup import spec_from
 from toolkit.errors import Unsupported
 from toolkit.machine import rdma as netlink
 from toolkit.machine import vm

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.cluster.running import Cluster, up
+from toolkit.cluster.cluster import Cluster, up
 from toolkit.cluster.spec import ClusterSpec
 
 

@@ -10,7 +10,7 @@ import pytest
 from messenger.errors import LocalError
 from tests.support.clusters import done, msgrlab, state
 from toolkit.cluster.ceph import CephNodes, RadosNode
-from toolkit.cluster.running import Cluster, up
+from toolkit.cluster.cluster import Cluster, up
 from toolkit.cluster.spec import ClusterSpec
 
 __all__ = ["state"]

@@ -30,7 +30,7 @@ def ready(directory, version):
 
 def test_an_image_that_is_there_is_not_made_again(tmp_path):
     ready(tmp_path / "ceph-reef", "18.2.7")
-    directory = images.find_or_build("reef", tmp_path, say=pytest.fail)
+    directory = images.find_or_build("reef", tmp_path, announce=pytest.fail)
     assert (directory, images.version(directory)) == (tmp_path / "ceph-reef", "18.2.7")
 
 
@@ -65,8 +65,8 @@ def test_an_image_that_cannot_be_made_leaves_only_a_log(monkeypatch, tmp_path):
 def test_an_image_that_another_user_could_have_made_is_not_used(shared):
     as_user(OTHER_UID, lambda: ready(shared / "images" / "ceph-reef", "18.2.7"))
     with pytest.raises(LocalError, match=f"{shared}/images belongs to"):
-        images.find_or_build("reef", shared / "images", say=pytest.fail)
+        images.find_or_build("reef", shared / "images", announce=pytest.fail)
     ready(shared / "ours" / "ceph-reef", "18.2.7")
     (shared / "ours" / "ceph-reef").chmod(0o777)
     with pytest.raises(LocalError, match="writable for others: chmod go-w"):
-        images.find_or_build("reef", shared / "ours", say=pytest.fail)
+        images.find_or_build("reef", shared / "ours", announce=pytest.fail)

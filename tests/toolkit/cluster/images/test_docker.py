@@ -98,7 +98,7 @@ def test_ceph_comes_from_a_registry_that_answers(monkeypatch, engine, release, t
         image = debian.Image(release, Suite("sid", "20260101T000000Z"), "1.2.3", stock)
         monkeypatch.setitem(debian.RELEASES, release, image)
         said = []
-        made = ceph.build(release, root=tmp_path, say=said.append)
+        made = ceph.build(release, root=tmp_path, announce=said.append)
         pulled = engine.api.inspect_image(made)["Config"]["Labels"][ceph.BASE_LABEL]
         engine.api.remove_image(pulled)
     assert said == [
@@ -111,7 +111,7 @@ def test_ceph_comes_from_a_registry_that_answers(monkeypatch, engine, release, t
         ceph.BASE_LABEL: pulled,
     }
     assert pulled.startswith(f"{stock.rpartition(':')[0]}@sha256:")
-    assert ceph.build(release, root=tmp_path, say=pytest.fail) == made
+    assert ceph.build(release, root=tmp_path, announce=pytest.fail) == made
 
 
 def test_an_image_that_is_pinned_is_taken_by_its_digest_alone(engine, tmp_path):

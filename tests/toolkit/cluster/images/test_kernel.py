@@ -25,7 +25,7 @@ def test_a_kernel_is_found_in_its_compressed_image() -> None:
 def test_a_kernel_that_is_there_is_not_made_again_and_can_be_removed(tmp_path: Path) -> None:
     (tmp_path / "vm-trixie").mkdir()
     (tmp_path / "vm-trixie/release").write_text("6.12.117+deb13-amd64\n")
-    assert names.build("vm:trixie", "", tmp_path, say=pytest.fail) == str(tmp_path / "vm-trixie")
+    assert names.build("vm:trixie", "", tmp_path, announce=pytest.fail) == str(tmp_path / "vm-trixie")
     assert [(found.name, found.version) for found in names.directories(tmp_path)] == [
         ("vm:trixie", "6.12.117+deb13-amd64")
     ]

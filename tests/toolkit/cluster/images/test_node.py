@@ -87,7 +87,7 @@ print(*sorted({name.lower().replace("_", "-") for top in {m.partition(".")[0] fo
 
 @pytest.mark.needs("docker")
 def test_the_image_runs_a_node():
-    tag = node.build(say=lambda _: None)
+    tag = node.build(announce=lambda _: None)
     assert tag == node.tag()
     with connected() as engine:
         assert docker.has(engine, tag)
@@ -101,5 +101,5 @@ def test_the_image_runs_a_node():
 
 @pytest.mark.needs("docker")
 def test_a_made_image_is_not_made_again():
-    node.build(say=lambda _: None)
-    assert node.build(say=pytest.fail) == node.tag()
+    node.build(announce=lambda _: None)
+    assert node.build(announce=pytest.fail) == node.tag()

@@ -3,7 +3,7 @@
 import pytest
 
 from messenger.errors import LocalError
-from toolkit.cluster.changing import without_node
+from toolkit.cluster.changes import without_node
 from toolkit.cluster.spec import ClusterSpec, parse_spec
 from toolkit.cluster.spec.model import Traffic, Workload
 

@@ -80,7 +80,7 @@ def test_commands_work_with_another_clock_than_their_cluster(state: Path, words:
 
 @pytest.mark.needs("docker", "netns")
 def test_an_engine_that_is_killed_in_the_middle_of_up(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tag = node.build(say=lambda _: None)
+    tag = node.build(announce=lambda _: None)
     with own_engine() as engine:
         engine.load(tag)
         monkeypatch.setenv("DOCKER_HOST", engine.host)

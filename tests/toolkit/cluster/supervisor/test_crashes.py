@@ -77,7 +77,7 @@ class Torture:
         self._before = where.state() if where else {}
         self._known: dict[str, Lease] = {}
         if backend == "docker":
-            node.build(say=lambda _: None)
+            node.build(announce=lambda _: None)
         arguments = ["up", "two-peers", "--backend", backend]
         self.running = subprocess.Popen(
             [*self._entering(), *command_line(*arguments)],

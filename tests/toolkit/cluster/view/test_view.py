@@ -53,22 +53,22 @@ def test_faults_of_the_browser_are_done_and_shown_in_words(cluster: Cluster) -> 
     bundle = view._repr_mimebundle_()
     assert WIDGET in bundle
     assert not _threads(), "nobody looks at it"
-    view.hear({"view": "one", "seen": True})
+    view.on_message({"view": "one", "seen": True})
     eventually(lambda: _ready(view), PATIENCE_S, lambda: _part(view, "sessions"))
     before = _trails(view)
-    view.hear({"fault": "reset a b"})
+    view.on_message({"fault": "reset a b"})
     eventually(lambda: "cluster.fault(&#34;reset a b&#34;)" in _part(view, "done"), PATIENCE_S)
     eventually(lambda: _trails(view) != before and _ready(view), PATIENCE_S, lambda: _part(view, "sessions"))
-    view.hear({"fault": "freeze b"})
+    view.on_message({"fault": "freeze b"})
     eventually(lambda: "b frozen" in _part(view, "topology"), PATIENCE_S)
     eventually(lambda: re.search(r"delivery latency.*", _part(view, "rates")), PATIENCE_S)
     eventually(lambda: "b frozen from" in _part(view, "rates"), PATIENCE_S)
     assert "undo freeze b" in view._widget.parts["topology"]
-    view.hear({"fault": "freeze b"})
+    view.on_message({"fault": "freeze b"})
     eventually(lambda: "freeze b: it is so already" in _part(view, "done"), PATIENCE_S)
-    view.hear({"fault": "frieze b"})
+    view.on_message({"fault": "frieze b"})
     eventually(lambda: "no fault 'frieze'" in view._refused, PATIENCE_S)
-    view.hear({"view": "one", "seen": False})
+    view.on_message({"view": "one", "seen": False})
     eventually(lambda: not _threads(), PATIENCE_S)
 
 
@@ -90,14 +90,14 @@ def test_it_ends_with_its_cluster() -> None:
     with up("two-peers", settings=["about=<b>changed</b>"]) as cluster:
         view = cluster.view()
         view._repr_mimebundle_()
-        view.hear({"view": "one", "seen": True})
+        view.on_message({"view": "one", "seen": True})
         assert _threads()
         text = view.as_test()
     assert not _threads()
     assert "down" in _part(view, "head")
     assert "<button" in view._widget.parts["controls"]
     assert not re.search("<button(?![^>]*disabled)", view._widget.parts["controls"])
-    view.hear({"fault": "kill a"})
+    view.on_message({"fault": "kill a"})
     assert not _threads()
     assert WIDGET not in view._repr_mimebundle_()
     assert "parse_spec(SPEC)" in text, "a changed spec is in the test"

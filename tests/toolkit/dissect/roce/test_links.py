@@ -177,13 +177,13 @@ def introduced(*frames: bytes) -> list[bytes]:
     server = Record(0, 18, 5, 17, gids[1]).encode()
     there = Segment(f"{CLIENT}:40000", f"{SERVER}:6800", 99, flags=SYN)
     back = Segment(f"{SERVER}:6800", f"{CLIENT}:40000", 499, 100, SYN | ACK)
-    said = [
+    text = [
         there,
         back,
         Segment(there.source, there.target, 100, 500, ACK, client),
         Segment(back.source, back.target, 500, 165, ACK, server),
     ]
-    return [*(segment.ethernet() for segment in said), *frames]
+    return [*(segment.ethernet() for segment in text), *frames]
 
 
 def send(psn: int, payload: bytes = b"", opcode: Opcode = Opcode.SEND_ONLY) -> bytes:
@@ -208,7 +208,7 @@ def test_an_empty_send_is_the_end() -> None:
     _, streams = decoded(introduced(send(0xFFFFFE, BANNER), send(0xFFFFFF)))
     conduct = conduct_of(streams)
     assert conduct.outcome(conduct.last_ns) is Outcome.CLOSED
-    assert conduct.told("a", "b", conduct.last_ns) == "a closed it first (empty SEND)"
+    assert conduct.ending("a", "b", conduct.last_ns) == "a closed it first (empty SEND)"
 
 
 def test_a_broken_tcp_connection_breaks_the_link() -> None:
@@ -216,8 +216,8 @@ def test_a_broken_tcp_connection_breaks_the_link() -> None:
     _, streams = decoded([*introduced(send(0xFFFFFE, BANNER)), reset.ethernet()])
     conduct = conduct_of(streams)
     assert conduct.outcome(conduct.last_ns) is Outcome.RESET
-    told = conduct.told("a", "b", conduct.last_ns)
-    assert told == "b broke it off (its TCP connection ended without an empty SEND)"
+    ending = conduct.ending("a", "b", conduct.last_ns)
+    assert ending == "b broke it off (its TCP connection ended without an empty SEND)"
 
 
 def test_a_refusal_is_named() -> None:

@@ -10,7 +10,7 @@ from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape,
 from tests.support.wireshark import rows, tshark
 from toolkit.cli.main import run as msgrlab
 from toolkit.dissect.keys import KeyBook
-from toolkit.dissect.wireshark.exporting import export_capture
+from toolkit.dissect.wireshark.capture_export import export_capture
 from toolkit.dissect.wireshark.profile import COLOURS, COLUMNS
 
 CAPTURES = Path(__file__).parents[4] / "captures"

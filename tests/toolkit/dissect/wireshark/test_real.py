@@ -9,7 +9,7 @@ from tests.support.wireshark import rows
 from toolkit.dissect.decode import decode_capture
 from toolkit.dissect.frames import DecodedFrame
 from toolkit.dissect.keys import KeyBook
-from toolkit.dissect.wireshark.exporting import export_capture
+from toolkit.dissect.wireshark.capture_export import export_capture
 
 CAPTURES = Path(__file__).parents[4] / "captures"
 NAMES = ["nautilus-secure", "nautilus-v1", "pacific-osds", "reef-compressed", "reef-none", "tentacle-compressed"]

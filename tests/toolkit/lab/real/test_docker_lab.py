@@ -18,7 +18,7 @@ _IN_DOCKER = [pytest.mark.needs("docker", "netns", "nft"), pytest.mark.xdist_gro
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[None]:
-    node.build(say=lambda _: None)
+    node.build(announce=lambda _: None)
     with containers.kept():
         yield
 
@@ -98,7 +98,7 @@ class TestInContainers:
         assert not lease.directory.exists()
 
     def test_without_keeping_nothing_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        node.build(say=lambda _: None)
+        node.build(announce=lambda _: None)
         monkeypatch.setattr(containers, "_shelf", None)
         lab = RealLab("docker")
         lease = lab._place.lease

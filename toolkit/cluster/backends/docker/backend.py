@@ -48,8 +48,8 @@ class DockerBackend(Backend):
     """Docker's driver for the networks."""
     network_kind: ClassVar[type[NamespaceNetwork]] = NamespaceNetwork
 
-    def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
-        super().__init__(lease, say)
+    def __init__(self, lease: Lease, report: Callable[[str], None]) -> None:
+        super().__init__(lease, report)
         self.hosts: dict[str, ContainerHost] = {}  # type: ignore[assignment]
         self._engines: dict[str, DockerClient] = {}
         self._networks: Sequence[NetworkWish] = ()
@@ -120,7 +120,7 @@ class DockerBackend(Backend):
         self._wishes = [replace(wish, addresses=addressing.of(wish.name)) for wish in self._wishes]
         places = list(self._engines)
         where = {wish.name: places[number % len(places)] for number, wish in enumerate(wishes, first)}
-        self.say(f"containers for {', '.join(where)}")
+        self.report(f"containers for {', '.join(where)}")
         with refused():
             tags = {place: self._tags(place, wishes) for place in places}
             with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -212,7 +212,7 @@ class DockerBackend(Backend):
     def _tags(self, place: str, hosts: Sequence[HostWish]) -> dict[str, str]:
         """Return the tags of the images of some hosts; the node's image is built again if its source changed."""
         wished = {wish.image for wish in hosts}
-        return {name: images.tag(name) if name else node.build(place, say=self.announce) for name in wished}
+        return {name: images.tag(name) if name else node.build(place, announce=self.announce) for name in wished}
 
     def _make_host(self, wish: HostWish, place: str, tags: Mapping[str, str], all_of: Addressing) -> ContainerHost:
         api, addresses = self._engines[place].api, all_of.of(wish.name)

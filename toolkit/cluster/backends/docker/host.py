@@ -111,11 +111,11 @@ class ContainerHost(Host):
             reader.join(_END_TIMEOUT_S)
             writer.join(_END_TIMEOUT_S)
             program.stdout.close()
-        said = output[0].decode(errors="replace")
+        text = output[0].decode(errors="replace")
         if code:
-            words = program.errors().strip() or said.strip()
+            words = program.errors().strip() or text.strip()
             raise LocalError(f"{self.name}: {argv[0]} ended with exit code {code}: {words}")
-        return said
+        return text
 
     @override
     def interactive(self, argv: Sequence[str]) -> int:

@@ -148,8 +148,8 @@ class ContainerProgram:
         return int(pid)
 
     def _refusal(self) -> str:
-        said = self.errors() or (self.stdout.read().decode(errors="replace") if self.stdout is not None else "")
-        return refusal(said) or said.strip() or "the container does not start it"
+        text = self.errors() or (self.stdout.read().decode(errors="replace") if self.stdout is not None else "")
+        return refusal(text) or text.strip() or "the container does not start it"
 
     def _close(self) -> None:
         for pipe in (self.stdin, self.stdout):
@@ -163,19 +163,19 @@ class ContainerProgram:
             log = stack.enter_context(self._log.open("ab", buffering=0)) if self._log is not None else None
             stack.callback(self._end)
             try:
-                for stream, said in frames(self._reader):
-                    self._take(stream, said, log)
+                for stream, data in frames(self._reader):
+                    self._take(stream, data, log)
             except (OSError, ValueError):
                 return  # the connection broke, or was closed
 
-    def _take(self, stream: int, said: bytes, log: BinaryIO | io.RawIOBase | None) -> None:
+    def _take(self, stream: int, data: bytes, log: BinaryIO | io.RawIOBase | None) -> None:
         if stream == OUTPUT and self._output is not None:
             with contextlib.suppress(BrokenPipeError):
-                _write(self._output, said)
+                _write(self._output, data)
             return
         if log is not None:
-            log.write(said)
-        self._tail = (self._tail + said)[-_TAIL_BYTES:]
+            log.write(data)
+        self._tail = (self._tail + data)[-_TAIL_BYTES:]
 
     def _end(self) -> None:
         if self._output is not None:
@@ -226,12 +226,12 @@ def frames(reader: io.BufferedIOBase) -> Iterator[tuple[int, bytes]]:
         yield stream, reader.read(length)
 
 
-def refusal(said: str) -> str:
+def refusal(text: str) -> str:
     """Return why the engine did not start a program, if its output is such an error; else ""."""
-    if not said.startswith(_REFUSAL):
+    if not text.startswith(_REFUSAL):
         return ""
-    missing = "executable file not found" in said or "no such file or directory" in said
-    return "no such program in the container" if missing else said.strip()
+    missing = "executable file not found" in text or "no such file or directory" in text
+    return "no such program in the container" if missing else text.strip()
 
 
 def _write(descriptor: int, content: bytes) -> None:

@@ -38,9 +38,9 @@ def require_free(name: str, subnet: Subnet, taken: Mapping[Subnet, str]) -> None
     Raises:
         LocalError: it overlaps with one in use; the message names its user.
     """
-    for other, who in taken.items():
+    for other, owner in taken.items():
         if subnet.version == other.version and subnet.overlaps(other):
-            raise LocalError(f"network {name}: subnet {subnet} is in use: {other} by {who}")
+            raise LocalError(f"network {name}: subnet {subnet} is in use: {other} by {owner}")
 
 
 def free(number: int, taken: Mapping[Subnet, str]) -> Iterator[Subnet]:

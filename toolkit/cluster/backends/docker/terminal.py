@@ -36,11 +36,11 @@ def run(api: "APIClient", container: str, argv: Sequence[str]) -> int:
     reader, connection = attach(api, program, on_terminal=on_terminal)
     with _raw_terminal(api, program) if on_terminal else contextlib.nullcontext():
         threading.Thread(target=_copy_input, args=(connection,), daemon=True).start()
-        spoken = ((OUTPUT, said) for said in iter(partial(reader.read1, _CHUNK_BYTES), b""))
-        for number, (stream, said) in enumerate(spoken if on_terminal else frames(reader)):
-            if number == 0 and (why := refusal(said.decode(errors="replace"))):
+        chunks = ((OUTPUT, data) for data in iter(partial(reader.read1, _CHUNK_BYTES), b""))
+        for number, (stream, data) in enumerate(chunks if on_terminal else frames(reader)):
+            if number == 0 and (why := refusal(data.decode(errors="replace"))):
                 raise LocalError(f"{argv[0]}: {why}")
-            _print((sys.stdout if stream == OUTPUT else sys.stderr).fileno(), said)
+            _print((sys.stdout if stream == OUTPUT else sys.stderr).fileno(), data)
     return int(api.exec_inspect(program)["ExitCode"] or 0)
 
 

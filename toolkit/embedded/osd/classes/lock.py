@@ -157,7 +157,7 @@ def _load(work: Work, name: str) -> LockState:
     stored = work.draft.xattrs.get(_PREFIX + name) if work.draft is not None else None
     state = LockState.decode(Decoder(stored)) if stored is not None else LockState()
     now = UTime.from_seconds(time.time())
-    valid = [(who, info) for who, info in state.lockers if info.expiration == EPOCH or info.expiration > now]
+    valid = [(locker, info) for locker, info in state.lockers if info.expiration == EPOCH or info.expiration > now]
     return replace(state, lockers=valid)
 
 
@@ -181,7 +181,7 @@ def lock(work: Work, given: Decoder) -> None:
     _check(not (may and must), errno.EINVAL)
     state, me = _load(work, op.name), LockerId(work.client.name, op.cookie)
     _check(not state.lockers or state.tag == op.tag, errno.EBUSY)
-    others = [(who, info) for who, info in state.lockers if who != me]
+    others = [(locker, info) for locker, info in state.lockers if locker != me]
     if len(others) < len(state.lockers):
         _check(may or must, errno.EEXIST)
     else:
@@ -208,10 +208,10 @@ def break_lock(work: Work, given: Decoder) -> None:
     _remove(work, op.name, LockerId(op.locker, op.cookie))
 
 
-def _remove(work: Work, name: str, gone: LockerId) -> None:
+def _remove(work: Work, name: str, removed: LockerId) -> None:
     work.existing()
     state = _load(work, name)
-    others = [(who, info) for who, info in state.lockers if who != gone]
+    others = [(locker, info) for locker, info in state.lockers if locker != removed]
     _check(len(others) < len(state.lockers), errno.ENOENT)
     if state.type == LockType.EXCLUSIVE_EPHEMERAL:
         work.remove()
@@ -241,7 +241,7 @@ def assert_locked(work: Work, given: Decoder) -> None:
     """Fail with EBUSY unless this client has the lock with this type, tag and cookie."""
     op = AssertOp.decode(given)
     state = _load(work, op.name)
-    held = any(who == LockerId(work.client.name, op.cookie) for who, _ in state.lockers)
+    held = any(locker == LockerId(work.client.name, op.cookie) for locker, _ in state.lockers)
     _check(held and state.type == op.type and state.tag == op.tag, errno.EBUSY)
 
 

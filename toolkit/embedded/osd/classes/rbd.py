@@ -69,9 +69,9 @@ def _put(work: Work, **values: bytes) -> None:
     work.change(omap={**known, **values})
 
 
-def _put_keys(work: Work, values: dict[str, bytes], gone: tuple[str, ...] = ()) -> None:
+def _put_keys(work: Work, values: dict[str, bytes], removed: tuple[str, ...] = ()) -> None:
     known = work.draft.omap if work.draft is not None else {}
-    work.change(omap={key: value for key, value in {**known, **values}.items() if key not in gone})
+    work.change(omap={key: value for key, value in {**known, **values}.items() if key not in removed})
 
 
 def _page(work: Work, prefix: str, given: Decoder) -> dict[str, bytes]:

@@ -25,7 +25,7 @@ from toolkit.network.state import LinkState
 
 if TYPE_CHECKING:
     from toolkit.capture.recording import Taken
-    from toolkit.cluster.running import Cluster
+    from toolkit.cluster.cluster import Cluster
 
 _DOWN_S = 10.0
 """Seconds that a cluster that goes down waits for a change in progress."""
@@ -176,11 +176,11 @@ class Changes:
         cluster = self._cluster
         with self._changing(f"link remove {sender} {receiver}"):
             there = link_states(cluster.spec.links)
-            meant = [link for link in cluster.spec.links if (link.sender, link.receiver) == (sender, receiver)]
-            if not meant:
+            matching = [link for link in cluster.spec.links if (link.sender, link.receiver) == (sender, receiver)]
+            if not matching:
                 known = ", ".join(f"{link.sender} {link.receiver}" for link in cluster.spec.links)
                 raise LocalError(f"no link from {sender} to {receiver} was given; there are {known or 'none'}")
-            left = [link for link in cluster.spec.links if link not in meant]
+            left = [link for link in cluster.spec.links if link not in matching]
             kept = link_states(left)
             for way in there.keys() - kept.keys():
                 cluster.scene.set_base(*way, LinkState())

@@ -14,7 +14,7 @@ from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Backend
-from toolkit.cluster.changing import Changes, link_states
+from toolkit.cluster.changes import Changes, link_states
 from toolkit.cluster.history_checks import Judging
 from toolkit.cluster.live_history import LiveHistory
 from toolkit.cluster.nodes import MessengerNode, RunningNode
@@ -65,10 +65,10 @@ class Cluster:
         spec: spec of the cluster.
         lease: the cluster's name, directory and journal; the caller holds it.
         backend: name of the backend that runs the nodes; empty for the spec's.
-        say: called with a short text at each step, for display.
+        report: called with a short text at each step, for display.
         progress: called with the progress of each node.
         announce: called with a line before something is fetched or run that was not requested by name, such as the
-            packages of an image; ``say`` unless given.
+            packages of an image; ``report`` unless given.
 
     Raises:
         Unsupported: the backend does not work on this machine, or not with this spec.
@@ -80,17 +80,17 @@ class Cluster:
         spec: ClusterSpec,
         lease: Lease,
         backend: str = "",
-        say: Callable[[str], None] = lambda _words: None,
+        report: Callable[[str], None] = lambda _words: None,
         progress: Progress = lambda _node, _stage: None,
         announce: Callable[[str], None] | None = None,
     ) -> None:
         kind = backend_named(backend or spec.backend, spec.transport)
-        spec = with_release(spec, kind, announce or say)
+        spec = with_release(spec, kind, announce or report)
         kind.check(network_wishes(spec), host_wishes(spec))
         self.spec = spec
         self.lease = lease
-        self.backend: Backend = kind(lease, say)
-        self.backend.announce = announce or say
+        self.backend: Backend = kind(lease, report)
+        self.backend.announce = announce or report
         self.nodes: dict[str, RunningNode] = {}
         self.history = LiveHistory(lease.directory / HISTORY_FILE, spec.records, spec.disk_bytes)
         self.judging = Judging(self.history, spec.judged_every if spec.records else 0)
@@ -143,15 +143,15 @@ class Cluster:
             raise
 
     def _not_up(self, reason: str, logs: Path | None, *, keep: bool) -> "NotUp":
-        from toolkit.cluster.failure import NotUp, suspects, telling_lines  # noqa: PLC0415 - seldom needed
+        from toolkit.cluster.failure import NotUp, notable_lines, suspects  # noqa: PLC0415 - seldom needed
 
         failed = suspects(self.nodes.values())
         if keep:
             self._gather()
-            return NotUp(reason, self.directory, telling_lines(self.directory, failed), is_kept=True)
+            return NotUp(reason, self.directory, notable_lines(self.directory, failed), is_kept=True)
         directory = logs or Path(mkdtemp(prefix=f"msgrlab-{self.name}-"))
         problems = self.down(directory)
-        return NotUp("; ".join([reason, *problems]), directory, telling_lines(directory, failed))
+        return NotUp("; ".join([reason, *problems]), directory, notable_lines(directory, failed))
 
     def _bring_up(self) -> None:
         self.backend.open(network_wishes(self.spec), host_wishes(self.spec))
@@ -507,7 +507,7 @@ class Cluster:
         try:
             step()
         except Exception as error:  # noqa: BLE001 - as said
-            self.backend.say(f"{type(error).__name__}: {error}")
+            self.backend.report(f"{type(error).__name__}: {error}")
 
     @staticmethod
     def _for_all(what: Callable[[Any], None], things: Iterable[Any]) -> None:
@@ -533,7 +533,7 @@ def up(
     *,
     backend: str = "",
     name: str = "",
-    say: Callable[[str], None] = lambda _words: None,
+    report: Callable[[str], None] = lambda _words: None,
     progress: Progress = lambda _node, _stage: None,
     settings: Sequence[str] = (),
     keep: Path | str | None = None,
@@ -550,7 +550,7 @@ def up(
         spec: a spec, the path of its file, or the name of a ready-made one.
         backend: name of the backend that runs the nodes; empty for the spec's.
         name: name of the cluster; the spec's unless given.
-        say: called with a short text at each step, for display.
+        report: called with a short text at each step, for display.
         progress: called with the progress of each node.
         settings: changes of the spec, as ``KEY=VALUE``.
         keep: directory that receives history, captures and logs at the end; they are deleted unless given.
@@ -561,13 +561,13 @@ def up(
         NotUp: some nodes do not start; ``lines`` are the relevant lines of their logs, ``logs`` has all of them.
         LocalError: the spec is wrong, or the cluster does not start; nothing of it remains.
     """
-    from toolkit.cluster.choosing import spec_from  # noqa: PLC0415 - only specs in files need YAML
+    from toolkit.cluster.spec_lookup import spec_from  # noqa: PLC0415 - only specs in files need YAML
 
     wanted = spec_from(spec, settings)
     lease = Lease.take(name or wanted.name)
     try:
         with lease.held():
-            cluster = Cluster(wanted, lease, backend, say, progress)
+            cluster = Cluster(wanted, lease, backend, report, progress)
             cluster.up(None if keep is None else Path(keep))
             try:
                 yield cluster

@@ -20,8 +20,8 @@ from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import IN_PART, DecodedFrame, Verdict
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.stream import Stream
+from toolkit.dissect.wireshark.capture_export import export_capture
 from toolkit.dissect.wireshark.export import Exporter
-from toolkit.dissect.wireshark.exporting import export_capture
 from toolkit.dissect.wireshark.packets import Conversation
 
 UP, DOWN = Direction

@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 from toolkit.checks.history import History
 from toolkit.checks.live import check_so_far
 from toolkit.cluster import up
-from toolkit.cluster.running import Cluster
+from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.errors import Unsupported
 from toolkit.machine.leaks import leftovers

@@ -12,7 +12,7 @@ from toolkit.dissect.keys import KeyBook
 from toolkit.replay.compare import Comparison
 from toolkit.replay.player import Player
 from toolkit.replay.record import RecordedSession, Recording
-from toolkit.replay.saving import Saved, save_sessions
+from toolkit.replay.scenario_writer import Saved, save_sessions
 
 NOTHING_SENT = "that side sent nothing"
 """Reason why there was nothing to compare."""

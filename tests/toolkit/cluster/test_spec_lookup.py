@@ -6,7 +6,7 @@ import pytest
 
 from messenger.errors import LocalError
 from tests.support.clusters import peers
-from toolkit.cluster.choosing import spec_from
+from toolkit.cluster.spec_lookup import spec_from
 
 TEXT = """\
 nodes:

@@ -4,7 +4,7 @@ import pytest
 
 from messenger.messages.message import Message
 from toolkit.checks.history import History
-from toolkit.pytest_plugin.comparing import pytest_assertrepr_compare
+from toolkit.pytest_plugin.differences import pytest_assertrepr_compare
 
 
 def history(*deliveries: tuple[int, int]) -> History:

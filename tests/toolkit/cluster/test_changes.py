@@ -9,8 +9,8 @@ from tests.support.clusters import done, msgrlab, peers, state, told
 from tests.support.waiting import eventually
 from toolkit.cluster import up
 from toolkit.cluster.backends.process import ProcessBackend
+from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.nodes import MessengerNode
-from toolkit.cluster.running import Cluster
 from toolkit.errors import Unsupported
 from toolkit.machine.leaks import leftovers
 
