@@ -97,9 +97,15 @@ class HistoryMaker:
         chosen = None if streams is None else set(streams)
         history = History()
         links = {link.stream.index: link for link in self._analysis.links}
-        last = {seen[1]: place for place, seen in enumerate(self._seen)}
-        opened: set[int] = set()
+        last: dict[int, int] = {}
         beyond: dict[int, int] = defaultdict(int)
+        for place, seen in enumerate(self._seen):
+            stream = seen[1]
+            is_beyond = unbroken and place > self._cuts.get(stream, place)
+            beyond[stream] += is_beyond
+            if not is_beyond or stream not in last:
+                last[stream] = place
+        opened: set[int] = set()
         closing: list[_Closing] = []
         start = self._analysis.began_ns or 0
         for place, seen in enumerate(self._seen):
@@ -116,8 +122,6 @@ class HistoryMaker:
                 self._add_link(history, link, time_s, session, {"dial": TO_SERVER, "accept": TO_CLIENT})
             fields = content.as_fields() if isinstance(content, MessageInfo) else content
             is_shown = not unbroken or place <= self._cuts.get(stream, place)
-            if not is_shown:
-                beyond[stream] += 1
             for end, way in ((direction, "tx"), (direction.other, "rx")) if is_shown else ():
                 history.append(
                     time_s,
@@ -135,7 +139,9 @@ class HistoryMaker:
                     **dict(layout),
                 )
             if place == last[stream]:
-                heappush(closing, (max(time_ns, link.stream.tcp.ended_ns), stream, link, session))
+                # The packets that ended a link with gaps may be among those that the capture lacks.
+                ended_ns = time_ns if beyond[stream] else max(time_ns, link.stream.tcp.ended_ns)
+                heappush(closing, (ended_ns, stream, link, session))
         self._close(history, closing, None, beyond)
         return history
 

@@ -18,6 +18,8 @@ from tests.support.damage import false_verdicts
         ("pacific-osds", "snapped", 1689017785),
         ("nautilus-v1", "snapped", 159352783),
         ("tentacle-daemons", "reordered", 4277859672),
+        ("reef-compressed", "reordered", 127114489),
+        ("reef-compressed-lz4", "dropped", 3708715555),
     ],
 )
 def test_damage_is_no_violation(tmp_path: Path, name: str, kind: str, seed: int) -> None:
