@@ -43,34 +43,12 @@ class ResolvedRequest(Enveloped):
 
 
 @dataclass(frozen=True, slots=True)
-class AmbiguousImport(Enveloped):
-    """An export of a directory whose result is not known."""
-
-    VERSION: ClassVar = 2
-    COMPAT: ClassVar = 2
-    OLDEST: ClassVar = 2
-    WHAT: ClassVar = "ambiguous import"
-
-    tid: U64 = 0
-    finishing: bool = False
-    bystander: bool = False
-    """True if the sender is neither the importer nor the exporter."""
-
-
-@dataclass(frozen=True, slots=True)
 class TableClient(Fields):
     """Commits of a table of which the sender does not know the result."""
 
     type: U8 = 0
     """0 anchor table, 1 snapshot table."""
     pending_commits: list[U64] = field(default_factory=list)
-
-
-class ResolveOp(IntEnum):
-    """Values of :attr:`MMDSResolve.op`."""
-
-    PEER = 1
-    SUBTREE = 2
 
 
 @dataclass(slots=True)
@@ -80,13 +58,10 @@ class MMDSResolve(Fields):
     TYPE: ClassVar = MessageType.MDS_RESOLVE
     COMPAT_VERSION: ClassVar = 1
 
-    op: I32
-    """A :class:`ResolveOp`."""
-    subtrees: list[DirFrag] = field(default_factory=list)
-    other_subtrees: list[tuple[DirFrag, I32]] = field(default_factory=list)
-    """Directories of other ranks."""
-    subtree_inos: list[tuple[U64, I32]] = field(default_factory=list)
-    ambiguous_imports: list[tuple[DirFrag, AmbiguousImport]] = field(default_factory=list)
+    subtrees: list[tuple[DirFrag, list[DirFrag]]] = field(default_factory=list)
+    """Directories of the sender, each with those below that are not its own."""
+    ambiguous_imports: list[tuple[DirFrag, list[DirFrag]]] = field(default_factory=list)
+    """Directories whose import may be complete, in the same form."""
     peer_requests: list[tuple[MetaRequestId, ResolvedRequest]] = field(default_factory=list)
     table_clients: list[TableClient] = field(default_factory=list)
 

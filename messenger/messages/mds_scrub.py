@@ -1,9 +1,9 @@
 """Messages between MDSs about scrubs, and about pauses of changes for snapshots (docs/protocol.md §6.1)."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from messenger.denc.layout import I32, U8, U32, U64
+from messenger.denc.layout import I32, U8, U32, U64, Since
 from messenger.messages.layout import Enveloped, Fields
 from messenger.messages.types import MessageType
 
@@ -27,11 +27,22 @@ class MMDSScrub(Fields):
     """1 the tag was generated, 2 force, 4 recursive, 8 repair."""
 
 
+@dataclass(frozen=True, slots=True)
+class InlineCounts(Fields):
+    """Files whose contents a scrub moves out of their inodes."""
+
+    started: U64 = 0
+    passed: U64 = 0
+    failed: U64 = 0
+    skipped: U64 = 0
+
+
 @dataclass(slots=True)
 class MMDSScrubStats(Fields):
     """Rank 0 requests the state of scrubs from the other MDSs, and their answer."""
 
     TYPE: ClassVar = MessageType.MDS_SCRUB_STATS
+    VERSION: ClassVar = 2
     COMPAT_VERSION: ClassVar = 1
 
     epoch: U32
@@ -41,6 +52,14 @@ class MMDSScrubStats(Fields):
     has_tags: bool = False
     """True if ``tags`` are complete."""
     aborting: bool = False
+    inline_failures: Annotated[list[tuple[str, list[tuple[I32, list[U64]]]]], Since(2)] = field(
+        default_factory=list
+    )
+    """Inodes whose contents could not be moved, by tag and error."""
+    paths: Annotated[list[tuple[U64, str]], Since(2)] = field(default_factory=list)
+    """Paths of these inodes."""
+    inline_counts: Annotated[list[tuple[str, InlineCounts]], Since(2)] = field(default_factory=list)
+    """By tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +131,6 @@ class QuiesceListing(Enveloped):
     db: QuiesceDb = field(default_factory=QuiesceDb)
 
 
-@dataclass(frozen=True, slots=True)
-class QuiesceListingBody(Enveloped):
-    """Envelope of all that the message contains."""
-
-    VERSION: ClassVar = 1
-
-    listing: QuiesceListing = field(default_factory=QuiesceListing)
-
-
 @dataclass(slots=True)
 class MMDSQuiesceDbListing(Fields):
     """The leader's database of pauses, for the other MDSs."""
@@ -128,7 +138,7 @@ class MMDSQuiesceDbListing(Fields):
     TYPE: ClassVar = MessageType.MDS_QUIESCE_DB_LISTING
     COMPAT_VERSION: ClassVar = 1
 
-    body: QuiesceListingBody = field(default_factory=QuiesceListingBody)
+    listing: QuiesceListing = field(default_factory=QuiesceListing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +174,6 @@ class QuiesceAck(Enveloped):
     diff: QuiesceMap = field(default_factory=QuiesceMap)
 
 
-@dataclass(frozen=True, slots=True)
-class QuiesceAckBody(Enveloped):
-    """Envelope of all that the message contains."""
-
-    VERSION: ClassVar = 1
-
-    ack: QuiesceAck = field(default_factory=QuiesceAck)
-
-
 @dataclass(slots=True)
 class MMDSQuiesceDbAck(Fields):
     """An MDS's answer to the leader: which directories have reached another state."""
@@ -180,4 +181,4 @@ class MMDSQuiesceDbAck(Fields):
     TYPE: ClassVar = MessageType.MDS_QUIESCE_DB_ACK
     COMPAT_VERSION: ClassVar = 1
 
-    body: QuiesceAckBody = field(default_factory=QuiesceAckBody)
+    ack: QuiesceAck = field(default_factory=QuiesceAck)
