@@ -24,7 +24,8 @@ lowest version that it decodes.
 OTHERS = """
 ## Types that are not decoded
 
-The payload of these types is sent, received and shown as bytes: """
+Ceph has numbers for these types, but no release from Nautilus to Tentacle sends or decodes such a message; their
+payload is sent, received and shown as bytes: """
 ROLE = re.compile(r":\w+:`[~.]*([^`]+)`")
 
 

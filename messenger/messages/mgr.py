@@ -38,6 +38,21 @@ class MMgrOpen(Fields):
 
 
 @dataclass(slots=True)
+class MMgrUpdate(Fields):
+    """A daemon that the manager already knows changes its metadata."""
+
+    TYPE: ClassVar = MessageType.MGR_UPDATE
+    VERSION: ClassVar = 2
+    COMPAT_VERSION: ClassVar = 1
+
+    daemon_name: str
+    service_name: Annotated[str, Since(2)] = ""
+    """Empty: the name of the sender's entity type."""
+    service_daemon: Annotated[ServiceDaemon | None, Since(2)] = None
+    """The new metadata; None: they have not changed."""
+
+
+@dataclass(slots=True)
 class MMgrConfigure(Fields):
     """The manager's answer to MMgrOpen: what to report, and how often."""
 

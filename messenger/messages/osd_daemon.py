@@ -107,3 +107,16 @@ class MOSDPGTemp(Fields):
     pg_temp: dict[PgId, list[I32]] = field(default_factory=dict)
     """An empty list requests the mapping of CRUSH."""
     forced: Annotated[bool, Since(2)] = False
+
+
+@dataclass(slots=True)
+class MOSDFull(Fields):
+    """An OSD requests a change of its full bits in the map."""
+
+    TYPE: ClassVar = MessageType.OSD_FULL
+    COMPAT_VERSION: ClassVar = 1
+
+    map_version: Paxos = field(default=0, kw_only=True)
+    map_epoch: U32
+    state: U32 = 0
+    """State bits of the map: 0x10 full, 0x20 nearly full, 0x40 too full for a backfill."""

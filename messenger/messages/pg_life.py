@@ -3,13 +3,15 @@
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from messenger.denc.layout import U32, Since
+from messenger.denc.layout import I32, U32, U64, Since
 from messenger.denc.utime import UTime
-from messenger.messages.layout import Fields, Paxos
+from messenger.messages.layout import Enveloped, Fields, Paxos
 from messenger.messages.osd_objects import NO_VERSION, EVersion, ShardedPgId
 from messenger.messages.pg import PgId
 from messenger.messages.pg_info import PastIntervals, PgHistory
 from messenger.messages.types import MessageType
+
+_NO_PG = PgId(0, 0)
 
 
 @dataclass(slots=True)
@@ -66,3 +68,31 @@ class MOSDPGReadyToMerge(Fields):
     last_epoch_started: U32 = 0
     last_epoch_clean: U32 = 0
     ready: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PgCreation(Enveloped):
+    """A placement group to create (pg_create_t)."""
+
+    VERSION: ClassVar = 1
+
+    created: U32 = 0
+    """Epoch of the creation."""
+    parent: PgId = _NO_PG
+    """Retired, as is the next field."""
+    split_bits: I32 = 0
+
+
+@dataclass(slots=True)
+class MOSDPGCreate(Fields):
+    """A monitor requests an OSD to create placement groups, before :class:`MOSDPGCreate2`."""
+
+    TYPE: ClassVar = MessageType.OSD_PG_CREATE
+    VERSION: ClassVar = 3
+    COMPAT_VERSION: ClassVar = 3
+    OLDEST: ClassVar = 3
+
+    epoch: U64
+    pgs: dict[PgId, PgCreation] = field(default_factory=dict)
+    ctimes: dict[PgId, UTime] = field(default_factory=dict)
+    """Times of creation."""

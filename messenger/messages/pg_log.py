@@ -153,6 +153,19 @@ class MOSDPGTrim(Fields):
 
 
 @dataclass(slots=True)
+class MOSDPGPCT(Fields):
+    """The primary announces to its replicas up to which version all copies have committed writes."""
+
+    TYPE: ClassVar = MessageType.OSD_PG_PCT
+    COMPAT_VERSION: ClassVar = 1
+
+    map_epoch: U32
+    min_epoch: U32
+    pgid: ShardedPgId
+    pg_committed_to: EVersion = NO_VERSION
+
+
+@dataclass(slots=True)
 class MOSDPGUpdateLogMissing(Fields):
     """The primary appends entries to the logs of its replicas without a write."""
 

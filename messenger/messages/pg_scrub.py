@@ -26,6 +26,22 @@ class ScrubReserveType(IntEnum):
 
 
 @dataclass(slots=True)
+class MOSDScrub(Fields):
+    """The manager requests an OSD to scrub placement groups, before :class:`MOSDScrub2`."""
+
+    TYPE: ClassVar = MessageType.OSD_SCRUB
+    VERSION: ClassVar = 2
+    COMPAT_VERSION: ClassVar = 2
+    OLDEST: ClassVar = 2
+
+    fsid: UUID
+    pgs: list[PgId] = field(default_factory=list)
+    """Empty: all of which the OSD is the primary."""
+    repair: bool = False
+    deep: bool = False
+
+
+@dataclass(slots=True)
 class MOSDScrub2(Fields):
     """The manager requests a primary to scrub placement groups."""
 

@@ -133,3 +133,14 @@ class MPGStats(Fields):
     epoch: U32 = 0
     retired: UTime = EPOCH
     pool_stat: Annotated[dict[I64, StoreStats], Since(2)] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class MPGStatsAck(Fields):
+    """Acknowledges an MPGStats."""
+
+    TYPE: ClassVar = MessageType.PGSTATSACK
+    COMPAT_VERSION: ClassVar = 1
+
+    pg_stat: dict[PgId, tuple[U64, U32]] = field(default_factory=dict)
+    """Number of the report and epoch of each placement group."""

@@ -1,8 +1,9 @@
-"""MPing: a message without contents or effect (docs/protocol.md §6.2)."""
+"""Messages without contents or effect: MPing and others (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from messenger.denc.layout import U32
 from messenger.messages.layout import Fields
 from messenger.messages.types import MessageType
 
@@ -13,3 +14,22 @@ class MPing(Fields):
 
     TYPE: ClassVar = MessageType.PING
     COMPAT_VERSION: ClassVar = 1
+
+
+@dataclass(slots=True)
+class MShutdown(Fields):
+    """A message without contents that Ceph decodes, but does not send."""
+
+    TYPE: ClassVar = MessageType.SHUTDOWN
+    COMPAT_VERSION: ClassVar = 1
+
+
+@dataclass(slots=True)
+class MNop(Fields):
+    """A message without effect; up to Nautilus."""
+
+    TYPE: ClassVar = MessageType.NOP
+    COMPAT_VERSION: ClassVar = 1
+
+    tag: U32 = 0
+    """Ignored."""

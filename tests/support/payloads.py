@@ -19,10 +19,15 @@ from messenger.denc.utime import UTime
 from messenger.messages.auth import OptionalEpoch
 from messenger.messages.fsmap import MdsMapBlob
 from messenger.messages.layout import Addrs, Codec, Enveloped, Paxos, RawEnvelope, Rest
+from messenger.messages.mds_cache import OptionalText
 from messenger.messages.mds_caps import CapOp, CapsFile, CapsHead, CapsMoved, CapsPeer, MClientCaps
 from messenger.messages.mds_client import MClientRequest, RequestHead
+from messenger.messages.mds_metrics import METRICS, ClientMetric
+from messenger.messages.mds_recovery import AlternateName
+from messenger.messages.mds_session import MClientSnap
 from messenger.messages.mdsmap import MDSMap, MdsState, MMDSBeacon
 from messenger.messages.monmap import MonFeature, MonInfo, MonMap
+from messenger.messages.nvmeof import BeaconSubsystem, BeaconSubsystems
 from messenger.messages.osd_ec import EcReadReply
 from messenger.messages.osd_objects import NO_VERSION
 from messenger.messages.osd_ping import MOSDPing
@@ -80,6 +85,8 @@ BY_CODEC = {
         (RawEnvelope, raw_envelopes),
         (MonFeature, unsigned(64)),
         (ShardSet, st.sets(SMALL, max_size=FEW)),
+        (AlternateName, texts),
+        (OptionalText, texts),
     )
 }
 BY_TYPE: dict[Any, Strategy] = {
@@ -197,15 +204,39 @@ def _caps() -> Strategy:
     return structures_of(MClientCaps, head=head).map(consistent)
 
 
+def _snaps() -> Strategy:
+    """The head has the lengths of what follows."""
+    return structures_of(MClientSnap).map(
+        lambda snap: replace(
+            snap,
+            head=replace(
+                snap.head,
+                num_split_inos=len(snap.split_inos),
+                num_split_realms=len(snap.split_realms),
+                trace_bytes=len(snap.trace),
+            ),
+        )
+    )
+
+
+def _metrics() -> Strategy:
+    """The type decides which value there is; that of an unknown type is an envelope."""
+    kinds = {kind: values_of(METRICS[kind]) for kind in METRICS} | {len(METRICS): raw_envelopes}
+    return st.one_of(*(st.builds(ClientMetric, st.just(kind), value) for kind, value in kinds.items()))
+
+
 EXPLICIT: dict[Any, Strategy] = dict(OSD_PAYLOADS)
 """Values of types whose fields depend on each other."""
 EXPLICIT[PgLogEntry] = _log_entries()
 BY_CODEC[id(LogEntries.__metadata__[0])] = st.lists(values_of(PgLogEntry), max_size=FEW)
+BY_CODEC[id(BeaconSubsystems.__metadata__[0])] = st.lists(values_of(BeaconSubsystem), max_size=FEW)
 BY_CODEC[id(MdsMapBlob.__metadata__[0])] = structures_of(MDSMap)
 EXPLICIT[MonMap] = _monmaps()
 EXPLICIT[MClientRequest] = _requests()
 EXPLICIT[MMDSBeacon] = _beacons()
 EXPLICIT[MClientCaps] = _caps()
+EXPLICIT[MClientSnap] = _snaps()
+EXPLICIT[ClientMetric] = _metrics()
 EXPLICIT[EcReadReply] = structures_of(EcReadReply, buffers_read=st.just([]))
 EXPLICIT[MissingItem] = structures_of(MissingItem, clean_regions=values_of(CleanRegions))
 EXPLICIT[MOSDPing] = structures_of(MOSDPing, pad_bytes=st.integers(0, 40))

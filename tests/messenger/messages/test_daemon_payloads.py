@@ -10,6 +10,7 @@ import pytest
 
 from messenger.denc.codec import Decoder
 from messenger.errors import DecodeError
+from messenger.messages.mds_metrics import MetricType
 from messenger.messages.message import Message
 from messenger.messages.registry import PAYLOADS, decode_payload
 from messenger.messages.types import MessageType
@@ -28,7 +29,15 @@ OF_EVERY_RELEASE = {
     MessageType.OSD_EC_READ_REPLY,
     MessageType.OSD_PG_CREATE2,
     MessageType.CLIENT_CAPS,
+    MessageType.CLIENT_SNAP,
     MessageType.MDS_LOCK,
+    MessageType.MDS_PEER_REQUEST,
+    MessageType.MDS_RESOLVE,
+    MessageType.MDS_CACHEREJOIN,
+    MessageType.MDS_DISCOVERREPLY,
+    MessageType.MDS_CACHEEXPIRE,
+    MessageType.MDS_FRAGMENTNOTIFY,
+    MessageType.MDS_EXPORTCAPS,
 }
 EXPORT = 3
 
@@ -130,6 +139,37 @@ def test_capabilities_that_move_have_no_file_attributes():
     for payload in by_op[EXPORT]:
         assert not payload.file.mtime.sec
         assert payload.head.ino
+
+
+def test_clients_have_addresses_and_properties_when_their_capabilities_move():
+    for payload in of_type(MessageType.MDS_EXPORTCAPS):
+        assert payload.client_map.keys() == payload.client_metadata.keys()
+        for client, entity in payload.client_map.items():
+            assert (entity.name.num, entity.addr.host) == (client, "127.0.0.1")
+            assert "entity_id" in payload.client_metadata[client].metadata
+
+
+def test_directories_of_a_recovering_mds_enclose_those_of_others():
+    resolved = [payload.subtrees for payload in of_type(MessageType.MDS_RESOLVE)]
+    assert any(bounds for subtrees in resolved for _, bounds in subtrees)
+    assert all(frag.ino for subtrees in resolved for _, bounds in subtrees for frag in bounds)
+
+
+def test_names_in_rejoined_caches_are_those_that_the_client_has_made():
+    names = {
+        name.name
+        for payload in of_type(MessageType.MDS_CACHEREJOIN)
+        for _, entries in payload.strong_dentries
+        for name, _ in entries
+    }
+    assert names == {"y"}
+
+
+def test_metrics_of_clients_have_the_values_of_their_type():
+    for payload in of_type(MessageType.CLIENT_METRICS):
+        by_type = {metric.type: metric.value for metric in payload.updates}
+        assert by_type[MetricType.CAP_INFO].hits + by_type[MetricType.CAP_INFO].misses > 0
+        assert by_type[MetricType.OPENED_FILES].count <= by_type[MetricType.OPENED_FILES].total
 
 
 def test_an_unknown_version_is_refused():
