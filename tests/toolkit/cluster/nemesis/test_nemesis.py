@@ -15,7 +15,7 @@ from toolkit.checks.history import SCENARIO
 from toolkit.checks.live import Sighting
 from toolkit.cluster import up
 from toolkit.cluster.backends.base import Host
-from toolkit.cluster.nemesis import Crowd, Nemesis, Step, Timeline, draw, torment
+from toolkit.cluster.nemesis import Crowd, Nemesis, Timeline, TimelineStep, draw, torment
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.cluster.spec.model import Chaos
 from toolkit.faults.language import parse
@@ -34,7 +34,7 @@ def spec(names: str = "ab", **changes: Any) -> ClusterSpec:
 
 
 def timeline(*steps: tuple[float, str]) -> Timeline:
-    return Timeline.of(Step(at_s, parse(text)) for at_s, text in steps)
+    return Timeline.of(TimelineStep(at_s, parse(text)) for at_s, text in steps)
 
 
 @pytest.mark.parametrize(("nodes", "seed"), [("ab", 1), ("ab", 2), ("abc", 3)])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from toolkit.cluster.nemesis import Crowd, Step, Timeline, draw
+from toolkit.cluster.nemesis import Crowd, Timeline, TimelineStep, draw
 from toolkit.cluster.nemesis.shrinking import shrink
 from toolkit.cluster.spec.model import Chaos, ClusterSpec
 from toolkit.faults.language import parse
@@ -15,7 +15,7 @@ CROWD = Crowd(("a", "b", "c"), ("a", "b", "c"))
 
 
 def timeline(*steps: tuple[float, str]) -> Timeline:
-    return Timeline.of(Step(at_s, parse(text)) for at_s, text in steps)
+    return Timeline.of(TimelineStep(at_s, parse(text)) for at_s, text in steps)
 
 
 STORY = timeline(

@@ -27,7 +27,7 @@ from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame, Verdict
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.links import LinkDecoder, Names, RecordPhase
-from toolkit.dissect.links.link import Link
+from toolkit.dissect.links.link import DecodedLink
 from toolkit.dissect.stream import End, Ending, Gap, Run
 
 TO_SERVER, TO_CLIENT = Direction.TO_SERVER, Direction.TO_CLIENT
@@ -133,7 +133,7 @@ class _Listener:
 
 
 def test_replies_about_keys_are_heard_after_their_requests() -> None:
-    link = Link(new_stream(), KeyBook(), lambda _: None, Names(), RecordPhase(), FrameCaches())
+    link = DecodedLink(new_stream(), KeyBook(), lambda _: None, Names(), RecordPhase(), FrameCaches())
     listener = _Listener()
     link.keys = listener  # type: ignore[assignment]
     for kind in 1, 2:

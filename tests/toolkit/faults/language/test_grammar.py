@@ -8,7 +8,7 @@ from messenger.errors import LocalError
 from messenger.interception import Action
 from toolkit.faults.language import Fault, Undo, parse, words
 from toolkit.faults.language.messengers import Arm, Proxy, Release, Unblock
-from toolkit.faults.language.network import Block, Flap, Heal, Link, Partition, Refuse
+from toolkit.faults.language.network import Block, Flap, Heal, ImpairLink, Partition, Refuse
 from toolkit.faults.language.processes import Clock, Descriptors, Kill, Restart
 from toolkit.network.state import LinkState
 
@@ -34,11 +34,14 @@ def test_examples_say_themselves(word) -> None:
         ("descriptors b 3", Descriptors("b", 3)),
         ("partition --one-way a b", Partition("a", "b", one_way=True)),
         ("flap a b --period-s=2 --up 0.25", Flap("a", "b", 2.0, 0.25)),
-        ("link a b delay-ms=50 loss=1", Link("a", "b", LinkState.from_words(["delay-ms=50", "loss=1"]))),
-        ("link a b --delay-ms 50 --loss=1", Link("a", "b", LinkState.from_words(["delay-ms=50", "loss=1"]))),
-        ("link a b --both-ways rate=1mbit", Link("a", "b", LinkState(rate_bits_per_s=10**6), both_ways=True)),
-        ("link a b clear", Link("a", "b", LinkState())),
-        ("link a b loss=0", Link("a", "b", LinkState())),
+        ("link a b delay-ms=50 loss=1", ImpairLink("a", "b", LinkState.from_words(["delay-ms=50", "loss=1"]))),
+        ("link a b --delay-ms 50 --loss=1", ImpairLink("a", "b", LinkState.from_words(["delay-ms=50", "loss=1"]))),
+        (
+            "link a b --both-ways rate=1mbit",
+            ImpairLink("a", "b", LinkState(rate_bits_per_s=10**6), both_ways=True),
+        ),
+        ("link a b clear", ImpairLink("a", "b", LinkState())),
+        ("link a b loss=0", ImpairLink("a", "b", LinkState())),
         ("block a b 6800", Block("a", "b", 6800)),
         ("refuse a b", Refuse("a", "b")),
         ("refuse a b 3300", Refuse("a", "b", 3300)),
@@ -123,7 +126,7 @@ def test_any_fault_is_read_as_it_is_written(pair, flag, period_s, up, port) -> N
     ),
 )
 def test_any_link_is_read_as_it_is_written(pair, state) -> None:
-    fault = Link(*pair, state)
+    fault = ImpairLink(*pair, state)
     assert parse(str(fault)) == fault
 
 
