@@ -245,8 +245,8 @@ def test_one(number): raise AssertionError(os.environ["PYTEST_XDIST_WORKER"])
 def test_other(number): pass
 """
     run = run_suite(tmp_path, "0", suite, "-p", "xdist", "-n2", "--dist", "loadgroup")
-    said = {message.split()[1] for outcome, message in run.outcomes.values() if outcome == "failure"}
-    assert len(said) == 1, said
+    failures = {message.split()[1] for outcome, message in run.outcomes.values() if outcome == "failure"}
+    assert len(failures) == 1, failures
 
 
 def test_few_parameter_sets_of_each_function_run_spread_over_all(tmp_path: Path) -> None:

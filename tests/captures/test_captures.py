@@ -118,11 +118,11 @@ def test_logs_and_captures_tell_of_many_kinds_of_messages():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_daemons_logged_the_mode_that_was_decoded(name):
-    told = {
+    modes = {
         message.mode for log in logs_of(name) for message in log if message.mode and not message.own & message.peer
     }
-    told.discard("unknown")  # on v1, and for what is handed on when its connection is closed already
-    assert told == (set() if RECIPES[name].v1_only else {RECIPES[name].mode})
+    modes.discard("unknown")  # on v1, and for what is handed on when its connection is closed already
+    assert modes == (set() if RECIPES[name].v1_only else {RECIPES[name].mode})
     assert {frame.mode for frame in messages(frames_of(name))} == {RECIPES[name].mode}
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.support.clusters import msgrlab, remains, state, told
+from tests.support.clusters import answer_of, msgrlab, remains, state
 from toolkit.bench.clusters import Kind, measure_clusters
 
 __all__ = ["state"]
 
 
 def test_a_cluster_is_timed_and_gone(state):
-    (row,) = told("bench", "clusters", "--backends", "process", "--rounds", "1", "--json")["clusters"][:1]
+    (row,) = answer_of("bench", "clusters", "--backends", "process", "--rounds", "1", "--json")["clusters"][:1]
     assert (row["cluster"], row["backend"], row["problem"]) == ("two-peers", "process", "")
     assert row["up_s"] > row["floor_s"] > 0
     assert row["down_s"] > 0

@@ -22,13 +22,13 @@ OURS = {"columns", "records", "scapy"}
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, object]]:
     """What every decoder here made of the benchmark's captures."""
-    told: list[DecodeResult] = []
+    reported: list[DecodeResult] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("toolkit.bench.decode.RECIPES", [recipe for recipe in RECIPES if recipe.name in MADE])
         with made_captures(1) as captures:
-            results = measure_decoders(captures, 1, told.append)
+            results = measure_decoders(captures, 1, reported.append)
             folder = captures[0].path.parent
-    assert told == results
+    assert reported == results
     assert not folder.exists()
     return [result.as_json() for result in results]
 

@@ -78,7 +78,7 @@ def test_a_link_with_one_end(story):
 def test_a_gap_between_frames(story, direction, index, offset):
     story.frame("a", "a/1", direction, "BANNER", 0)
     place = {"link": "a/1", "session": 1, "direction": direction, "index": index, "offset": offset}
-    story.tell("a", "frame", **place, tag="HELLO", length=50, fields={})
+    story.add_record("a", "frame", **place, tag="HELLO", length=50, fields={})
     assert story.texts("decode_total") == [
         f"a/1: {direction} frame {index} at byte {offset} where 1 at 100 is due"
     ]

@@ -407,8 +407,8 @@ def test_lossy_receiver_that_leaves_must_be_noticed(story):
     assert story.texts("INV-2") == ["a session 1: tid 1 to b never arrived, and no event explains it"]
 
 
-@pytest.mark.parametrize(("writes_again", "is_told"), [(False, False), (True, True)])
-def test_lossy_sender_learns_of_a_lost_link_when_it_writes(story, writes_again, is_told):
+@pytest.mark.parametrize(("writes_again", "is_reported"), [(False, False), (True, True)])
+def test_lossy_sender_learns_of_a_lost_link_when_it_writes(story, writes_again, is_reported):
     """Until then TCP could not report that its last bytes were lost with the peer's end."""
     story.pair(*LOSSY)
     linked(story, 1, 1, port=1)
@@ -420,7 +420,7 @@ def test_lossy_sender_learns_of_a_lost_link_when_it_writes(story, writes_again, 
         story.frame("b", "b/1", "tx", "KEEPALIVE2", 3)
     story.rest()
     lost = ["b session 1: tid 1 to a never arrived, and no event explains it"]
-    assert story.texts("INV-2") == (lost if is_told else [])
+    assert story.texts("INV-2") == (lost if is_reported else [])
 
 
 def test_node_without_a_last_word_still_loses_messages(story):

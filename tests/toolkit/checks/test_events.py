@@ -68,7 +68,7 @@ def test_late_message_before_remote_reset_is_allowed(story):
 
 
 @pytest.mark.parametrize(
-    ("tell", "text"),
+    ("script", "text"),
     [
         (lambda s: s.deliver("b", 1, session=2), "b session 2: tid 1 is delivered before accept or connect"),
         (lambda s: s.event("b", "remote_reset", 2), "b session 2: remote_reset before accept or connect"),
@@ -89,9 +89,9 @@ def test_late_message_before_remote_reset_is_allowed(story):
         ),
     ],
 )
-def test_events_out_of_order(story, tell, text):
+def test_events_out_of_order(story, script, text):
     story.pair()
-    tell(story)
+    script(story)
     assert story.texts("INV-4") == [text]
 
 

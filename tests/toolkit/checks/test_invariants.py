@@ -133,8 +133,8 @@ def test_the_readme_counts_them():
 
 def test_a_history_without_any_messenger_is_not_judged(story):
     assert words(check(story.history)) == f"{len(INVARIANTS)} not judged"
-    story.tell("a", "process", action="start", incarnation=1, addrs="v2:10.0.0.1:6800/1")
-    story.tell("scenario", "step", verb="connect", args="a, b")
+    story.add_record("a", "process", action="start", incarnation=1, addrs="v2:10.0.0.1:6800/1")
+    story.add_record("scenario", "step", verb="connect", args="a, b")
     assert words(check(story.history)) == f"{len(INVARIANTS)} not judged"
 
 

@@ -6,7 +6,7 @@ import pytest
 class Talk:
     def __init__(self, story, *, timeout_s=30.0):
         self.story = story
-        story.tell("a", "keepalive", session=1, peer="b", interval_s=10.0, timeout_s=timeout_s)
+        story.add_record("a", "keepalive", session=1, peer="b", interval_s=10.0, timeout_s=timeout_s)
         story.link("a", "a/1", "dial", "b")
 
     def frame(self, time_s, direction, tag, stamp):

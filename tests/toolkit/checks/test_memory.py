@@ -17,7 +17,7 @@ def test_beyond_them(story, phase, limit):
 
 
 def test_a_throttle_beyond_its_limit(story):
-    story.tell("a", "throttle", name="messages", value=12, limit=10)
+    story.add_record("a", "throttle", name="messages", value=12, limit=10)
     assert story.texts("bounded_memory") == ["a: throttle messages holds 12, its limit is 10 and one message"]
 
 

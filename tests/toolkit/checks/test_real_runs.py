@@ -79,8 +79,8 @@ def after(kind: str, **fields: object) -> Callable[[History, int], None]:
 
     def apply(history: History, place: int) -> None:
         record = history.records[place]
-        who = {"session": record["session"], "peer": record["peer"]}
-        history.records.insert(place + 1, Record(record.time_s, record.node, kind, {**who, **fields}))
+        session = {"session": record["session"], "peer": record["peer"]}
+        history.records.insert(place + 1, Record(record.time_s, record.node, kind, {**session, **fields}))
 
     return apply
 

@@ -33,11 +33,11 @@ def test_directories_are_listed_without_docker(no_docker, tmp_path, capsys):
     (tmp_path / "ceph-reef" / "etc").mkdir(parents=True)
     (tmp_path / "ceph-reef" / "etc" / "msgrlab-image").write_text("18.2.7\n")
     assert run(["images", "list", "--root", str(tmp_path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["images"] == [
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["images"] == [
         {"name": "ceph:reef", "what": f"{tmp_path}/ceph-reef", "size_bytes": None, "version": "18.2.7"}
     ]
-    assert "does not run" in told["docker"]
+    assert "does not run" in listed["docker"]
     assert run(["images", "list", "--root", str(tmp_path)]) == 0
     assert "18.2.7" in capsys.readouterr().out
 

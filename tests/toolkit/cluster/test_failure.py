@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.clusters import done, msgrlab, processes_of, state, told
+from tests.support.clusters import answer_of, done, msgrlab, processes_of, state
 from toolkit.cluster import NotUp, up
 from toolkit.cluster.failure import telling_lines
 from toolkit.cluster.spec import ClusterSpec
@@ -74,7 +74,7 @@ def test_up_prints_the_lines_and_keep_keeps_the_cluster(tmp_path: Path) -> None:
     kept = msgrlab("up", str(spec), "--keep")
     assert kept.returncode == 2
     assert "msgrlab status broken" in kept.stderr
-    [cluster] = told("status", "--json")["clusters"]
+    [cluster] = answer_of("status", "--json")["clusters"]
     assert {name: node["state"] for name, node in cluster["nodes"].items()} == {"mon": "up", "osd": "dead"}
     label = str(Lease.find("broken").label)
     assert done("down") == "broken: down\n"

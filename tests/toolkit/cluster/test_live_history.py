@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.clusters import command_line, done, environment, told
+from tests.support.clusters import answer_of, command_line, done, environment
 from tests.support.users import needs_root
 from tests.support.waiting import eventually
 from toolkit.checks.history import History
@@ -104,8 +104,8 @@ def test_a_full_disk_is_named_and_makes_no_verdict_wrong(disk: Path, monkeypatch
     traffic = "traffic=[{from: a, to: b, every_ms: 2}, {from: b, to: a, every_ms: 2}]"
     done("up", "two-peers", "--set", traffic)
     try:
-        eventually(lambda: told("status", "--json")["clusters"][0]["full_why"])
-        (about,) = told("status", "--json")["clusters"]
+        eventually(lambda: answer_of("status", "--json")["clusters"][0]["full_why"])
+        (about,) = answer_of("status", "--json")["clusters"]
         assert about["full_why"] == f"{disk}/state/two-peers/history.ndjson: No space left on device"
         assert about["checks"]["failed"] == []
         assert [node["state"] for node in about["nodes"].values()] == ["up", "up"]

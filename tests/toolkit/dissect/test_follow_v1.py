@@ -57,7 +57,7 @@ def follow(follower: LinkFollower, chunks: list[tuple[Direction, bytes]]) -> lis
     return [frame for direction, chunk in chunks for frame in follower.feed(direction, chunk)]
 
 
-def said(frames: list[SeenFrame], direction: Direction) -> list[str]:
+def tags_of(frames: list[SeenFrame], direction: Direction) -> list[str]:
     tags = [frame.tag for frame in frames if frame.direction is direction and frame.tag != "ACK"]
     return [tag for tag in tags if tag != "SEQ"]
 
@@ -67,8 +67,16 @@ def test_every_piece_is_seen_with_its_bytes(recording: Recording) -> None:
     follower = LinkFollower()
     frames = follow(follower, first)
     assert follower.blind is None
-    assert said(frames, Direction.TO_SERVER) == ["BANNER", "IDENTIFY", "CONNECT", "CONNECT", "MSG", "MSG", "MSG"]
-    assert said(frames, Direction.TO_CLIENT) == ["BANNER", "IDENTIFY", "CONNECT_REPLY", "CONNECT_REPLY"]
+    assert tags_of(frames, Direction.TO_SERVER) == [
+        "BANNER",
+        "IDENTIFY",
+        "CONNECT",
+        "CONNECT",
+        "MSG",
+        "MSG",
+        "MSG",
+    ]
+    assert tags_of(frames, Direction.TO_CLIENT) == ["BANNER", "IDENTIFY", "CONNECT_REPLY", "CONNECT_REPLY"]
     for direction in Direction:
         mine = [frame for frame in frames if frame.direction is direction]
         stream = b"".join(chunk for way, chunk in first if way is direction)

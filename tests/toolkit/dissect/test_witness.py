@@ -111,10 +111,10 @@ def test_a_message_that_only_the_capture_has():
     reply = frame(FIRST, DOWN, "MESSAGE", message("osd_op_reply", 2, 152))
     client_log = [CLIENT_LOG[0], received(CLIENT, "v2:127.0.0.1:6800/5", "osd_op_reply", 2, 152)]
     result = compare([*EXCHANGE[:3], extra, reply], logs(client_log, OSD_LOG))
-    who = "127.0.0.1:6800/5 to 127.0.0.1:0/77"
+    pair = "127.0.0.1:6800/5 to 127.0.0.1:0/77"
     assert result.differences == [
-        f"{who}: the sender did not log osd_map",
-        f"{who}: the receiver did not log osd_map v8 seq 1 of 10+0+0 bytes",
+        f"{pair}: the sender did not log osd_map",
+        f"{pair}: the receiver did not log osd_map v8 seq 1 of 10+0+0 bytes",
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.embedded import StandIn
 from tests.toolkit.rados.test_live import (  # noqa: F401 - the tests
-    spoken,
+    used_protocol,
     test_a_removed_object_ends_its_watches,
     test_a_watched_object_notifies,
     test_after_the_end_nothing_is_done,

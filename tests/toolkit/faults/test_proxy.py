@@ -104,8 +104,8 @@ def test_cut_now_ends_what_passes_and_new_connections_work(server: socket.socket
 
 
 def test_nobody_behind_it() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        target = gone.getsockname()
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        target = closed.getsockname()
     with (
         FaultProxy("a", "b", target) as proxy,
         socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,

@@ -212,8 +212,8 @@ FEW = ("client/SERVER_IDENT-WRITE/cut", "client/MESSAGE-READ/cut")
 def test_real_clients_of_embedded_daemons_come_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = ["hunt", "--release", "embedded", "--out", f"{tmp_path}/out", "--html", f"{tmp_path}/report.html"]
     code = msgrlab([*line, "--json", *(word for cell in FEW for word in ("--only", cell))])
-    told = json.loads(capsys.readouterr().out)
-    assert (code, told["counts"]) == (0, {"held": len(FEW)}), told
+    result = json.loads(capsys.readouterr().out)
+    assert (code, result["counts"]) == (0, {"held": len(FEW)}), result
     assert all(cell in (tmp_path / "report.html").read_text() for cell in FEW)
 
 

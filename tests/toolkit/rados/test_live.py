@@ -33,7 +33,7 @@ KINDS = [(3, "crc", "cephx"), (1, "secure", "cephx"), (1, "crc", "none")]
 
 
 @pytest.fixture(autouse=True, params=Protocol)
-def spoken(request: pytest.FixtureRequest) -> Iterator[Protocol]:
+def used_protocol(request: pytest.FixtureRequest) -> Iterator[Protocol]:
     """Everything holds with either protocol; on v1 OSDs insist on signed messages."""
     token = protocol.set(request.param)
     yield request.param
@@ -42,13 +42,13 @@ def spoken(request: pytest.FixtureRequest) -> Iterator[Protocol]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @on_loop
-async def test_the_mode_is_what_was_asked_for(kind, real_cluster: Clusters, spoken: Protocol) -> None:
+async def test_the_mode_is_what_was_asked_for(kind, real_cluster: Clusters, used_protocol: Protocol) -> None:
     cluster = real_cluster(*kind)
     async with client(cluster) as rados:
         await (await pool_of(rados)).write_full("mode", b"")
         modes = {connection.connection_mode for connection in rados._messenger.connections.values()}
-        assert modes == {ConMode[kind[1].upper()] if spoken is Protocol.V2 else ConMode.CRC}
-        assert {connection.protocol for connection in rados._messenger.connections.values()} == {spoken}
+        assert modes == {ConMode[kind[1].upper()] if used_protocol is Protocol.V2 else ConMode.CRC}
+        assert {connection.protocol for connection in rados._messenger.connections.values()} == {used_protocol}
         assert rados.global_id > 0
 
 

@@ -95,8 +95,8 @@ def test_temporary_mappings():
     assert with_exceptions(PGID, pg_temp=(THIRD, SECOND)) == replace_acting((THIRD, SECOND), THIRD)
     assert with_exceptions(PGID, primary_temp=SECOND) == replace_acting(PLAIN.up, SECOND)
     assert with_exceptions(PGID, pg_temp=(THIRD, SECOND), primary_temp=SECOND).acting_primary == SECOND
-    gone = with_exceptions(PGID, down(everybody(), THIRD), pg_temp=(THIRD,))
-    assert (gone.acting, gone.acting_primary) == (gone.up, gone.up_primary)
+    lost = with_exceptions(PGID, down(everybody(), THIRD), pg_temp=(THIRD,))
+    assert (lost.acting, lost.acting_primary) == (lost.up, lost.up_primary)
 
 
 def replace_acting(acting: tuple[int, ...], primary: int) -> PgMapping:

@@ -124,8 +124,8 @@ def test_the_command_saves_what_runs_and_overwrites_nothing(
     folder, path = ROOT / "captures" / "tentacle-none", tmp_path / "mine.py"
     line = ["replay", f"{folder}/capture.pcapng.gz", "--as", "client", "--save"]
     assert msgrlab([*line, f"{path}"]) == 0
-    told = capsys.readouterr().out
-    scenarios = re.findall(rf"^saved ({path}::\w+), \d+ steps", told, re.MULTILINE)
+    output = capsys.readouterr().out
+    scenarios = re.findall(rf"^saved ({path}::\w+), \d+ steps", output, re.MULTILINE)
     assert len(scenarios) >= 3
     monkeypatch.chdir(tmp_path)
     assert msgrlab(["run", "mine.py"]) == 0

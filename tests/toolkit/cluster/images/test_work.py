@@ -10,11 +10,11 @@ from toolkit.cluster.images.work import Work, alone, whole
 
 
 def test_what_programs_say_is_in_the_log(tmp_path):
-    told = []
-    work = Work(tmp_path / "log", told.append)
+    reported = []
+    work = Work(tmp_path / "log", reported.append)
     assert work.run("sh", "-c", "echo out; echo err >&2") == "out\nerr\n"
     assert (tmp_path / "log").read_text().splitlines()[1:] == ["out", "err"]
-    assert told[1:] == ["out", "err"]
+    assert reported[1:] == ["out", "err"]
 
 
 def test_a_program_that_fails_says_where_to_read_why(tmp_path):
@@ -25,8 +25,8 @@ def test_a_program_that_fails_says_where_to_read_why(tmp_path):
 
 
 def test_a_program_ends_with_whoever_waits(tmp_path):
-    def interrupt(said):
-        if said == "begun":
+    def interrupt(line):
+        if line == "begun":
             raise KeyboardInterrupt
 
     began_s = time.monotonic()
@@ -63,14 +63,14 @@ def test_others_wait_and_say_so(tmp_path):
     other = context.Process(target=_hold, args=(tmp_path / "image", held, release))
     other.start()
     assert held.wait(30)
-    said = []
+    line = []
 
-    def say(what):
-        said.append(what)
+    def on_wait(what):
+        line.append(what)
         release.set()
 
-    with alone(tmp_path / "image", say):
-        assert said == ["image is being made already: waiting"]
+    with alone(tmp_path / "image", on_wait):
+        assert line == ["image is being made already: waiting"]
     other.join()
 
 

@@ -13,7 +13,7 @@ from toolkit.cluster.spec.document import MAX_CHARS
 SMALLEST = "nodes: {a: {entity: osd.1}, b: {entity: osd.2}}\n"
 
 
-def said(text: str) -> list[str]:
+def error_lines(text: str) -> list[str]:
     with pytest.raises(LocalError) as caught:
         parse_spec(text, "f.yaml")
     return str(caught.value).splitlines()
@@ -120,14 +120,14 @@ def test_a_number_of_any_length_is_a_mistake_in_its_line(digits: str) -> None:
     ],
 )
 def test_what_is_no_spec_at_all_is_one_line(text: str, line: str) -> None:
-    (only,) = said(text)
+    (only,) = error_lines(text)
     assert only.startswith(line)
 
 
 def test_aliases_that_explode_are_stopped_early() -> None:
     levels = ["l0: &l0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12)]
-    (only,) = said("\n".join(levels))
+    (only,) = error_lines("\n".join(levels))
     assert only.startswith("f.yaml:1: more than 50000 values, counting what aliases")
 
 
@@ -139,13 +139,13 @@ def test_aliases_that_do_not_are_read() -> None:
 
 
 def test_a_key_that_is_there_twice_is_said_with_both_lines() -> None:
-    assert said("about: a\nnodes:\n  a: {entity: osd.1}\n  a: {entity: osd.2}\n") == [
+    assert error_lines("about: a\nnodes:\n  a: {entity: osd.1}\n  a: {entity: osd.2}\n") == [
         "f.yaml:4: nodes.a: it is there twice, first in line 3"
     ]
 
 
 def test_all_mistakes_are_said_in_the_order_of_lines() -> None:
-    assert said(
+    assert error_lines(
         "backend: nets\n"
         "nodes:\n"
         "  a: {entity: osd.x}\n"
@@ -166,7 +166,7 @@ def test_all_mistakes_are_said_in_the_order_of_lines() -> None:
 
 
 def test_of_many_mistakes_ten_lines_are_said() -> None:
-    lines = said("nodes:\n" + "".join(f"  n{n}: {{entity: x}}\n" for n in range(30)))
+    lines = error_lines("nodes:\n" + "".join(f"  n{n}: {{entity: x}}\n" for n in range(30)))
     assert len(lines) == 10
     assert lines[-1] == "f.yaml:11: from here on 21 more mistakes"
 
@@ -208,4 +208,4 @@ def test_values_of_wrong_types_are_said_in_words(value: str, text: str | None) -
     if text is None:
         parse_spec(whole, "f.yaml")
     else:
-        assert any(line.startswith(f"f.yaml:1: {text}") for line in said(whole)), said(whole)
+        assert any(line.startswith(f"f.yaml:1: {text}") for line in error_lines(whole)), error_lines(whole)
