@@ -7,7 +7,6 @@ import pytest
 
 from tests.support.embedded import StandIn
 from tests.toolkit.rados.test_live import (  # noqa: F401 - the tests
-    used_protocol,
     test_a_removed_object_ends_its_watches,
     test_a_watched_object_notifies,
     test_after_the_end_nothing_is_done,
@@ -24,6 +23,7 @@ from tests.toolkit.rados.test_live import (  # noqa: F401 - the tests
     test_what_the_monitors_say,
     test_who_does_not_acknowledge_is_told_of,
     test_who_is_refused_is_told,
+    used_protocol,
 )
 from toolkit.cluster import Cluster
 
