@@ -132,7 +132,7 @@ def test_strict_still_skips_for_what_the_machine_cannot_have(strict: Run) -> Non
     assert "no such hardware" in message
 
 
-def test_the_end_of_a_run_says_what_was_not_run_and_the_command_that_adds_it(
+def test_end_of_a_run_lists_tests_not_run_and_the_command_for_them(
     lenient: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = lenient.output.partition(" not run ")[2]

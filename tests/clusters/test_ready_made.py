@@ -90,7 +90,7 @@ def traffic_flows(cluster: str, spec: ClusterSpec) -> bool:
 
 
 @pytest.mark.parametrize("name", list(_cases()))
-def test_a_ready_made_cluster_lives_as_its_page_says(name: str, tmp_path: Path) -> None:
+def test_ready_made_cluster_behaves_as_documented(name: str, tmp_path: Path) -> None:
     spec = spec_of(name)
     backend = spec.backend
     if backend == "docker":

@@ -17,7 +17,7 @@ def test_a_cluster_is_timed_and_gone(state):
 
 
 @pytest.mark.usefixtures("state")
-def test_what_does_not_come_up_says_why():
+def test_failed_start_reports_its_cause():
     (result,) = measure_clusters([Kind("two-peers", "podman")], 3)
     assert result.up_s is None
     assert "unknown backend 'podman'" in result.problem

@@ -104,7 +104,7 @@ def test_a_capture_of_nothing_can_be_read(tmp_path: Path) -> None:
     assert payloads(path) == []
 
 
-def test_a_full_disk_is_told() -> None:
+def test_full_disk_is_an_error() -> None:
     full = Path("/dev/full")
     with PacketSocket(Target.parse("lo")) as source, full.open("wb", buffering=0) as file:
         converse(PAYLOAD)
@@ -113,7 +113,7 @@ def test_a_full_disk_is_told() -> None:
             recording.run()
 
 
-def test_a_watcher_hears_of_packets_and_of_new_keys(tmp_path: Path) -> None:
+def test_watcher_gets_packets_and_new_keys(tmp_path: Path) -> None:
     packets_seen: list[bytes] = []
     secrets: list[str] = []
     taken = Taken(None, "lo")

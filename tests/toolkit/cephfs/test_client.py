@@ -120,7 +120,7 @@ async def test_a_session_that_nobody_renews_is_stale_until_somebody_does(cluster
 
 @needs_mds
 @patiently
-async def test_who_is_blocklisted_is_reset_and_let_in_no_more(cluster: Cluster) -> None:
+async def test_blocklisted_client_is_reset_and_refused(cluster: Cluster) -> None:
     async with client(cluster) as fs:
         session = await fs.open()
         (known,) = [each for each in cluster.nodes["mds"].ask("session ls") if each["id"] == fs.global_id]
@@ -135,7 +135,7 @@ async def test_who_is_blocklisted_is_reset_and_let_in_no_more(cluster: Cluster) 
 
 
 @on_loop
-async def test_where_there_is_no_file_system_that_is_said(msgrlab_cluster: Callable[..., Cluster]) -> None:
+async def test_missing_file_system_is_an_error(msgrlab_cluster: Callable[..., Cluster]) -> None:
     cluster = msgrlab_cluster("embedded", shared=True)
     assert cluster.ceph_conf is not None
     keyring = cluster.ceph_conf.parent / "keyring"

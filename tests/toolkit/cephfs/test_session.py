@@ -75,7 +75,7 @@ async def test_a_refusal_is_an_error() -> None:
 
 
 @on_loop
-async def test_another_daemon_is_told_and_asked_again() -> None:
+async def test_another_daemon_gets_open_and_requests_again() -> None:
     session = opened()
     session.begin(Op.MKDIR, "done")
     session.begin(Op.MKDIR, "lost")
@@ -139,7 +139,7 @@ async def test_what_the_daemon_wants_back_it_gets() -> None:
 
 
 @on_loop
-async def test_the_end_counts_what_was_said_of_capabilities() -> None:
+async def test_close_counts_messages_about_capabilities() -> None:
     session = opened()
     for kind in (MessageType.CLIENT_CAPS, MessageType.CLIENT_REPLY, MessageType.CLIENT_LEASE):
         session.count(Message(kind))

@@ -200,7 +200,7 @@ def reconnected(story, in_seq, *, acked=0, resumed=True):
 
 
 @pytest.mark.parametrize("in_seq", [1, 2, 3])
-def test_in_seq_that_the_peer_tells(story, in_seq):
+def test_in_seq_of_the_peer(story, in_seq):
     reconnected(story, in_seq, acked=1)
     assert story.judge("INV-8").ok
 
@@ -215,6 +215,6 @@ def test_in_seq_behind_what_was_acknowledged(story):
     assert story.texts("INV-8") == ["a session 1: the peer reports in_seq 1, but has acknowledged 2"]
 
 
-def test_what_is_told_of_another_session_does_not_count(story):
+def test_reports_of_another_session_do_not_count(story):
     reconnected(story, 9, resumed=False)
     assert story.judge("INV-8").ok

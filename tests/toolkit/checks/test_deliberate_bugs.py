@@ -190,7 +190,7 @@ def test_cookies_are_not_random(monkeypatch):
     assert "cookies" in scenario("session-reset")
 
 
-def test_remote_reset_is_not_told(monkeypatch):
+def test_missing_remote_reset_is_found(monkeypatch):
     original = Core.session_event
 
     def silent(self, session, kind, fault, now):

@@ -442,7 +442,7 @@ def linked(story, number, session, port):
         story.frame("b", f"b/{number}", "rx", "HELLO", index, session=session, port=port)
 
 
-def test_equal_messages_of_parallel_sessions_are_told_apart(story):
+def test_equal_messages_of_parallel_sessions_are_distinguished(story):
     """Both sessions send tid 1; on the second it arrives twice, on the first never."""
     for session in (1, 2):
         linked(story, session, session, port=session)
@@ -486,7 +486,7 @@ def test_a_lossless_session_does(story):
     assert story.judge("INV-2").ok
 
 
-def test_equal_messages_of_two_lives_are_told_apart_by_their_links(story):
+def test_equal_messages_of_two_lives_are_distinguished_by_their_links(story):
     """a dies before it has a link; what arrives is what it sends in its next life."""
     story.process("a", "start")
     story.send("a", 1)

@@ -156,7 +156,7 @@ def test_a_reset_by_the_peer_is_one_remote_reset(story):
 
 
 @pytest.mark.parametrize("events", [(), ("remote_reset", "remote_reset"), ("connect", "remote_reset")])
-def test_a_reset_by_the_peer_is_not_told_once(story, events):
+def test_reset_by_the_peer_is_not_raised_once(story, events):
     asked_to_reset(story, *events)
     times = len(events) if "connect" not in events else 0
     assert story.texts("no_stale_session") == [
@@ -164,7 +164,7 @@ def test_a_reset_by_the_peer_is_not_told_once(story, events):
     ]
 
 
-def test_a_reset_that_is_not_full_is_not_told(story):
+def test_partial_reset_is_not_raised(story):
     asked_to_reset(story, full=False)
     assert story.judge("no_stale_session").ok
 

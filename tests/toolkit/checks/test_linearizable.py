@@ -84,7 +84,7 @@ def test_what_no_order_explains_is_found_at_its_answer(what: str) -> None:
     assert judged(*one_by_one(*steps[:-1])).ok
 
 
-def test_a_violation_says_what_was_possible() -> None:
+def test_violation_lists_possible_values() -> None:
     (violation,) = judged(*one_by_one(*WRONG["a lost write"])).violations
     text = "objects/register0: read 1.2 of a is answered with 'a;' at 2.500 s, but there can only have been 'b;'"
     assert violation.text == text

@@ -49,7 +49,7 @@ def again(story: Story) -> int:
     return story.deliver("b", 1, seq=3)
 
 
-def test_a_violation_is_told_once_with_what_was_done_before(story: Story) -> None:
+def test_violation_is_reported_once_with_the_step_before(story: Story) -> None:
     story.history.append(0.0, SCENARIO, "step", verb="partition", args="a b")
     wrong = again(story)
     reported: list[Sighting] = []
@@ -74,7 +74,7 @@ def test_what_comes_late_is_waited_for(story: Story) -> None:
     assert checker.look(final=True) == []
 
 
-def test_a_violation_is_told_when_it_has_stood_for_a_while(story: Story) -> None:
+def test_violation_is_reported_after_a_delay(story: Story) -> None:
     again(story)
     now_s = 0.5
     checker = LiveChecker(story.history, settle_s=2.0, silence_s=0.0, now=lambda: now_s)
@@ -84,7 +84,7 @@ def test_a_violation_is_told_when_it_has_stood_for_a_while(story: Story) -> None
     assert checker.look() == []
 
 
-def test_a_node_that_may_not_have_told_everything_is_waited_for(story: Story) -> None:
+def test_checker_waits_for_incomplete_records_of_a_node(story: Story) -> None:
     wrong = again(story)
     at_s = story.history[wrong].time_s
     fields = {"session": 1, "peer": "", "event": "", "detail": ""}
@@ -97,7 +97,7 @@ def test_a_node_that_may_not_have_told_everything_is_waited_for(story: Story) ->
     assert len(checker.look()) == 1
 
 
-def test_a_node_that_tells_nothing_is_not_waited_for_long(story: Story) -> None:
+def test_checker_does_not_wait_long_for_a_silent_node(story: Story) -> None:
     at_s = story.history[again(story)].time_s
     now_s = at_s + 11.9
     checker = LiveChecker(story.history, settle_s=2.0, silence_s=10.0, now=lambda: now_s)

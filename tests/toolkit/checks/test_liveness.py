@@ -119,7 +119,7 @@ def test_session_whose_peer_is_known_by_its_address_only(story):
     assert story.texts("INV-6") == ["a session 1 with v2:10.0.0.9:1/0 is still WAIT at rest"]
 
 
-def test_session_that_never_told_its_state(story):
+def test_session_without_a_recorded_state(story):
     story.add_record("a", "send", session=1, peer="", tid=1, digest="", size=1)
     story.rest("a", queued=1)
     assert story.texts("INV-6") == [

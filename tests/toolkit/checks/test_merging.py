@@ -29,7 +29,7 @@ def both_ways(ahead_s: float, latency_s: float = 0.001) -> dict[str, History]:
 
 
 @pytest.mark.parametrize("ahead_s", [0.0, 5.0, -3600.0])
-def test_messages_tell_how_far_clocks_are_ahead(ahead_s: float) -> None:
+def test_messages_determine_clock_differences(ahead_s: float) -> None:
     histories = both_ways(ahead_s)
     found = clocks_ahead_s(histories)
     assert found["a"] == 0.0
@@ -80,7 +80,7 @@ def test_nodes_keep_their_own_order(drawn: list[tuple[str, float, str]]) -> None
         assert [record for record in ordered if record.node == node and record.kind == "frame"] == own
 
 
-def test_what_is_said_about_a_process_stands_where_it_happened() -> None:
+def test_process_records_keep_their_place_in_time() -> None:
     """What a killed node had written before comes in behind the record of its end."""
     kill = Record(2.0, "a", "process", {"action": "kill", "incarnation": 1})
     last = Record(1.9, "a", "frame", {})

@@ -28,7 +28,7 @@ def test_the_higher_address_must_not(story):
     ]
 
 
-def test_addresses_that_nobody_told(story):
+def test_unrecorded_addresses(story):
     race(story, "b", "WAIT", addrs=False)
     result = story.judge("one_winner")
     assert result.ok

@@ -134,7 +134,7 @@ def test_damage_to_the_beginning_of_a_session_is_caught(kind, fields, harm, expe
     assert expected <= broken(history)
 
 
-def test_a_reset_that_was_not_told_is_caught() -> None:
+def test_unreported_reset_is_found() -> None:
     """Without the event nothing explains what the client's queue lost."""
     history = recorded("session-reset")
     (place,) = places(history, "event", event="remote_reset")

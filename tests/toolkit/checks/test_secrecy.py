@@ -52,7 +52,7 @@ def test_what_comes_instead_of_the_signature_breaks_the_link(story):
     assert story.judge("no_plaintext").ok
 
 
-def test_who_sends_no_signature(story):
+def test_missing_signature(story):
     story.greet()
     story.auth("a")
     story.pass_frame("a", "CLIENT_IDENT")

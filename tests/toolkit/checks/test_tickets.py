@@ -49,7 +49,7 @@ def test_locked_out(story):
     assert story.texts("ticket_time") == ["a session 1 is locked out: authentication refused: refused by the peer"]
 
 
-def test_who_is_taken_over_by_the_peers_dial_is_not_locked_out(story):
+def test_session_taken_over_by_the_peers_dial_is_not_locked_out(story):
     locked_out(story, again=False)
     story.state("a", state="READY")
     assert story.judge("ticket_time").ok

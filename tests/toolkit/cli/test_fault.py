@@ -48,7 +48,7 @@ def test_words_are_listed() -> None:
         (("kill", "b"), "no cluster is up: msgrlab up two-peers"),
     ],
 )
-def test_mistakes_are_told(arguments: tuple[str, ...], complaint: str) -> None:
+def test_mistakes_are_errors(arguments: tuple[str, ...], complaint: str) -> None:
     finished = msgrlab("fault", *arguments)
     assert finished.returncode == 2
     assert complaint in finished.stderr

@@ -26,7 +26,7 @@ def test_list_names_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:
         assert "v2-secure" in row["ways"]
 
 
-def test_run_prints_json_and_keeps_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_prints_json_and_keeps_its_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "run",
         "reconnect",
@@ -52,7 +52,7 @@ def test_run_prints_json_and_keeps_what_it_says(tmp_path: Path, capsys: pytest.C
     assert json.loads(Path(runs[0]["artefacts"]["outcome"]).read_text(encoding="utf-8"))["passed"]
 
 
-def test_coverage_tells_what_was_done_at_which_point(capsys: pytest.CaptureFixture[str]) -> None:
+def test_coverage_lists_actions_by_point(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["run", "GRID-01[a HELLO READ STALL]", "--coverage"]) == 0
     table = capsys.readouterr().out
     row = next(line.split() for line in table.splitlines() if line.startswith("HELLO READ"))
@@ -156,7 +156,7 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (tmp_path / "standby-sim-v2-crc" / "history.ndjson").read_bytes() == before
 
 
-def test_list_tells_all_of_a_single_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_describes_a_single_scenario(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["list", "NF-14"]) == 0
     coverage = capsys.readouterr().out
     assert "partition_matrix" in coverage

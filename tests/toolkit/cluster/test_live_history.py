@@ -82,7 +82,7 @@ def test_it_ends_where_the_records_of_all_nodes_are_there(disk: Path) -> None:
 
 
 @needs_root
-def test_a_node_that_has_nothing_to_tell_does_not_take_all_of_it_away(disk: Path) -> None:
+def test_node_without_records_does_not_take_the_whole_limit(disk: Path) -> None:
     fill(disk, leaving_bytes=65_536)
     history = LiveHistory(disk / "history.ndjson", 100_000)
     history.put(0.0, "silent", "deliver", dict(DELIVERED))

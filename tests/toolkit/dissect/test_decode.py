@@ -51,7 +51,7 @@ def test_a_capture_is_decoded_like_its_links(name: str) -> None:
     }
 
 
-def test_connections_are_told_apart_and_others_are_left_out() -> None:
+def test_connections_are_distinguished_and_others_are_left_out() -> None:
     first, second = session("v2.1 secure"), session("v1")
     segments = _interleaved(
         packets_of(first.script),
@@ -90,7 +90,7 @@ def test_packets_as_they_are_taken() -> None:
     ]
 
 
-def test_a_lost_packet_is_told() -> None:
+def test_lost_packet_is_reported() -> None:
     one = session("v2.1 crc")
     segments = packets_of(one.script)
     lost = next(at for at, segment in enumerate(segments) if len(segment.payload) == 1448)

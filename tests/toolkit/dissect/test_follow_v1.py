@@ -114,7 +114,7 @@ def test_noise_blinds_and_never_raises(
     assert follower.blind is None or follower.blind.reason in FaultReason
 
 
-def test_a_v1_banner_is_told_from_a_v2_one_by_its_last_letters() -> None:
+def test_v1_and_v2_banners_are_distinguished_by_the_last_letters() -> None:
     follower = LinkFollower()
     assert follower.feed(Direction.TO_SERVER, b"ceph v") == []
     (frame,) = follower.feed(Direction.TO_SERVER, b"027")

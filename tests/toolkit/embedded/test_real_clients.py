@@ -55,7 +55,7 @@ def test_the_monitor_describes_the_cluster(standing: StandIn) -> None:
 
 
 @pytest.mark.parametrize("standing", WAYS[:1], indirect=True, ids="-".join)
-def test_what_else_the_monitor_says(standing: StandIn) -> None:
+def test_other_answers_of_the_monitor(standing: StandIn) -> None:
     commands = [
         *("fsid", "health", "mon dump", "mon stat", "quorum_status", "version", "versions", "config dump"),
         *("df", "osd df", "osd tree", "osd stat", "osd ls", "pg stat", "auth ls", "osd lspools", "mgr stat"),

@@ -91,7 +91,7 @@ def test_what_is_looked_up_is_what_endpoints_do() -> None:
         assert replay(result.scope, way).is_at_rest
 
 
-def test_a_search_that_is_cut_off_says_so() -> None:
+def test_interrupted_search_is_reported() -> None:
     result = explore(CLIENT, max_states=50)
     assert not result.is_complete
     assert 50 <= result.states < 70

@@ -114,7 +114,7 @@ def test_v1_port_is_recognised(real_monitor: Monitors) -> None:
 
 
 @real
-def test_v1_port_tells_features_without_a_session(real_monitor: Monitors) -> None:
+def test_v1_port_sends_features_without_a_session(real_monitor: Monitors) -> None:
     monitor = real_monitor("crc")
     found = _probe(monitor.addr_v1)
     assert found.fault is None

@@ -249,7 +249,7 @@ async def test_a_watched_object_notifies(real_cluster: Clusters) -> None:
 
 
 @on_loop
-async def test_who_does_not_acknowledge_is_told_of(real_cluster: Clusters) -> None:
+async def test_watchers_without_acknowledgement_are_reported(real_cluster: Clusters) -> None:
     async with client(real_cluster(*KINDS[0])) as rados:
         pool = await pool_of(rados)
         await pool.create("ignored", exclusive=False)
@@ -270,7 +270,7 @@ async def test_a_removed_object_ends_its_watches(real_cluster: Clusters) -> None
 
 
 @on_loop
-async def test_what_the_monitors_say(real_cluster: Clusters) -> None:
+async def test_answers_of_the_monitors(real_cluster: Clusters) -> None:
     cluster = real_cluster(*KINDS[0])
     async with client(cluster) as rados:
         assert str(rados.monmap.fsid) == cluster.monitor.fsid
@@ -314,7 +314,7 @@ async def test_new_tickets_are_fetched_while_work_goes_on(real_cluster: Clusters
 
 
 @on_loop
-async def test_who_is_refused_is_told(real_cluster: Clusters, tmp_path: Path) -> None:
+async def test_refused_client_gets_an_error(real_cluster: Clusters, tmp_path: Path) -> None:
     cluster = real_cluster(*KINDS[0])
     wrong = tmp_path / "keyfile"
     wrong.write_text("AQAA8VNlAAAAABAAAAECAwQFBgcICQoLDA0ODw==")  # K1 of docs/protocol.md §10

@@ -68,7 +68,7 @@ def test_plainly():
     assert PgMapping(PLAIN.up, FIRST, PLAIN.up, FIRST) == PLAIN
 
 
-def test_who_is_down_does_not_count():
+def test_down_osds_do_not_count():
     assert Placement(down(everybody(), FIRST)).mapping(PGID) == PgMapping(
         (SECOND, THIRD), SECOND, (SECOND, THIRD), SECOND
     )
@@ -83,7 +83,7 @@ def test_upmaps():
     assert with_exceptions(PGID, pg_upmap_primaries=FIRST).up == PLAIN.up
 
 
-def test_upmaps_to_who_is_out():
+def test_upmaps_to_osds_that_are_out():
     out = down(everybody(), THIRD, state=UP, weight=0)
     usual = Placement(out).mapping(PGID).up
     assert THIRD not in usual

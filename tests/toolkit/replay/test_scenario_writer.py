@@ -99,7 +99,7 @@ def test_the_verbs_of_the_lab_work_between_the_steps(tmp_path: Path) -> None:
     assert case.complaint() == ""
 
 
-def test_a_frame_that_waits_for_a_link_says_so(tmp_path: Path) -> None:
+def test_frame_that_waits_for_a_link_has_a_comment(tmp_path: Path) -> None:
     case = saved(tmp_path, "pacific-osds")
     case.change("    session.at(1.345)\n    session.peer_dials()  # link 13\n", "")
     assert "no link is open here" in case.complaint()

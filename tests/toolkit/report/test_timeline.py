@@ -58,7 +58,7 @@ def test_what_happened_at_the_nodes(reconnect):
     ]
 
 
-def test_a_fault_is_not_told_twice(reconnect):
+def test_fault_is_shown_once(reconnect):
     notes = [row.note for row in Timeline(reconnect).rows if isinstance(row, Marks) and row.note]
     assert notes == [
         "the application connects",
@@ -111,7 +111,7 @@ def test_a_peer_without_a_history_has_a_lifeline(run):
     ]
 
 
-def test_links_open_at_the_same_time_are_told_apart(run):
+def test_concurrent_links_are_distinguished(run):
     run.dial()
     run.frame("a", "BANNER")
     run.dial()
@@ -135,7 +135,7 @@ def test_links_one_after_the_other_are_not_numbered(reconnect):
     assert all("link" not in arrow.detail for arrow in arrows(Timeline(reconnect), "HELLO"))
 
 
-def test_a_refusal_is_not_told_twice(run):
+def test_refusal_is_shown_once(run):
     detail = "connection refused in START_CONNECT: 10.0.0.2:6800"
     run.add_record("a", "fault", session=1, link="a/1", reason="REFUSED", detail=detail)
     run.event("a", "refused", detail)

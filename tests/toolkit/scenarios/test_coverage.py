@@ -37,7 +37,7 @@ def test_points_that_do_not_exist_are_named_with_a_reason() -> None:
     assert not set(NOT_THERE[Protocol.V1]) & set(points(Protocol.V1))
 
 
-def test_what_is_missing_is_told() -> None:
+def test_missing_points_are_listed() -> None:
     (job,) = jobs([find("HS-08[b AUTH_REPLY_MORE WRITE FAULT]")])
     coverage = Coverage([job.run()])
     assert coverage.count(Protocol.V2, "AUTH_REPLY_MORE WRITE", Action.FAULT) == 1

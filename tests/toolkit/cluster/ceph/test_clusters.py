@@ -21,7 +21,7 @@ BACKENDS = ["process", pytest.param("netns", marks=pytest.mark.needs("netns"))]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_it_is_healthy_and_says_so(backend: str, ceph_cluster: Clusters) -> None:
+def test_cluster_reports_health(backend: str, ceph_cluster: Clusters) -> None:
     cluster = ceph_cluster(backend)
     status = cluster.nodes["mon"].status()
     assert status["cluster"] == {
@@ -158,7 +158,7 @@ def test_what_they_speak(speaks: dict[str, str], ceph: dict[str, str]) -> None:
         )
 
 
-def test_a_daemon_that_cannot_start_says_why_and_leaves_nothing() -> None:
+def test_failed_start_of_a_daemon_reports_its_cause_and_leaves_nothing() -> None:
     nodes = {
         "mon": {"ceph": "mon"},
         "osd": {"ceph": "osd", "options": {"public_addr": "192.0.2.1", "ms_bind_retry_count": 0}},

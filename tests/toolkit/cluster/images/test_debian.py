@@ -36,7 +36,7 @@ def test_an_image_that_is_there_is_not_made_again(tmp_path):
 
 @pytest.mark.parametrize(("uid", "tool", "words"), [(1000, "/x", "made by root"), (0, None, "no debootstrap")])
 @pytest.mark.parametrize("make", [lambda root: images.find_or_build("reef", root), debian.python_base])
-def test_what_images_need_is_said(monkeypatch, tmp_path, uid, tool, words, make):
+def test_missing_programs_for_images_are_an_error(monkeypatch, tmp_path, uid, tool, words, make):
     monkeypatch.setattr("os.geteuid", lambda: uid)
     monkeypatch.setattr("shutil.which", lambda _: tool)
     with pytest.raises(Unsupported, match=words):

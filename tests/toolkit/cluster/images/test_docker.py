@@ -80,7 +80,7 @@ def test_an_import_that_breaks_off_leaves_nothing(engine, tag, root, tmp_path):
     assert not docker.has(engine, tag)
 
 
-def test_a_build_that_fails_says_where_to_read_why(engine, tag, tmp_path):
+def test_failed_build_names_its_log(engine, tag, tmp_path):
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as tar:
         recipe = b"FROM scratch\nCOPY missing /\n"

@@ -60,7 +60,7 @@ def test_a_context_has_the_recipe_the_source_and_wheels(checkout, tmp_path):
     assert node._context(wheels).getvalue() == context.getvalue()
 
 
-def test_a_recipe_that_is_not_installed_is_said(checkout):
+def test_missing_recipe_is_an_error(checkout):
     shutil.rmtree(checkout / "clusters")
     package = toolkit.__file__.rpartition("/")[0]
     assert package

@@ -74,7 +74,7 @@ def test_a_spec_can_have_it() -> None:
         ("- {at_s: 1, fault: heal}\n- {at_s: 2, fault: kil b}", "step 2: no fault 'kil'; did you mean kill?"),
     ],
 )
-def test_mistakes_are_told(tmp_path: Path, text: str, complaint: str) -> None:
+def test_mistakes_are_errors(tmp_path: Path, text: str, complaint: str) -> None:
     path = tmp_path / "timeline.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(LocalError) as caught:

@@ -56,16 +56,14 @@ def test_a_name_that_is_none_is_answered_with_those_there_are() -> None:
 
 
 @pytest.mark.parametrize("name", ["gone.yaml", "./gone", "", ".", "..", "clusters/gone"])
-def test_a_file_that_is_not_there_is_said_so_in_one_line(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_file_is_one_error_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LocalError) as caught:
         read_spec(name)
     assert "\n" not in str(caught.value)
 
 
-def test_bytes_that_are_no_text_are_said_with_their_line(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_an_error_with_the_line(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_bytes(SMALLEST.encode() + b"about: \xff\n")
     with pytest.raises(LocalError, match=r"f\.yaml:2: not a cluster spec: byte 0xff is not text in UTF-8$"):
@@ -138,13 +136,13 @@ def test_aliases_that_do_not_are_read() -> None:
     assert spec.messengers()["b"].options == {"ms_max_backoff": 1.0}
 
 
-def test_a_key_that_is_there_twice_is_said_with_both_lines() -> None:
+def test_duplicate_key_is_an_error_with_both_lines() -> None:
     assert error_lines("about: a\nnodes:\n  a: {entity: osd.1}\n  a: {entity: osd.2}\n") == [
         "f.yaml:4: nodes.a: it is there twice, first in line 3"
     ]
 
 
-def test_all_mistakes_are_said_in_the_order_of_lines() -> None:
+def test_all_mistakes_are_listed_in_the_order_of_lines() -> None:
     assert error_lines(
         "backend: nets\n"
         "nodes:\n"
@@ -165,7 +163,7 @@ def test_all_mistakes_are_said_in_the_order_of_lines() -> None:
     ]
 
 
-def test_of_many_mistakes_ten_lines_are_said() -> None:
+def test_at_most_ten_mistakes_are_listed() -> None:
     lines = error_lines("nodes:\n" + "".join(f"  n{n}: {{entity: x}}\n" for n in range(30)))
     assert len(lines) == 10
     assert lines[-1] == "f.yaml:11: from here on 21 more mistakes"
@@ -203,7 +201,7 @@ def test_a_file_name_or_a_key_with_strange_characters_stays_in_its_line() -> Non
         ("name: Mine", "name: 'Mine' is no name for a cluster: a lower-case letter, then up to 29 of a-z 0-9 -"),
     ],
 )
-def test_values_of_wrong_types_are_said_in_words(value: str, text: str | None) -> None:
+def test_values_of_wrong_types_are_described_in_words(value: str, text: str | None) -> None:
     whole = f"{value}\n{SMALLEST}"
     if text is None:
         parse_spec(whole, "f.yaml")

@@ -97,7 +97,7 @@ def test_speech_that_contradicts_itself(speaks: str, place: str) -> None:
     assert in_node[0].startswith(f"4: nodes.a.{place}")
 
 
-def test_what_a_node_leaves_unsaid_it_speaks_as_the_cluster_does() -> None:
+def test_node_inherits_the_speech_of_the_cluster() -> None:
     assert error_lines("speaks: {mode: secure}\nnodes:\n  a: {entity: osd.1, speaks: {protocol: v1}}\n")[
         0
     ].startswith("3: nodes.a.speaks.mode: msgr v1 has no mode secure")
@@ -233,7 +233,7 @@ def test_what_is_between_nodes_and_can_be(part: str) -> None:
         ("{mode: compressed}", "{}", ""),
     ],
 )
-def test_who_sends_to_each_other_has_something_in_common(one: str, other: str, text: str) -> None:
+def test_senders_and_receivers_need_a_common_protocol(one: str, other: str, text: str) -> None:
     spec = (
         f"nodes:\n  a: {{entity: osd.1, speaks: {one}}}\n  b: {{entity: osd.2, speaks: {other}}}\n"
         "traffic:\n  - {from: a, to: b}\n"
@@ -244,7 +244,7 @@ def test_who_sends_to_each_other_has_something_in_common(one: str, other: str, t
         parse_spec(spec, "f.yaml")
 
 
-def test_a_server_sends_only_to_who_dials_it() -> None:
+def test_server_sends_only_to_its_clients() -> None:
     text = (
         "nodes:\n  a: {entity: mds.0, policy: stateful_server}\n  b: {entity: client.1, policy: lossless_client}\n"
     )
@@ -344,7 +344,7 @@ def test_every_option_can_be_given_as_it_is_by_default() -> None:
     assert spec.messengers()["a"].options == defaults
 
 
-def test_programs_are_told_places_as_well() -> None:
+def test_programs_get_places() -> None:
     with pytest.raises(ValidationError, match=r"speaks\.mode: msgr v1 has no mode secure") as caught:
         ClusterSpec.model_validate(
             {

@@ -192,7 +192,7 @@ def test_foreground_ends_with_its_command(spec: str, state: Path) -> None:
     assert remains(state) == []
 
 
-def test_a_supervisor_that_is_told_to_end_takes_its_cluster_down(spec: str, state: Path) -> None:
+def test_signalled_supervisor_takes_its_cluster_down(spec: str, state: Path) -> None:
     done("up", spec)
     label = str(Lease.find("pair").label)
     for pid in processes_of(label):
@@ -205,7 +205,7 @@ def test_a_supervisor_that_is_told_to_end_takes_its_cluster_down(spec: str, stat
         time.sleep(0.01)
 
 
-def test_whoever_follows_sees_what_happens_until_the_end(spec: str) -> None:
+def test_follower_sees_all_events_until_the_end(spec: str) -> None:
     done("up", spec)
     following = subprocess.Popen(
         command_line("status", "pair", "--follow"), env=environment(), stdout=subprocess.PIPE, text=True

@@ -141,7 +141,7 @@ def test_the_oldest_is_forgotten() -> None:
     assert (len(recent), recent.get(4), recent.get(2)) == (3, "4", None)
 
 
-def test_tickets_are_told_apart_by_all_they_are() -> None:
+def test_tickets_are_distinguished_by_all_their_parts() -> None:
     book = KeyBook()
     book.learn_ticket(TicketBlob(1, b"sealed"), KEY)
     assert book.session_key(TicketBlob(1, b"sealed")) == KEY

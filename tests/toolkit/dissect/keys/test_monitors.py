@@ -165,7 +165,7 @@ def test_the_missing_key_is_named() -> None:
 
 
 @by_types
-def test_a_wrong_key_is_told_from_a_missing_one(types: tuple[KeyType, KeyType]) -> None:
+def test_wrong_key_is_distinguished_from_a_missing_one(types: tuple[KeyType, KeyType]) -> None:
     cluster = Cluster(*types)
     wrong = CryptoKey.generate(Random(7), NOW_S, types[0])
     book = KeyBook({ADMIN: wrong})
@@ -241,7 +241,7 @@ def test_a_name_is_fit_for_one_line_whatever_it_is() -> None:
     assert len(link.missing) < 100
 
 
-def test_an_introduction_tells_who_has_the_id() -> None:
+def test_introduction_identifies_the_owner_of_the_id() -> None:
     cluster = Cluster()
     pair = mauth_pair(cluster, cluster.client())
     pair.start()

@@ -172,7 +172,7 @@ def test_a_link_whose_beginning_is_not_there() -> None:
     assert link.missing == "the beginning of the link's authentication, which the capture does not have"
 
 
-def test_frames_that_go_the_wrong_way_say_nothing() -> None:
+def test_frames_in_the_wrong_direction_are_ignored() -> None:
     cluster = Cluster()
     client = cluster.client()
     cluster.login(client)

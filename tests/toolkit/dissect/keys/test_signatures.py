@@ -72,7 +72,7 @@ def test_bytes_that_the_signature_does_not_cover(direction: Direction, mode: Con
 
 @by_direction
 @pytest.mark.parametrize("book", [KeyBook(), knowing(OTHER_KEY)])
-def test_without_the_key_nothing_can_be_said(direction: Direction, book: KeyBook) -> None:
+def test_without_the_key_there_is_no_verdict(direction: Direction, book: KeyBook) -> None:
     assert ObservedLink(book).verdict(direction) is Verdict.NO_KEY
 
 

@@ -129,7 +129,7 @@ def test_a_wrong_handshake_frame_does_not_stop_decoding(one: Session) -> None:
         assert len([frame for frame in frames if frame.message]) == 11
 
 
-def test_a_wrong_signature_is_told() -> None:
+def test_wrong_signature_is_reported() -> None:
     one = session("v1")
     hit = _messages(decode(one.script, one.keys), TO_SERVER)[1]
     script = changed(one.script, TO_SERVER, hit.offset + hit.length - 9, lambda byte: byte ^ 1)

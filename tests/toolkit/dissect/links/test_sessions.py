@@ -38,7 +38,7 @@ def test_every_frame_is_decoded(one: Session) -> None:
         assert tags == ["BANNER", *AUTHENTICATION, *asked, "CLIENT_IDENT", *["MESSAGE"] * 6]
 
 
-def test_messages_say_who_sent_what(one: Session) -> None:
+def test_messages_have_their_sender(one: Session) -> None:
     frames = decode(one.script, one.keys)
     for way, src, sizes in (
         (Direction.TO_SERVER, "osd.1", [2000] * 3 + [300] * 3),
@@ -53,7 +53,7 @@ def test_messages_say_who_sent_what(one: Session) -> None:
         assert list(map(len, data)) == sizes
 
 
-def test_verdicts_tell_what_was_checked(one: Session) -> None:
+def test_verdicts_show_the_checks_made(one: Session) -> None:
     for frame in decode(one.script, one.keys):
         if frame.message:
             assert frame.crc is Verdict.OK

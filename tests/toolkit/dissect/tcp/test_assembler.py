@@ -89,7 +89,7 @@ def events_of(packets: list[bytes], assembler: Assembler, *, first: int = 0) -> 
     return assembler.feed(batch)
 
 
-def test_runs_alternate_until_the_decoder_says_that_order_does_not_matter() -> None:
+def test_runs_alternate_until_order_does_not_matter() -> None:
     talk, assembler = Talk(), Assembler()
     events_of(talk.open(), assembler)
     exchange = [talk.up(b"a"), talk.up(b"b"), talk.down(b"c"), talk.up(b"d"), talk.down(b"e")]

@@ -203,7 +203,7 @@ def test_only_the_ports_asked_for() -> None:
     ]
 
 
-def test_connections_that_mix_to_the_same_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_with_equal_hashes_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = [Segment(f"10.0.0.{1 + n % 3}:4000{n % 2}", payload=bytes([n]) * 3) for n in range(6)]
     segments += [Segment(f"[fd00::{1 + n % 3}]:40000", f"[fd00::{n % 2}]:6800", payload=b"six") for n in range(6)]
     packets = [segment.ethernet() for segment in segments] + [segment.back.ethernet() for segment in segments]

@@ -138,7 +138,7 @@ def damaged(chunks: Sequence[Chunk], at: int) -> list[Chunk]:
     return [*chunks[:place], (way, bytes(broken)), *chunks[place + 1 :]]
 
 
-def test_a_frame_that_does_not_open_is_left_out_and_told(tmp_path: Path) -> None:
+def test_undecryptable_frame_is_left_out_and_reported(tmp_path: Path) -> None:
     chunks, keys = record("v2-secure", sizes=[10, 500, 20])
     messages = [frame for frame in decoded(write_capture(tmp_path / "a.pcapng", chunks), keys) if frame.message]
     source = write_capture(tmp_path / "source.pcapng", damaged(chunks, 300))
@@ -311,7 +311,7 @@ def test_the_command_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "plain.pcapng: exists already" in capsys.readouterr().err
 
 
-def test_the_command_tells_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_reports_what_stays_encrypted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chunks, _ = record("v2-secure")
     source, target = write_capture(tmp_path / "source.pcapng", chunks), tmp_path / "plain.pcapng"
     assert msgrlab(["wireshark", str(source), "-o", str(target)]) == 1

@@ -17,7 +17,7 @@ PAIRS = st.tuples(NODES, NODES).filter(lambda pair: pair[0] != pair[1])
 
 
 @pytest.mark.parametrize("word", words(), ids=lambda word: word.word)
-def test_examples_say_themselves(word) -> None:
+def test_examples_print_as_they_are_parsed(word) -> None:
     fault = parse(word.example)
     assert word.word == fault.WORD
     assert parse(str(fault)) == fault
@@ -93,7 +93,7 @@ def test_words_mean(text: str, fault: Fault) -> None:
         ("undo undo partition a b", "does not last"),
     ],
 )
-def test_mistakes_are_told(text: str, complaint: str) -> None:
+def test_mistakes_are_errors(text: str, complaint: str) -> None:
     with pytest.raises(LocalError) as caught:
         parse(text)
     assert complaint in str(caught.value)

@@ -139,7 +139,7 @@ def test_healing_two_hosts_leaves_others_cut_off(pair: Pair) -> None:
 # ---- dials
 
 
-def test_refused_dial_is_told_at_once(pair: Pair) -> None:
+def test_refused_dial_is_reported_at_once(pair: Pair) -> None:
     pair.network.refuse("a", "b")
     wire = pair.a.dial(pair.b)
     pair.run(0.1)

@@ -122,7 +122,7 @@ def test_what_cannot_be_is_refused(spec: RadosSpec) -> None:
     records_of(spec, script)
 
 
-def test_its_history_names_the_monitor_and_has_all_it_said(spec: RadosSpec) -> None:
+def test_history_contains_the_monitor_and_its_frames(spec: RadosSpec) -> None:
     async def script(app: RadosApp) -> None:
         await app.carry_out("put", {"oid": "said", "text": "so"})
         sessions = (await app.carry_out("sessions", {}))["sessions"]
