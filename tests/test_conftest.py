@@ -132,7 +132,7 @@ def test_strict_still_skips_for_what_the_machine_cannot_have(strict: Run) -> Non
     assert "no such hardware" in message
 
 
-def test_the_end_of_a_run_says_what_was_not_run_and_the_command_that_adds_it(
+def test_end_of_a_run_lists_tests_not_run_and_the_command_for_them(
     lenient: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = lenient.output.partition(" not run ")[2]
@@ -245,8 +245,8 @@ def test_one(number): raise AssertionError(os.environ["PYTEST_XDIST_WORKER"])
 def test_other(number): pass
 """
     run = run_suite(tmp_path, "0", suite, "-p", "xdist", "-n2", "--dist", "loadgroup")
-    said = {message.split()[1] for outcome, message in run.outcomes.values() if outcome == "failure"}
-    assert len(said) == 1, said
+    failures = {message.split()[1] for outcome, message in run.outcomes.values() if outcome == "failure"}
+    assert len(failures) == 1, failures
 
 
 def test_few_parameter_sets_of_each_function_run_spread_over_all(tmp_path: Path) -> None:

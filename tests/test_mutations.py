@@ -14,7 +14,7 @@ from tests.mutations.results import Results
 from tests.mutations.running import Plan, mirrors
 from tests.mutations.survey import Part, Survey
 
-MOST_GONE = 20
+MOST_OBSOLETE = 20
 """The source moves on: so many may not apply before new ones must be drawn."""
 
 
@@ -26,14 +26,14 @@ def test_there_are_enough_and_each_has_a_name_of_its_own() -> None:
 
 
 def test_they_apply_to_the_source_and_compile() -> None:
-    gone = []
+    obsolete = []
     for mutant in listed():
         reason = applies(mutant)
         if reason is None:
             compile(mutant.mutated(), str(mutant.path), "exec")
         else:
-            gone.append(reason)
-    assert len(gone) <= MOST_GONE, "draw new ones: python -m tests.mutations AREA --draw COUNT"
+            obsolete.append(reason)
+    assert len(obsolete) <= MOST_OBSOLETE, "draw new ones: python -m tests.mutations AREA --draw COUNT"
 
 
 FORGETS = Mutant(

@@ -61,7 +61,7 @@ def _lab(name: str) -> Lab:
     return toolkit.open_lab(mode="secure" if name in TAKE_SECURE_MODE else "crc")
 
 
-def test_the_simulator_says_what_it_cannot_do() -> None:
+def test_simulator_reports_unsupported_scenarios() -> None:
     with toolkit.open_lab() as lab:
         lab.two()
         with pytest.raises(Unsupported, match=r"nat a b: a simulated network has no packets: --backend netns"):

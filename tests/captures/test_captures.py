@@ -95,7 +95,7 @@ def test_the_daemons_logs_agree(name):
     assert result.unsent <= 16  # nor do daemons that end send what they still meant to
 
 
-def test_logs_and_captures_tell_of_many_kinds_of_messages():
+def test_logs_and_captures_contain_many_message_types():
     """The comparison with logs is worth its name: in each release it had messages of every kind of daemon."""
     for release in RELEASES:
         names = {
@@ -118,16 +118,16 @@ def test_logs_and_captures_tell_of_many_kinds_of_messages():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_daemons_logged_the_mode_that_was_decoded(name):
-    told = {
+    modes = {
         message.mode for log in logs_of(name) for message in log if message.mode and not message.own & message.peer
     }
-    told.discard("unknown")  # on v1, and for what is handed on when its connection is closed already
-    assert told == (set() if RECIPES[name].v1_only else {RECIPES[name].mode})
+    modes.discard("unknown")  # on v1, and for what is handed on when its connection is closed already
+    assert modes == (set() if RECIPES[name].v1_only else {RECIPES[name].mode})
     assert {frame.mode for frame in messages(frames_of(name))} == {RECIPES[name].mode}
 
 
 @pytest.mark.parametrize("name", OSDS)
-def test_the_logs_of_osds_tell_of_no_other_links(name):
+def test_logs_of_osds_contain_no_other_links(name):
     assert compare(frames_of(name), logs_of(name, "osd.*")).uncaptured == set()
 
 

@@ -98,17 +98,17 @@ def test_sessions_open_as_their_ends_logged(name: str) -> None:
 @pytest.mark.parametrize("name", V2)
 def test_connectors_learn_the_address_that_they_logged(name: str) -> None:
     frames = map(json.loads, gzip.decompress((HERE / name / EXPECTED).read_bytes()).decode().splitlines())
-    told = {
+    decoded = {
         (f"v2:{frame['src']}/0", frame["fields"]["peer_addr"], frame["dst"])
         for frame in frames
         if frame["tag"] == "HELLO" and not frame["error"]
     }
     matches = [match for line in lines_of(name) if (match := _HELLO.search(line))]
-    said = {(re.sub(r"/\d+$", "/0", match["peer"]), match["own"], match["socket"]) for match in matches}
-    assert said
-    assert said & told, "nothing of what was logged is in the capture"
-    dialled = {src for _, _, src in told}
-    assert {one for one in said if one[2] in dialled} <= told
+    logged = {(re.sub(r"/\d+$", "/0", match["peer"]), match["own"], match["socket"]) for match in matches}
+    assert logged
+    assert logged & decoded, "nothing of what was logged is in the capture"
+    dialled = {src for _, _, src in decoded}
+    assert {one for one in logged if one[2] in dialled} <= decoded
 
 
 # ---- v1

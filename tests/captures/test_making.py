@@ -40,7 +40,7 @@ def test_an_unknown_capture_is_a_usage_error():
     assert "unknown capture pacific-crcc" in done.stderr
 
 
-def test_the_readme_tells_of_every_capture():
+def test_readme_describes_every_capture():
     readme = (HERE / "README.md").read_text()
     for name, recipe in RECIPES.items():
         kind = re.sub(f"^{recipe.release}", "RELEASE", name)
@@ -71,7 +71,7 @@ def test_logs_keep_messages_and_links_of_the_time_of_their_capture(tmp_path):
     assert any_message
 
 
-def test_a_log_without_messages_says_so(tmp_path):
+def test_log_without_messages_is_an_error(tmp_path):
     path = tmp_path / "osd.0.log"
     path.write_text(FAULT.format(ms=150) + "\n")
     assert log_of(path, BEGAN_NS, BEGAN_NS + 1000 * MS)[1] is False

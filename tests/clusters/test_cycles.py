@@ -44,11 +44,11 @@ def test_clusters_come_and_go(backend: str, state: Path) -> None:
             stdout=subprocess.PIPE,
             check=True,
         )
-    told = json.loads(done.stdout)
-    sys.stderr.write(f"{CYCLES} cycles on {backend}: {json.dumps(told)}\n")
-    assert told["left"] == []
-    assert backend == "docker" or told["changes"] == []
-    before, after = told["before"], told["after"]
+    result = json.loads(done.stdout)
+    sys.stderr.write(f"{CYCLES} cycles on {backend}: {json.dumps(result)}\n")
+    assert result["left"] == []
+    assert backend == "docker" or result["changes"] == []
+    before, after = result["before"], result["after"]
     assert (after["descriptors"], after["threads"]) == (before["descriptors"], before["threads"])
     assert after["python_blocks"] - before["python_blocks"] < GROWTH_BLOCKS
     assert after["malloc_kib"] - before["malloc_kib"] < GROWTH_KIB

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support import waiting
-from tests.support.clusters import done, msgrlab, told
+from tests.support.clusters import answer_of, done, msgrlab
 from toolkit.cluster.images import names as images
 from toolkit.cluster.spec import ClusterSpec, read_spec, ready_made
 from toolkit.cluster.supervisor.client import ask
@@ -90,7 +90,7 @@ def traffic_flows(cluster: str, spec: ClusterSpec) -> bool:
 
 
 @pytest.mark.parametrize("name", list(_cases()))
-def test_a_ready_made_cluster_lives_as_its_page_says(name: str, tmp_path: Path) -> None:
+def test_ready_made_cluster_behaves_as_documented(name: str, tmp_path: Path) -> None:
     spec = spec_of(name)
     backend = spec.backend
     if backend == "docker":
@@ -98,7 +98,7 @@ def test_a_ready_made_cluster_lives_as_its_page_says(name: str, tmp_path: Path) 
             images.build(image, announce=lambda _: None)
     cluster = f"{name[:20]}-{uuid.uuid4().hex[:8]}"
     settings = [word for setting in SETTINGS.get(name, []) for word in ("--set", setting)]
-    ready = told("up", name, "--name", cluster, "--json", *settings)
+    ready = answer_of("up", name, "--name", cluster, "--json", *settings)
     lease = Lease.find(cluster)
     try:
         assert ready["nodes"].keys() == spec.nodes.keys()
@@ -115,7 +115,7 @@ def test_a_ready_made_cluster_lives_as_its_page_says(name: str, tmp_path: Path) 
         for node, client in spec.nodes.items():
             if getattr(client, "rados", None):
                 done("tell", "--name", cluster, node, "fill", "--count", "5")
-                assert told("tell", "--name", cluster, node, "verify")["wrong"] == []
+                assert answer_of("tell", "--name", cluster, node, "verify")["wrong"] == []
         eventually(lambda: is_well(cluster))
         for node in status["captures"]:
             assert " tid " in msgrlab("decode", status["captures"][node]).stdout
@@ -182,5 +182,5 @@ def test_a_scenario_of_a_cluster_passes(scenario: str, backend: str, way: Way) -
 
 
 def test_scenarios_of_a_cluster_as_typed() -> None:
-    runs = told("run", *spec_of("two-peers").scenarios, "--backend", "local", "--json")["runs"]
+    runs = answer_of("run", *spec_of("two-peers").scenarios, "--backend", "local", "--json")["runs"]
     assert {run["scenario"] for run in runs} >= {find(each).id for each in spec_of("two-peers").scenarios}

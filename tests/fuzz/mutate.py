@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from random import Random
 
-_TELLING = (0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF)
+_EXTREMES = (0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF)
 
 
 def changed(inputs: Sequence[bytes], count: int, rng: Random) -> Iterator[bytes]:
@@ -22,8 +22,8 @@ def _bit_flipped(data: bytes, _other: bytes, rng: Random) -> bytes:
     return _with(data, rng.randrange(len(data)), lambda byte: byte ^ 1 << rng.randrange(8))
 
 
-def _telling_byte(data: bytes, _other: bytes, rng: Random) -> bytes:
-    return _with(data, rng.randrange(len(data)), lambda _byte: rng.choice(_TELLING))
+def _extreme_byte(data: bytes, _other: bytes, rng: Random) -> bytes:
+    return _with(data, rng.randrange(len(data)), lambda _byte: rng.choice(_EXTREMES))
 
 
 def _huge_number(data: bytes, _other: bytes, rng: Random) -> bytes:
@@ -36,7 +36,7 @@ def _spliced(data: bytes, other: bytes, rng: Random) -> bytes:
     return data[: rng.randrange(len(data))] + other[rng.randrange(len(other)) :]
 
 
-_CHANGES = (_truncated, _truncated, _bit_flipped, _bit_flipped, _telling_byte, _huge_number, _spliced)
+_CHANGES = (_truncated, _truncated, _bit_flipped, _bit_flipped, _extreme_byte, _huge_number, _spliced)
 
 
 def _with(data: bytes, at: int, change) -> bytes:

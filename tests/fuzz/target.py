@@ -88,7 +88,7 @@ def whole(raw: bytes) -> list[bytes]:
     return [raw]
 
 
-def _as_its_bytes_say(raw: bytes) -> list[bytes]:
+def _cut_by_content(raw: bytes) -> list[bytes]:
     pieces, start = [], 0
     unit = 1 + len(raw) // _MOST_PIECES
     while start < len(raw):
@@ -110,7 +110,7 @@ def same_for_every_cut(play: Callable[[Cut], T]) -> T:
         BrokenPromise: it does depend on it.
     """
     observed = play(whole)
-    for cut in (_as_its_bytes_say, _byte_by_byte):
+    for cut in (_cut_by_content, _byte_by_byte):
         require_same(f"cut {cut.__name__.strip('_')}, and whole", play(cut), observed)
     return observed
 

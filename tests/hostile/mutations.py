@@ -28,7 +28,7 @@ from toolkit.dissect.frames import DecodedFrame
 NAMES = sorted(keyring.parent.name for keyring in FOLDER.glob("*/keyring"))
 _PLAIN = tuple(name for name in NAMES if name.endswith(("-crc", "-none", "-osds", "-daemons")))
 """Captures of v2 whose frames can be written again."""
-_TELLING = (0, 1, 2, 0x7F, 0xFF, 0xFFFF, 1 << 31, (1 << 32) - 1, 1 << 62, 1 << 63, (1 << 64) - 1)
+_EXTREMES = (0, 1, 2, 0x7F, 0xFF, 0xFFFF, 1 << 31, (1 << 32) - 1, 1 << 62, 1 << 63, (1 << 64) - 1)
 _LIMITS = {"B": 8, "H": 16, "I": 32, "Q": 64}
 _SLOWEST_S = 60
 COMMANDS = (
@@ -106,7 +106,7 @@ def _rewritten(frame: DecodedFrame, rng: Random) -> bytes:
     kinds = [kind for kind in MESSAGE_HEADER.format if kind in _LIMITS]
     for _ in range(rng.choice((1, 1, 3))):
         at = rng.randrange(len(values))
-        values[at] = rng.choice(_TELLING) % (1 << _LIMITS[kinds[at]])
+        values[at] = rng.choice(_EXTREMES) % (1 << _LIMITS[kinds[at]])
     if rng.randrange(2):
         parts[0] = _other_payload(parts[0], rng)
     pieces: list[object] = []
@@ -119,7 +119,7 @@ def _other_payload(payload: bytes, rng: Random) -> bytes:
         return rng.randbytes(rng.choice((0, 1, 8, 64)))
     raw = bytearray(next(changed([payload], 1, rng)))
     if len(raw) >= 8 and rng.randrange(2):
-        struct.pack_into("<Q", raw, rng.randrange(len(raw) - 7), rng.choice(_TELLING))
+        struct.pack_into("<Q", raw, rng.randrange(len(raw) - 7), rng.choice(_EXTREMES))
     return bytes(raw)
 
 

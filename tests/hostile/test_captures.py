@@ -45,7 +45,7 @@ def found_in(path: Path, raw: bytes) -> Capture:
     return Capture(path)
 
 
-def test_what_a_bad_frame_says_is_nowhere(tmp_path: Path) -> None:
+def test_content_of_a_bad_frame_is_not_shown(tmp_path: Path) -> None:
     hurt = found_in(tmp_path / "hurt", captures.one_wrong_byte())
     whole = Capture(captures.FOLDER / "pacific-crc" / "capture.pcapng.gz")
     assert hurt.problem == "1 frame with a wrong crc or signature"
@@ -120,7 +120,7 @@ def frames(count: int, per_link: int, tag: str = "HELLO") -> list[DecodedFrame]:
     ]
 
 
-def test_the_analysis_ends_at_its_limit_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_analysis_stops_at_its_limit_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     analysis = Analysis.of(frames(10, 2), Limits(frames=7))
     assert analysis.left_out == "the analysis ends before frame 7, at its limit of 7 frames"
     assert (analysis.batch_table()["frames"].sum(), len(analysis.links)) == (7, 4)
@@ -146,7 +146,7 @@ def test_the_default_limit_is_half_of_the_memory(
     assert (Limits().frames, Limits().links) == (frames, 1 << 16)
 
 
-def test_the_command_says_where_the_analysis_ends(tmp_path: Path) -> None:
+def test_command_reports_the_end_of_the_analysis(tmp_path: Path) -> None:
     path = captures.FOLDER / "pacific-crc" / "capture.pcapng.gz"
     outcome = msgrlab(tmp_path, "analyze", path, "--limit", 20)
     assert outcome.code == 1

@@ -13,7 +13,7 @@ from tests.mutations.mutant import ROOT, Definition, Mutant, span
 
 _SILENT = {"__repr__", "__str__", "printable", "label", "counters"}
 """Functions for the eyes of people."""
-_TELLING = {"trace", "trace_frame", "trace_link", "trace_fault", "trace_held", "trace_throttle", "trace_decision"}
+_TRACING = {"trace", "trace_frame", "trace_link", "trace_fault", "trace_held", "trace_throttle", "trace_decision"}
 """Calls that write history; only scenarios are judged by it."""
 
 _FLIPPED: dict[type[ast.cmpop], str] = {
@@ -88,7 +88,7 @@ def _other_default(node: ast.AST, _text: Text) -> Iterator[str]:
 def _dropped(node: ast.AST, text: Text) -> Iterator[str]:
     """A call, an assignment to an attribute or item, a deletion or a raise is forgotten."""
     is_call = (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _called(node.value) not in _TELLING
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _called(node.value) not in _TRACING
     )
     is_assigned = isinstance(node, ast.Assign | ast.AugAssign) and "." in text.of(node).partition("=")[0]
     if is_call or is_assigned or isinstance(node, ast.Delete | ast.Raise):
@@ -242,7 +242,7 @@ def _code(scope: ast.AST, *, top: bool) -> Iterator[ast.AST]:
             yield node
         if isinstance(node, ast.Raise):
             continue  # the raise itself is drawn; within it only the error's text would change
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _called(node.value) in _TELLING:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _called(node.value) in _TRACING:
             continue
         if top and isinstance(node, ast.Expr):
             continue

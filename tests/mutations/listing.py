@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from tests.mutations.drawing import candidates, rank
-from tests.mutations.mutant import ROOT, DoesNotApply, Mutant
+from tests.mutations.mutant import ROOT, Mutant, NotApplicable
 
 FOLDER = Path(__file__).parent / "listed"
 _PER_FUNCTION = 2
@@ -86,6 +86,6 @@ def applies(mutant: Mutant) -> str | None:
     """None if a mutant applies to the source as it is, else why not, in one line."""
     try:
         mutant.mutated()
-    except DoesNotApply as reason:
+    except NotApplicable as reason:
         return str(reason)
     return None

@@ -18,7 +18,7 @@ from tests.mutations.importing import replace_sources
 TOP = "messenger."
 
 
-class DoesNotApply(Exception):
+class NotApplicable(Exception):
     """The code that the mutant changes is not there any more; the text says what is missing, in one line."""
 
 
@@ -64,7 +64,7 @@ class Mutant:
         """The source of the function that it changes, or of the whole module.
 
         Raises:
-            DoesNotApply: there is no such module or function.
+            NotApplicable: there is no such module or function.
         """
         start, end, text = self._place()
         return text[start:end]
@@ -73,12 +73,12 @@ class Mutant:
         """The source of the module with the mistake.
 
         Raises:
-            DoesNotApply: the code is not there, or more than once.
+            NotApplicable: the code is not there, or more than once.
         """
         start, end, text = self._place()
         count = text.count(self.before, start, end)
         if count != 1:
-            raise DoesNotApply(f"{self.id}: {self.where} has {self.before!r} {count} times, 1 is needed")
+            raise NotApplicable(f"{self.id}: {self.where} has {self.before!r} {count} times, 1 is needed")
         at = text.index(self.before, start, end)
         return text[:at] + self.after + text[at + len(self.before) :]
 
@@ -92,7 +92,7 @@ class Mutant:
         """The numbers of the lines of the statement that it changes; of one with a body, of its head.
 
         Raises:
-            DoesNotApply: see :meth:`mutated`.
+            NotApplicable: see :meth:`mutated`.
         """
         self.mutated()
         start, end, text = self._place()
@@ -103,13 +103,13 @@ class Mutant:
     def _place(self) -> tuple[int, int, str]:
         """Where the function begins and ends in the text of its module."""
         if not self.path.is_file():
-            raise DoesNotApply(f"{self.id}: there is no module {self.module}")
+            raise NotApplicable(f"{self.id}: there is no module {self.module}")
         text = self.path.read_text(encoding="utf-8")
         if not self.function:
             return 0, len(text), text
         node = find_function(ast.parse(text), self.function.split("."))
         if node is None:
-            raise DoesNotApply(f"{self.id}: {self.module} has no {self.function}")
+            raise NotApplicable(f"{self.id}: {self.module} has no {self.function}")
         return *span(text, node), text
 
     def __str__(self) -> str:
@@ -149,7 +149,7 @@ def install(mutant: Mutant) -> None:
     """Have this process import the mutated module from now on.
 
     Raises:
-        DoesNotApply: see :meth:`Mutant.mutated`.
+        NotApplicable: see :meth:`Mutant.mutated`.
         RuntimeError: the module was imported already.
     """
     replace_sources({mutant.module: mutant.mutated()})
@@ -161,7 +161,7 @@ def patch(mutant: Mutant) -> bool:
     It cannot if the mistake is not in the code of a function: in a default, a decorator, the body of a class.
 
     Raises:
-        DoesNotApply: see :meth:`Mutant.mutated`.
+        NotApplicable: see :meth:`Mutant.mutated`.
     """
     text = mutant.path.read_text(encoding="utf-8")
     before, after = (

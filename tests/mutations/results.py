@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutations.code import digest_of
-from tests.mutations.mutant import DoesNotApply, Mutant
+from tests.mutations.mutant import Mutant, NotApplicable
 
 PATH = Path(__file__).parent / "results.json"
 Parts = Mapping[str, str]
@@ -126,7 +126,7 @@ def code_digest(mutant: Mutant) -> str:
     """Of the function that a mutant changes; of a module's own code, of the line alone."""
     try:
         source = mutant.source() if mutant.function else mutant.before
-    except DoesNotApply:
+    except NotApplicable:
         source = ""
     return digest_of([source])
 

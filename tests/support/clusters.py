@@ -61,7 +61,7 @@ def done(*arguments: str, stdin: str = "") -> str:
     return finished.stdout
 
 
-def told(*arguments: str) -> Any:
+def answer_of(*arguments: str) -> Any:
     """What it prints as JSON."""
     return json.loads(done(*arguments))
 

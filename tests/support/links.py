@@ -150,15 +150,15 @@ def changed(script: Script, direction: Direction, at: int, change: Callable[[int
 
 def with_gap(stream: Stream, script: Script, direction: Direction, start: int, stop: int) -> Iterator[StreamEvent]:
     """The script as runs, without some bytes of a direction."""
-    seen, packet, told = 0, 0, False
+    seen, packet, is_replaced = 0, 0, False
     for way, raw in script:
         pieces = [raw]
         if way is direction:
             pieces = [raw[: max(0, start - seen)], raw[max(0, stop - seen) :]]
             seen += len(raw)
         for number, piece in enumerate(pieces):
-            if way is direction and number and seen > start and not told and piece:
-                told = True
+            if way is direction and number and seen > start and not is_replaced and piece:
+                is_replaced = True
                 yield Gap(stream, direction, stop - start, packet * 1000, packet)
             if piece:
                 yield Run(stream, way, memoryview(piece), [len(piece)], [packet * 1000], [packet])
@@ -168,7 +168,7 @@ def with_gap(stream: Stream, script: Script, direction: Direction, start: int, s
 # ---- what was made of it
 
 
-def said(frame: DecodedFrame) -> tuple[object, ...]:
+def frame_content(frame: DecodedFrame) -> tuple[object, ...]:
     """All that a record says but when it was complete."""
     return (
         frame.direction,
@@ -217,12 +217,12 @@ def packets_of(
     found = [replace(out, flags=SYN), replace(back, flags=SYN | ACK, acknowledged=out.sequence + 1)]
     sent = {Direction.TO_SERVER: out.sequence + 1, Direction.TO_CLIENT: back.sequence + 1}
     for way, raw in script:
-        whose = out if way is Direction.TO_SERVER else back
+        packet = out if way is Direction.TO_SERVER else back
         for at in range(0, len(raw), mss):
             piece = raw[at : at + mss]
-            found.append(replace(whose, sequence=sent[way], acknowledged=sent[way.other], payload=piece))
+            found.append(replace(packet, sequence=sent[way], acknowledged=sent[way.other], payload=piece))
             sent[way] += len(piece)
-    for way, whose in (Direction.TO_SERVER, out), (Direction.TO_CLIENT, back):
-        found.append(replace(whose, sequence=sent[way], acknowledged=sent[way.other], flags=FIN | ACK))
+    for way, packet in (Direction.TO_SERVER, out), (Direction.TO_CLIENT, back):
+        found.append(replace(packet, sequence=sent[way], acknowledged=sent[way.other], flags=FIN | ACK))
         sent[way] += 1
     return found

@@ -39,8 +39,8 @@ def long_history(way: str, rounds: int, every_s: float = 0.1) -> list[Record]:
             fields["index"] += number * frames[way]
             fields["offset"] += number * sizes[way]
             inner = fields["fields"] = dict(fields["fields"])
-            told = {"seq": writer if record["tag"] != "ACK" else OTHER[writer], "tid": writer}
-            for name, sender in {**told, "ack_seq": OTHER[writer]}.items():
+            numbers = {"seq": writer if record["tag"] != "ACK" else OTHER[writer], "tid": writer}
+            for name, sender in {**numbers, "ack_seq": OTHER[writer]}.items():
                 if name in inner:
                     inner[name] += number * messages[sender]
         return replace(record, time_s=round(record.time_s + number * every_s, 9), fields=fields)

@@ -47,14 +47,14 @@ def changes(before: dict[str, list[str]], after: dict[str, list[str]]) -> list[s
 
     Mounts go, in all namespaces, when anybody removes the directory they are on; so it is none if one has gone.
     """
-    came = [f"+ {kind}: {line}" for kind in before for line in sorted({*after[kind]} - {*before[kind]})]
-    went = [
+    added = [f"+ {kind}: {line}" for kind in before for line in sorted({*after[kind]} - {*before[kind]})]
+    removed = [
         f"- {kind}: {line}"
         for kind in before
         for line in sorted({*before[kind]} - {*after[kind]})
         if kind != "mounts"
     ]
-    return came + went
+    return added + removed
 
 
 def _names(directory: Path) -> list[str]:

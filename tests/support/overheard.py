@@ -18,7 +18,7 @@ from toolkit.dissect.keys import KeyBook, LinkKeys
 TO_SERVER, TO_CLIENT = Direction.TO_SERVER, Direction.TO_CLIENT
 
 
-def hear_login(
+def replay_login(
     book: KeyBook,
     client: AuthClient,
     server: AuthServer,
@@ -46,7 +46,7 @@ def hear_login(
     return link, step.result
 
 
-def hear_connect(
+def replay_connect(
     book: KeyBook,
     client: AuthClient,
     server: AuthServer,
@@ -72,21 +72,21 @@ def hear_connect(
     return link, step.result
 
 
-def hear_mauth(link: LinkKeys, pair: MAuthPair) -> None:
+def replay_mauth(link: LinkKeys, pair: MAuthPair) -> None:
     """All MAuth messages between a client and a monitor so far."""
     for request, answer in zip(pair.requests, pair.answers, strict=True):
-        hear_request(link, request)
-        hear_answer(link, answer)
+        replay_request(link, request)
+        replay_answer(link, answer)
 
 
-def hear_request(link: LinkKeys, request: MAuthRequest) -> None:
+def replay_request(link: LinkKeys, request: MAuthRequest) -> None:
     """One MAuth."""
     front = Encoder()
     MAuth(request.protocol, request.payload).encode(front, ALL_FEATURES)
     link.message(TO_SERVER, MAuth.TYPE, front.getvalue())
 
 
-def hear_answer(link: LinkKeys, answer: MAuthAnswer) -> None:
+def replay_answer(link: LinkKeys, answer: MAuthAnswer) -> None:
     """One MAuthReply."""
     front = Encoder()
     MAuthReply(answer.protocol, answer.result, answer.global_id, answer.payload).encode(front, ALL_FEATURES)

@@ -78,8 +78,8 @@ def decoded(
 
 def contents(frames: Iterable[DecodedFrame]) -> dict[str, list[tuple[object, ...]]]:
     """What was said in each direction, whenever it was."""
-    said: dict[str, list[tuple[object, ...]]] = {}
+    contents: dict[str, list[tuple[object, ...]]] = {}
     for frame in frames:
         segments = tuple(map(bytes, frame.segments))
-        said.setdefault(str(frame.direction), []).append((frame.tag, frame.offset, segments, frame.error))
-    return said
+        contents.setdefault(str(frame.direction), []).append((frame.tag, frame.offset, segments, frame.error))
+    return contents

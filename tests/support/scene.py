@@ -137,5 +137,5 @@ class RecordedCluster:
         self.scene.do(parse(text))
         return self.calls[before:]
 
-    def told(self, kind: str) -> list[dict[str, Any]]:
+    def recorded(self, kind: str) -> list[dict[str, Any]]:
         return [record.fields for record in self.history if record.kind == kind]

@@ -13,7 +13,7 @@ Lane = tuple[int, Direction]
 WINDOW_BYTES = 1 << 20
 
 
-class Heard:
+class Assembled:
     """Everything that an assembler says, with runs of the same direction joined."""
 
     def __init__(self) -> None:
@@ -53,11 +53,11 @@ class Heard:
         self.order.append((lane, what))
 
     @staticmethod
-    def _join(said: list[bytes | int | str], what: bytes | int | str) -> None:
-        if said and not isinstance(what, str) and type(said[-1]) is type(what):
-            said[-1] += what
+    def _join(runs: list[bytes | int | str], what: bytes | int | str) -> None:
+        if runs and not isinstance(what, str) and type(runs[-1]) is type(what):
+            runs[-1] += what
         else:
-            said.append(what)
+            runs.append(what)
 
     def to_server(self, stream: int = 0) -> list[bytes | int | str]:
         """Bytes that the client of a stream sent."""
@@ -68,24 +68,24 @@ class Heard:
         return self.lanes.get((stream, Direction.TO_CLIENT), [])
 
 
-def heard(
+def assembled(
     packets: Iterable[bytes] | bytes,
     *,
     link_type: int = 1,
     window_bytes: int = WINDOW_BYTES,
     batched: bool = False,
     ports: Collection[int] | None = None,
-) -> Heard:
+) -> Assembled:
     """What assembly makes of packets, or of a capture file."""
     raw = packets if isinstance(packets, bytes) else pcap(packets, link_type=link_type)
     assembler = Assembler(ports)
-    result = Heard()
+    result = Assembled()
     for batch in open_capture(io.BytesIO(raw), window_bytes):
         _add_all(result, assembler.feed(batch), batched=batched)
     _add_all(result, assembler.finish(), batched=batched)
     return result
 
 
-def _add_all(result: Heard, events: Sequence[StreamEvent], *, batched: bool) -> None:
+def _add_all(result: Assembled, events: Sequence[StreamEvent], *, batched: bool) -> None:
     for event in events:
         result.add(event, batched=batched)

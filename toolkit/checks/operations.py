@@ -93,7 +93,7 @@ class Operation:
         return state.data if self.verb == "read" else dict(state.omap)
 
 
-class Step(NamedTuple):
+class OperationStep(NamedTuple):
     """The invocation or the answer of an operation."""
 
     operation: Operation
@@ -117,7 +117,7 @@ class Point(NamedTuple):
 class ObjectLife:
     """The operations on an object, as the history records them."""
 
-    steps: list[Step]
+    steps: list[OperationStep]
     """In order of time; without operations that had no effect and imply nothing."""
     settled: Record | None = None
     """The record that stands for all answers that were judged already; None if there is none."""
@@ -167,7 +167,7 @@ def lives_of_objects(index: Index) -> dict[str, ObjectLife]:
             steps.append((operation.answer.time_s, True, operation.position, operation))
     return {
         name: ObjectLife(
-            [Step(step[3], step[1]) for step in sorted(steps, key=lambda step: step[:3])],
+            [OperationStep(step[3], step[1]) for step in sorted(steps, key=lambda step: step[:3])],
             settled.get(name),
             tuple(under_way[name]),
         )

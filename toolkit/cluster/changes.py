@@ -17,7 +17,7 @@ from toolkit.checks.history import SCENARIO
 from toolkit.cluster.nodes import MessengerNode
 from toolkit.cluster.plan import addresses, host_wish, node_spec, service_keys
 from toolkit.cluster.retention import SERVICE_KEYS
-from toolkit.cluster.spec.model import Capture, ClusterSpec, Link, Node, Proxy
+from toolkit.cluster.spec.model import Capture, ClusterSpec, LinkSpec, Node, Proxy
 from toolkit.cluster.spec.reading import checked
 from toolkit.errors import Unsupported
 from toolkit.machine.private import write_private
@@ -157,7 +157,7 @@ class Changes:
 
     # ---- links, proxies, captures
 
-    def add_link(self, values: Mapping[str, Any]) -> Link:
+    def add_link(self, values: Mapping[str, Any]) -> LinkSpec:
         """Impair a link; see :meth:`Cluster.add_link`."""
         cluster = self._cluster
         with self._changing(f"link add {values['from']} {values['to']}"):
@@ -280,7 +280,7 @@ class Changes:
         self._cluster.history.append(self._cluster.now(), SCENARIO, "step", verb=verb, args=args)
 
 
-def link_states(links: Sequence[Link]) -> dict[tuple[str, str], LinkState]:
+def link_states(links: Sequence[LinkSpec]) -> dict[tuple[str, str], LinkState]:
     """Return the impairment of each (sender, receiver) pair that the links describe."""
     found: dict[tuple[str, str], LinkState] = {}
     for link in links:

@@ -28,7 +28,7 @@ from toolkit.cluster.plan import (
     with_release,
 )
 from toolkit.cluster.retention import SERVICE_KEYS, keep_files
-from toolkit.cluster.spec.model import ClusterSpec, Link, Proxy
+from toolkit.cluster.spec.model import ClusterSpec, LinkSpec, Proxy
 from toolkit.cluster.taps import Captures, Middlemen
 from toolkit.dissect.keys import KeyBook
 from toolkit.errors import Unsupported
@@ -360,7 +360,7 @@ class Cluster:
         """
         return self._changes.remove_node(name)
 
-    def add_link(self, sender: str, receiver: str, **values: Any) -> Link:  # noqa: ANN401 - as in a spec
+    def add_link(self, sender: str, receiver: str, **values: Any) -> LinkSpec:  # noqa: ANN401 - as in a spec
         """Impair packets from ``sender`` to ``receiver``, as ``links`` of a spec; ``heal`` does not revert it.
 
         Raises:

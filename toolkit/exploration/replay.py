@@ -16,7 +16,7 @@ from toolkit.exploration.local import Change, LocalState, LocalStates
 from toolkit.exploration.node import ADDRS, Input, Node
 from toolkit.exploration.scope import NAMES, FaultKind, Scope
 from toolkit.exploration.search import RESTLESS, unfinished
-from toolkit.exploration.world import FAULTS, State, Step, World
+from toolkit.exploration.world import FAULTS, ExplorationStep, State, World
 
 if TYPE_CHECKING:
     from toolkit.report.sequence import SequenceChart
@@ -46,7 +46,7 @@ class Replay:
         return SequenceChart(self.history, NAMES)
 
 
-def parse_choices(text: str) -> list[Step]:
+def parse_choices(text: str) -> list[ExplorationStep]:
     """Parse the steps of a text.
 
     Raises:
@@ -55,7 +55,7 @@ def parse_choices(text: str) -> list[Step]:
     steps = []
     for word in text.split():
         try:
-            steps.append(Step.parse(word))
+            steps.append(ExplorationStep.parse(word))
         except ValueError:
             raise LocalError(
                 f"{word!r} is no step; steps are like a:connect, arrive0, forth1, notice0@b"
@@ -63,7 +63,7 @@ def parse_choices(text: str) -> list[Step]:
     return steps
 
 
-def replay(scope: Scope, steps: Iterable[Step], *, to_rest: bool = False) -> Replay:
+def replay(scope: Scope, steps: Iterable[ExplorationStep], *, to_rest: bool = False) -> Replay:
     """Run a schedule.
 
     Args:
@@ -98,14 +98,14 @@ def replay(scope: Scope, steps: Iterable[Step], *, to_rest: bool = False) -> Rep
     return Replay(nodes.history, wrong, is_at_rest=not moves)
 
 
-def _do(world: World, nodes: "_RunningNodes", state: State, step: Step, wrong: list[str]) -> State:
+def _do(world: World, nodes: "_RunningNodes", state: State, step: ExplorationStep, wrong: list[str]) -> State:
     nodes.step(step)
     state, bad = world.after(state, step)
     wrong += bad
     return state
 
 
-def judge(scope: Scope, ways: Sequence[Sequence[Step]]) -> list[tuple[str, Sequence[Step]]]:
+def judge(scope: Scope, ways: Sequence[Sequence[ExplorationStep]]) -> list[tuple[str, Sequence[ExplorationStep]]]:
     """Judge whole schedules by the invariants of toolkit/checks: each violation with its schedule."""
     return [(text, way) for way in ways for text in replay(scope, way).wrong]
 
@@ -120,7 +120,7 @@ class _RunningNodes(LocalStates):
         self._running: dict[int, Node] = {}
         self._cookies = 0
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ExplorationStep) -> None:
         """Record that a step begins."""
         self.count += 1
         self._write(SCENARIO, "step", {"verb": str(step), "args": ""})

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolkit.exploration.scope import Scope
-from toolkit.exploration.world import IDLE_US, SOON_US, State, Step, World
+from toolkit.exploration.world import IDLE_US, SOON_US, ExplorationStep, State, World
 
 RESTLESS = "a fair schedule without further faults"
 """Beginning of the texts about schedules that do not come to rest."""
@@ -29,7 +29,7 @@ class Violation:
     """A violation, and a shortest schedule that leads to it."""
 
     text: str
-    steps: tuple[Step, ...]
+    steps: tuple[ExplorationStep, ...]
     is_confirmed: bool = False
     """True if a replay on running endpoints, without copies and lookups, had the same violation."""
 
@@ -60,7 +60,7 @@ class Result:
     is_complete: bool = True
     """True if every state of the scope was visited."""
     violations: list[Violation] = field(default_factory=list)
-    ends: list[tuple[Step, ...]] = field(default_factory=list)
+    ends: list[tuple[ExplorationStep, ...]] = field(default_factory=list)
     """Schedules to some of the terminal states, whose whole histories are judged."""
 
     def as_json(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class Explorer:
         self.result = Result(scope)
         self._known: dict[int, int] = {}
         self._parents = array("q")
-        self._steps: list[Step | None] = []
+        self._steps: list[ExplorationStep | None] = []
         self._fair = array("q")
         self._texts: set[str] = set()
 
@@ -230,7 +230,7 @@ class Explorer:
     def _is_enough(self) -> bool:
         return len(self._parents) >= self._max_states or len(self.result.violations) >= self._most_violations
 
-    def _number(self, state: State, parent: int, step: Step | None) -> tuple[int, bool]:
+    def _number(self, state: State, parent: int, step: ExplorationStep | None) -> tuple[int, bool]:
         """The number of a state, and True if it is new."""
         key = hash(canonical(state))
         number = self._known.get(key)
@@ -272,13 +272,13 @@ class Explorer:
         for text in unfinished(self._world.scope, state):
             self._violation(f"nothing moves any more, but {text}", number, None)
 
-    def _violation(self, text: str, number: int, step: Step | None) -> None:
+    def _violation(self, text: str, number: int, step: ExplorationStep | None) -> None:
         if text not in self._texts:
             self._texts.add(text)
             way = self._way(number)
             self.result.violations.append(Violation(text, way if step is None else (*way, step)))
 
-    def _way(self, number: int) -> tuple[Step, ...]:
+    def _way(self, number: int) -> tuple[ExplorationStep, ...]:
         steps = []
         while (step := self._steps[number]) is not None:
             steps.append(step)

@@ -46,7 +46,7 @@ class Stream(NamedTuple):
         )
 
 
-class Step(NamedTuple):
+class ExplorationStep(NamedTuple):
     """One step; its text is the format of ``--replay``."""
 
     what: str
@@ -61,7 +61,7 @@ class Step(NamedTuple):
         return f"{self.what}{self.stream}" + (f"@{NAMES[self.node]}" if self.what == NOTICE else "")
 
     @classmethod
-    def parse(cls, text: str) -> "Step":
+    def parse(cls, text: str) -> "ExplorationStep":
         """Parse the text of a step; raises ValueError."""
         name, colon, what = text.partition(":")
         if colon:
@@ -114,22 +114,22 @@ class World:
 
     # ---- possible steps
 
-    def steps(self, state: State) -> list[Step]:
+    def steps(self, state: State) -> list[ExplorationStep]:
         """The steps that are possible without a fault, in the order in which a fair schedule takes them."""
-        steps: list[Step] = []
+        steps: list[ExplorationStep] = []
         for place, stream in enumerate(state.streams):
             steps += _stream_steps(place, stream)
         busy = bool(steps)
         for index, node in enumerate(state.nodes):
             if node.can_connect:
-                steps.append(Step(CONNECT, index))
+                steps.append(ExplorationStep(CONNECT, index))
         for index, node in enumerate(state.nodes):
             if node.can_send:
-                steps.append(Step(SEND, index))
+                steps.append(ExplorationStep(SEND, index))
         steps += self._timers(state, busy=busy, quiet=not steps)
         return steps
 
-    def _timers(self, state: State, *, busy: bool, quiet: bool) -> Iterator[Step]:
+    def _timers(self, state: State, *, busy: bool, quiet: bool) -> Iterator[ExplorationStep]:
         left = [_next_us(node, lag) for node, lag in zip(state.nodes, state.lags_us, strict=True)]
         earliest = min(left)
         if not quiet and (earliest > SOON_US or (busy and not state.overtakes)):
@@ -138,9 +138,9 @@ class World:
             return
         for index in range(2):
             if left[index] == earliest:
-                yield Step(TIMER, index)
+                yield ExplorationStep(TIMER, index)
 
-    def faults(self, state: State) -> list[Step]:
+    def faults(self, state: State) -> list[ExplorationStep]:
         """The faults that are possible."""
         if not state.faults:
             return []
@@ -148,24 +148,24 @@ class World:
         steps = []
         for place, stream in enumerate(state.streams):
             if stream.phase == DIALLING and FaultKind.REFUSE in kinds:
-                steps.append(Step(FaultKind.REFUSE, 0, place))
+                steps.append(ExplorationStep(FaultKind.REFUSE, 0, place))
             if stream.phase in {ARRIVED, OPEN}:
                 if FaultKind.BREAK in kinds:
-                    steps.append(Step(FaultKind.BREAK, 0, place))
+                    steps.append(ExplorationStep(FaultKind.BREAK, 0, place))
                 if FaultKind.HALF_OPEN in kinds:
-                    steps.append(Step(FaultKind.HALF_OPEN, 0, place))
+                    steps.append(ExplorationStep(FaultKind.HALF_OPEN, 0, place))
             elif stream.phase == DIALLING and FaultKind.HALF_OPEN in kinds:
-                steps.append(Step(FaultKind.HALF_OPEN, 0, place))
+                steps.append(ExplorationStep(FaultKind.HALF_OPEN, 0, place))
         for index, node in enumerate(state.nodes):
             if FaultKind.MARK_DOWN in kinds and node.has_session:
-                steps.append(Step(FaultKind.MARK_DOWN, index))
+                steps.append(ExplorationStep(FaultKind.MARK_DOWN, index))
             if FaultKind.CRASH in kinds and node.origin is not None:
-                steps.append(Step(FaultKind.CRASH, index))
+                steps.append(ExplorationStep(FaultKind.CRASH, index))
         return steps
 
     # ---- carrying out a step
 
-    def after(self, state: State, step: Step) -> tuple[State, list[str]]:
+    def after(self, state: State, step: ExplorationStep) -> tuple[State, list[str]]:
         """The state after a step, and the violations in it."""
         run = _Run(self, state)
         run.step(step)
@@ -179,36 +179,36 @@ def _next_us(node: LocalState, lag_us: int) -> int:
     return max(0, node.deadlines_us[0] - lag_us) if node.deadlines_us else 1 << 62
 
 
-def _stream_steps(place: int, stream: Stream) -> Iterator[Step]:
+def _stream_steps(place: int, stream: Stream) -> Iterator[ExplorationStep]:
     phase = stream.phase
     if phase == OPEN:
         if stream.out or stream.out_ends:
-            yield Step(FORTH, 0, place)
+            yield ExplorationStep(FORTH, 0, place)
         if stream.back or stream.back_ends:
-            yield Step(BACK, 0, place)
+            yield ExplorationStep(BACK, 0, place)
     elif phase == DIALLING:
-        yield Step(ARRIVE, 0, place)
+        yield ExplorationStep(ARRIVE, 0, place)
     elif phase == ARRIVED:
-        yield Step(OPENED, 0, place)
+        yield ExplorationStep(OPENED, 0, place)
     elif phase == REFUSED:
-        yield Step(REFUSAL, 0, place)
+        yield ExplorationStep(REFUSAL, 0, place)
     elif phase == BROKEN:
         if stream.near >= 0:
-            yield Step(NOTICE, stream.by, place)
+            yield ExplorationStep(NOTICE, stream.by, place)
         if stream.far >= 0:
-            yield Step(NOTICE, 1 - stream.by, place)
+            yield ExplorationStep(NOTICE, 1 - stream.by, place)
 
 
-def _eager_step(streams: Sequence[Stream]) -> Step | None:
+def _eager_step(streams: Sequence[Stream]) -> ExplorationStep | None:
     """The next step of a handshake before the session phase, which passes at once with the grain SESSION."""
     for place, stream in enumerate(streams):
         if stream.phase == ARRIVED:
-            return Step(OPENED, 0, place)
+            return ExplorationStep(OPENED, 0, place)
         if stream.phase == OPEN:
             if stream.out and stream.out[0].is_prelude:
-                return Step(FORTH, 0, place)
+                return ExplorationStep(FORTH, 0, place)
             if stream.back and stream.back[0].is_prelude:
-                return Step(BACK, 0, place)
+                return ExplorationStep(BACK, 0, place)
     return None
 
 
@@ -232,7 +232,7 @@ class _Run:
         nodes, lags = self.nodes, self.lags
         return State((nodes[0], nodes[1]), tuple(streams), (lags[0], lags[1]), self.faults, self.overtakes)
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ExplorationStep) -> None:
         """Carry out a step."""
         what = step.what
         if what in FAULTS:
@@ -252,7 +252,7 @@ class _Run:
         self.lags[1] += left_us
         self._give(index, (Verb.TIMER,))
 
-    def _fault(self, step: Step) -> None:
+    def _fault(self, step: ExplorationStep) -> None:
         what = step.what
         if what == FaultKind.MARK_DOWN:
             self._give(step.node, (Verb.MARK_DOWN,))
@@ -274,7 +274,7 @@ class _Run:
         self.nodes[index] = self._world.locals.start(index, old.sent, old.incarnation + 1)
         self.lags[index] = 0
 
-    def _stream_step(self, step: Step) -> None:
+    def _stream_step(self, step: ExplorationStep) -> None:
         place, what = step.stream, step.what
         stream = self.streams[place]
         by = stream.by

@@ -58,7 +58,7 @@ class Watcher:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class ProxyLane:
     """State of one direction: how the proxy delays and limits what passes."""
 
     held: bool
@@ -196,12 +196,12 @@ class FaultProxy:
 
         self._thread.do(resume())
 
-    def lane(self, direction: Direction) -> Lane:
+    def lane(self, direction: Direction) -> ProxyLane:
         """Return the state of a direction."""
 
-        async def read() -> Lane:
+        async def read() -> ProxyLane:
             lane = self._lanes[direction]
-            return Lane(not lane.passes.is_set(), lane.delay_s, lane.jitter_s, lane.bytes_per_s)
+            return ProxyLane(not lane.passes.is_set(), lane.delay_s, lane.jitter_s, lane.bytes_per_s)
 
         return self._thread.do(read())
 

@@ -25,7 +25,7 @@ FROM_SERVERS = frozenset(
 """Tags of frames that only the acceptor sends."""
 
 
-class Link(StrEnum):
+class LinkKind(StrEnum):
     """The two programs of Ceph between which the proxy is placed."""
 
     CLIENT = "client"
@@ -65,7 +65,7 @@ class Verdict(StrEnum):
 class Cell:
     """A cell: an action at a point of a link."""
 
-    link: Link
+    link: LinkKind
     point: Point
     action: Action
 
@@ -107,10 +107,12 @@ class Cell:
         """The frame for the rule; for MESSAGE only messages of the write, not heartbeats or other traffic."""
         if self.point.tag != "MESSAGE":
             return self.point.tag
-        return "MESSAGE osd_op*" if self.link is Link.CLIENT else "MESSAGE osd_repop*"
+        return "MESSAGE osd_op*" if self.link is LinkKind.CLIENT else "MESSAGE osd_repop*"
 
 
-def cells(links: Sequence[Link] = tuple(Link), only: Sequence[str] = (), seed: int | None = None) -> list[Cell]:
+def cells(
+    links: Sequence[LinkKind] = tuple(LinkKind), only: Sequence[str] = (), seed: int | None = None
+) -> list[Cell]:
     """Return the cells whose action is possible, in the order of the grid, or in a random order with a seed.
 
     Args:
@@ -133,7 +135,7 @@ def cells(links: Sequence[Link] = tuple(Link), only: Sequence[str] = (), seed: i
     return chosen
 
 
-def _all(links: Sequence[Link]) -> Iterator[Cell]:
+def _all(links: Sequence[LinkKind]) -> Iterator[Cell]:
     for link in links:
         for point in POINTS:
             for action in Action:

@@ -20,7 +20,7 @@ from toolkit.cluster.spec import ClusterSpec
 from toolkit.faults.proxy import FaultProxy
 from toolkit.faults.script import strikes
 from toolkit.faults.strike import Strike
-from toolkit.hunt.cells import Cell, Link
+from toolkit.hunt.cells import Cell, LinkKind
 from toolkit.machine.private import write_private
 
 PATIENCE_S = 12.0
@@ -57,7 +57,7 @@ def spec_of(release: str) -> ClusterSpec:
     return ClusterSpec.model_validate(values)
 
 
-def links_of(release: str) -> tuple[Link, ...]:
+def links_of(release: str) -> tuple[LinkKind, ...]:
     """Return the links that a cluster of a release has.
 
     Raises:
@@ -66,7 +66,7 @@ def links_of(release: str) -> tuple[Link, ...]:
     known = (_HOST, EMBEDDED, *RELEASES)
     if release not in known:
         raise LocalError(f"--release: unknown release {release!r}; known: {', '.join(known)}")
-    return (Link.CLIENT,) if release == EMBEDDED else tuple(Link)
+    return (LinkKind.CLIENT,) if release == EMBEDDED else tuple(LinkKind)
 
 
 class Ground:
@@ -139,13 +139,13 @@ class Ground:
 
     # ---- the links
 
-    def proxies(self, link: Link) -> list[FaultProxy]:
+    def proxies(self, link: LinkKind) -> list[FaultProxy]:
         """Return the proxies on a link, for each direction in which connections may be opened."""
-        first = ["osd0", "osd1"] if link is Link.DAEMONS else [_APP]
+        first = ["osd0", "osd1"] if link is LinkKind.DAEMONS else [_APP]
         pairs = [(dialler, dialled) for dialler in first for dialled in ("osd0", "osd1") if dialler != dialled]
         return [proxy for pair in pairs for proxy in self.cluster.proxies_on(*pair)]
 
-    def cut(self, link: Link) -> None:
+    def cut(self, link: LinkKind) -> None:
         """Cut all open connections of a link."""
         for proxy in self.proxies(link):
             proxy.cut()
@@ -184,10 +184,10 @@ class Ground:
     # ---- files of a cell
 
     @contextmanager
-    def watched(self, directory: Path, link: Link) -> Iterator[None]:
+    def watched(self, directory: Path, link: LinkKind) -> Iterator[None]:
         """Capture packets while the block lasts, and store them with keys and logs in a directory."""
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        node = "osd0" if link is Link.DAEMONS else _APP
+        node = "osd0" if link is LinkKind.DAEMONS else _APP
         before = {path: path.stat().st_size for path in self._logs()}
         self.cluster.start_capture(node, f"{uuid.uuid4().hex}.pcapng")
         try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from messenger.errors import LocalError
 from toolkit.rados.crush_ln import crush_ln
-from toolkit.rados.crush_map import ITEM_NONE, Alg, Bucket, ChooseArg, CrushMap, Rule, RuleOp, Step
+from toolkit.rados.crush_map import ITEM_NONE, Alg, Bucket, ChooseArg, CrushMap, CrushStep, Rule, RuleOp
 from toolkit.rados.hashing import crush_hash32_2, crush_hash32_3, crush_hash32_4
 
 IN = 0x10000
@@ -115,7 +115,7 @@ class _Run:
                     setattr(self._knobs, name, step.arg1)
         return result[: self._count]
 
-    def _choose(self, step: Step, working: list[int]) -> list[int]:
+    def _choose(self, step: CrushStep, working: list[int]) -> list[int]:
         """One CHOOSE step on each item of the working set, each with a window of its own."""
         wanted = step.arg1 if step.arg1 > 0 else step.arg1 + self._count
         chosen: list[int] = []

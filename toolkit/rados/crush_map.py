@@ -117,7 +117,7 @@ def _words(decoder: Decoder, count: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CrushStep:
     """One step of a rule."""
 
     op: int
@@ -135,7 +135,7 @@ class Rule:
     """1 replicated, 3 erasure-coded, 4 and 5 multi-step."""
     min_size: int
     max_size: int
-    steps: tuple[Step, ...]
+    steps: tuple[CrushStep, ...]
 
     def encode(self, encoder: Encoder) -> None:
         """Append the encoding, length first."""
@@ -156,7 +156,7 @@ class Rule:
         head = decoder.u8(), decoder.u8(), decoder.u8(), decoder.u8()
         if count * _STEP_SIZE > decoder.remaining:
             raise DecodeError(f"{count} steps of a rule need {count * _STEP_SIZE} bytes, {decoder.remaining} left")
-        steps = (Step(decoder.u32(), decoder.i32(), decoder.i32()) for _ in range(count))
+        steps = (CrushStep(decoder.u32(), decoder.i32(), decoder.i32()) for _ in range(count))
         return cls(*head, tuple(steps))
 
 

@@ -19,7 +19,7 @@ _NANO = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class ChartLane:
     """One link."""
 
     label: str
@@ -46,7 +46,7 @@ class LaneChart:
         ended_ns: time at the right edge.
     """
 
-    def __init__(self, lanes: Sequence[Lane], began_ns: int, ended_ns: int) -> None:
+    def __init__(self, lanes: Sequence[ChartLane], began_ns: int, ended_ns: int) -> None:
         self._left_out = max(len(lanes) - _MOST_LANES, 0)
         self._lanes = lanes = lanes[:_MOST_LANES]
         self._began_ns = began_ns
@@ -114,7 +114,7 @@ class LaneChart:
             drawn.append(svg.text(12, top + 15, f"{self._left_out:,} more links", "group"))
         return drawn
 
-    def _lane(self, lane: Lane, top: float) -> str:
+    def _lane(self, lane: ChartLane, top: float) -> str:
         middle = top + _LANE_HEIGHT / 2
         left, right = self._x(lane.began_ns), max(self._x(lane.ended_ns), self._x(lane.began_ns) + 2)
         ready = right if lane.ready_ns is None else max(self._x(lane.ready_ns), left + 1)

@@ -24,7 +24,7 @@ from tests.support.packets import (
     pcap,
     section,
 )
-from tests.support.streams import heard
+from tests.support.streams import assembled
 from toolkit.capture.formats import LinkType, open_capture
 
 _WINDOWS = (64, 4096)
@@ -73,7 +73,7 @@ def _run_tcp(data: bytes) -> int:
         kind = cursor.number() % 3
         packets.append(cursor.counted() if kind == _RAW else _packet(cursor, link_type, whole=kind == _PLAIN))
     raw = pcap(packets, link_type=link_type)
-    one, other = heard(raw, window_bytes=64), heard(raw, window_bytes=4096)
+    one, other = assembled(raw, window_bytes=64), assembled(raw, window_bytes=4096)
     require_same("the streams of small batches, and of large ones", one.lanes, other.lanes)
     require_same(
         "the bytes of a stream", sum(size for _, size, *_ in one.rows) <= sum(map(len, packets)), other=True

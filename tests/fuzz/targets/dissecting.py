@@ -57,7 +57,7 @@ def run(data: bytes) -> None:
         if not _opened_well(frames):
             # How far one direction has come when the other breaks its word depends on the cuts.
             return []
-        return [_said(frame) for direction in Direction for frame in frames if frame.direction is direction]
+        return [_content(frame) for direction in Direction for frame in frames if frame.direction is direction]
 
     same_for_every_cut(decode)
 
@@ -72,7 +72,7 @@ def _opened_well(frames: list[DecodedFrame]) -> bool:
     return True
 
 
-def _said(frame: DecodedFrame) -> tuple[object, ...]:
+def _content(frame: DecodedFrame) -> tuple[object, ...]:
     contents = tuple(map(bytes, frame.segments)), bytes(frame.wire), frame.as_json()
     return frame.direction, frame.tag, frame.offset, frame.length, frame.compressed, contents
 

@@ -208,8 +208,8 @@ def seeds() -> Iterator[bytes]:
             tag % 2, 0, 6, 0, bytes([_FRAME, tag, 8]), bytes(8), bytes([_BATCH, 2, 18, 8]) + bytes(8) + b"\x14\0"
         )
     for chunks, role in ((conversation(*SECURITY[0]), Direction.TO_SERVER), (reconnection(), Direction.TO_CLIENT)):
-        said = one_way(chunks, role)[:255]
-        yield script(role is Direction.TO_SERVER, 0, 0, 1, bytes([_RAW, len(said)]), said)
+        sent = one_way(chunks, role)[:255]
+        yield script(role is Direction.TO_SERVER, 0, 0, 1, bytes([_RAW, len(sent)]), sent)
 
 
 TARGETS = (

@@ -61,13 +61,13 @@ def _check_header(contents: bytes) -> None:
 def _links(raw: bytes, window_bytes: int) -> dict[tuple[int, str], list[object]]:
     """What each direction of each link over RDMA has: bytes, sizes of gaps, and how it ended."""
     assembly = Assembly()
-    said: dict[tuple[int, str], list[object]] = {}
+    contents: dict[tuple[int, str], list[object]] = {}
     batches = [assembly.feed(batch) for batch in open_capture(io.BytesIO(raw), window_bytes)]
     # data of a run is good until the next batch, but pieces of queue pairs are copies
     for event in (event for events in [*batches, assembly.finish()] for event in events):
         if event.stream.queue_pairs is None:
             continue
-        mine = said.setdefault((event.stream.index, str(event.direction)), [])
+        mine = contents.setdefault((event.stream.index, str(event.direction)), [])
         if isinstance(event, End):
             mine.append(str(event.how))
         elif isinstance(event, Gap):
@@ -76,7 +76,7 @@ def _links(raw: bytes, window_bytes: int) -> dict[tuple[int, str], list[object]]
             before = mine.pop() if mine and isinstance(mine[-1], bytes) else b""
             assert isinstance(before, bytes)
             mine.append(before + bytes(event.data))
-    return said
+    return contents
 
 
 def _seeds() -> Iterator[bytes]:

@@ -91,9 +91,9 @@ def seeds() -> Iterator[bytes]:
     for options in (0, 1, 2, 3, 5, 8, 9, 16, 48):
         yield bytes([options]) + message + large + bytes([_RAW, len(small), 0]) + small + message
     yield bytes([1, _SPOILT]) + message[1:] + bytes([60, 0, 1])
-    said = one_way(conversation("none", ConMode.CRC, Protocol.V1), Direction.TO_SERVER)
-    at = said.index(bytes([Tag.MSG, 1, 0, 0, 0]))
-    yield bytes([1, _RAW]) + (len(said) - at).to_bytes(2, "little") + said[at:]
+    sent = one_way(conversation("none", ConMode.CRC, Protocol.V1), Direction.TO_SERVER)
+    at = sent.index(bytes([Tag.MSG, 1, 0, 0, 0]))
+    yield bytes([1, _RAW]) + (len(sent) - at).to_bytes(2, "little") + sent[at:]
 
 
 TARGETS = (

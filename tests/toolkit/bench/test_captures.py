@@ -63,7 +63,7 @@ def test_the_same_recipe_makes_the_same_file(mode: ConMode, tmp_path: Path) -> N
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_packets_are_as_long_as_the_recipe_says_and_have_right_ip_checksums(tmp_path: Path) -> None:
+def test_packets_have_the_length_of_the_recipe_and_right_ip_checksums(tmp_path: Path) -> None:
     recipe = RECIPES[0]
     path = tmp_path / "made.pcapng"
     write_capture(recipe, path, MESSAGES)

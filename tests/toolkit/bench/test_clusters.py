@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.support.clusters import msgrlab, remains, state, told
+from tests.support.clusters import answer_of, msgrlab, remains, state
 from toolkit.bench.clusters import Kind, measure_clusters
 
 __all__ = ["state"]
 
 
 def test_a_cluster_is_timed_and_gone(state):
-    (row,) = told("bench", "clusters", "--backends", "process", "--rounds", "1", "--json")["clusters"][:1]
+    (row,) = answer_of("bench", "clusters", "--backends", "process", "--rounds", "1", "--json")["clusters"][:1]
     assert (row["cluster"], row["backend"], row["problem"]) == ("two-peers", "process", "")
     assert row["up_s"] > row["floor_s"] > 0
     assert row["down_s"] > 0
@@ -17,7 +17,7 @@ def test_a_cluster_is_timed_and_gone(state):
 
 
 @pytest.mark.usefixtures("state")
-def test_what_does_not_come_up_says_why():
+def test_failed_start_reports_its_cause():
     (result,) = measure_clusters([Kind("two-peers", "podman")], 3)
     assert result.up_s is None
     assert "unknown backend 'podman'" in result.problem

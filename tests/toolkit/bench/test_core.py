@@ -6,9 +6,9 @@ from toolkit.bench.core import LAYERS, CoreResult, measure_core
 @pytest.mark.parametrize("mode", ["crc", "secure"])
 @pytest.mark.parametrize("size", [1, 64, 70_000])
 def test_every_layer_is_measured(mode: str, size: int) -> None:
-    told: list[CoreResult] = []
-    results = measure_core([size], [mode], 0.0, told.append)
-    assert told == results
+    reported: list[CoreResult] = []
+    results = measure_core([size], [mode], 0.0, reported.append)
+    assert reported == results
     assert [result.layer for result in results] == list(LAYERS)
     for result in results:
         assert (result.size, result.mode) == (size, mode)

@@ -22,13 +22,13 @@ OURS = {"columns", "records", "scapy"}
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, object]]:
     """What every decoder here made of the benchmark's captures."""
-    told: list[DecodeResult] = []
+    reported: list[DecodeResult] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("toolkit.bench.decode.RECIPES", [recipe for recipe in RECIPES if recipe.name in MADE])
         with made_captures(1) as captures:
-            results = measure_decoders(captures, 1, told.append)
+            results = measure_decoders(captures, 1, reported.append)
             folder = captures[0].path.parent
-    assert told == results
+    assert reported == results
     assert not folder.exists()
     return [result.as_json() for result in results]
 
@@ -44,7 +44,7 @@ def test_tshark_is_asked_about_v1_only(rows: list[dict[str, object]]) -> None:
     assert decoders == {"v1 small": {*OURS, "tshark fields", "tshark json"}, "v2 secure": OURS}
 
 
-def test_a_row_says_what_it_cost(rows: list[dict[str, object]]) -> None:
+def test_row_contains_its_cost(rows: list[dict[str, object]]) -> None:
     for row in rows:
         assert list(row) == KEYS
         assert all(isinstance(row[key], int | float) and row[key] > 0 for key in KEYS[2:])  # type: ignore[operator]
@@ -81,12 +81,12 @@ def test_without_tshark_there_are_our_own(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert set(Capture(name="v1", path=tmp_path, has_v1=True).decoders()) == set(map(Decoder, OURS))
 
 
-def test_a_decoder_that_fails_says_on_what(tmp_path: Path) -> None:
+def test_failed_decoder_names_its_input(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match=r"columns on .*/gone: .*No such file"):
         measure_decoders([Capture(name="gone", path=tmp_path / "gone", has_v1=False)], 1, lambda _: None)
 
 
-def test_a_task_is_told_as_json() -> None:
+def test_task_is_printed_as_json() -> None:
     task = Task(decoder=Decoder.JSON, capture="/c", keyrings=["/k"], key_logs=["/l", "/m"])
     assert Task.from_json(task.as_json()) == task
 

@@ -16,9 +16,9 @@ def cell(pattern: Pattern = Pattern.REQUEST, mode: str = "crc") -> Cell:
 
 @pytest.mark.parametrize(("pattern", "mode"), [(Pattern.REQUEST, "secure"), (Pattern.STREAM, "crc")])
 def test_a_cell(pattern: Pattern, mode: str) -> None:
-    told = []
-    (result,) = measure([cell(pattern, mode)], 0.01, 2, told.append)
-    assert told == [result]
+    reported = []
+    (result,) = measure([cell(pattern, mode)], 0.01, 2, reported.append)
+    assert reported == [result]
     assert result.cell == cell(pattern, mode)
     assert 0 < result.ops_per_s < 1e7
     assert 0 < result.floor_ops_per_s < 1e8

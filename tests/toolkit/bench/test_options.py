@@ -32,7 +32,7 @@ def test_what_is_no_number_in_flight(word: str) -> None:
         parse_grid(None, None, word, None, None)
 
 
-def test_unknown_names_are_told_the_known_ones() -> None:
+def test_unknown_name_is_an_error_with_the_known_names() -> None:
     with pytest.raises(LocalError, match="--patterns: unknown 'echo'; known: request, stream"):
         parse_grid("echo", None, None, None, None)
     with pytest.raises(LocalError, match="--modes: unknown ''; known: crc, secure"):

@@ -51,7 +51,7 @@ def test_bad_options_are_one_line(options: list[str], complaint: str, capsys: py
     assert complaint in line
 
 
-def test_a_client_that_cannot_log_in_says_why(tmp_path: Path) -> None:
+def test_failed_login_reports_its_cause(tmp_path: Path) -> None:
     keyring = tmp_path / "keyring"
     keyring.write_text("[client.other]\n\tkey = AQAAAAAAAAAAABAAAAAAAAAAAAAAAAAAAAAAAA==\n")
     load = Load(addr="v2:127.0.0.1:1", keyring=str(keyring), mode="crc", pool="p", size=1, in_flight=1, count=1)

@@ -38,7 +38,7 @@ class Wire:
 
 
 @given(st.sampled_from(Pattern), st.integers(1, 50), st.integers(0, 500), st.data())
-def test_a_run_has_as_many_messages_as_it_was_told_and_never_more_in_flight(
+def test_run_sends_the_given_count_and_limits_messages_in_flight(
     pattern: Pattern, in_flight: int, count: int, data: st.DataObject
 ) -> None:
     cell = Cell(pattern=pattern, size=1, in_flight=in_flight, mode="crc", cores=1)

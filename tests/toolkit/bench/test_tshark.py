@@ -20,7 +20,7 @@ def capture(tmp_path: Path) -> Path:
 
 
 @pytest.mark.needs("tshark")
-def test_fields_tell_of_every_message(capture: Path) -> None:
+def test_fields_describe_every_message(capture: Path) -> None:
     done = subprocess.run(fields_command(capture), capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     assert count_in_fields(lines) == MESSAGES

@@ -21,7 +21,7 @@ def quiet(own_network: None) -> None:
     """Every test here hears itself only."""
 
 
-def converse(said: bytes, host: str = "127.0.0.1", port: int = 0, inside: Target | None = None) -> int:
+def converse(sent: bytes, host: str = "127.0.0.1", port: int = 0, inside: Target | None = None) -> int:
     """Send bytes over a TCP connection that then ends; returns the listener's port."""
     target = inside or Target.parse("lo")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -34,8 +34,8 @@ def converse(said: bytes, host: str = "127.0.0.1", port: int = 0, inside: Target
 
     client, server, used = target.inside(connected)
     with closing(client), closing(server):
-        for start in range(0, len(said), _CHUNK_BYTES):  # chunks fit into the socket buffers
-            client.sendall(chunk := said[start : start + _CHUNK_BYTES])
+        for start in range(0, len(sent), _CHUNK_BYTES):  # chunks fit into the socket buffers
+            client.sendall(chunk := sent[start : start + _CHUNK_BYTES])
             assert server.recv(len(chunk), socket.MSG_WAITALL) == chunk
         client.shutdown(socket.SHUT_WR)
         assert server.recv(1) == b""

@@ -49,7 +49,7 @@ def test_a_folder_or_no_folder_is_refused(tmp_path: Path) -> None:
             GrowingKeyLog(path)
 
 
-def test_a_bad_line_that_comes_later_is_told_and_left_out(tmp_path: Path) -> None:
+def test_later_bad_line_is_reported_and_skipped(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text(LINES[0])
     log = GrowingKeyLog(path)

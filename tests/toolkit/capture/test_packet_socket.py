@@ -17,7 +17,7 @@ from toolkit.capture.ports import parse_ports
 from toolkit.capture.target import Target
 
 pytestmark = pytest.mark.needs("capture")
-SAID = b"a word that nobody else says " * 3
+PAYLOAD = b"a word that nobody else says " * 3
 
 
 def taken(source: PacketSocket) -> list[Packet]:
@@ -30,8 +30,8 @@ def taken(source: PacketSocket) -> list[Packet]:
     return packets
 
 
-def saying(packets: Sequence[Packet]) -> list[Packet]:
-    return [packet for packet in packets if SAID in packet.data]
+def with_payload(packets: Sequence[Packet]) -> list[Packet]:
+    return [packet for packet in packets if PAYLOAD in packet.data]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -39,8 +39,8 @@ def saying(packets: Sequence[Packet]) -> list[Packet]:
 def test_a_conversation_on_loopback_is_seen_once(host: str, interface: str) -> None:
     before_ns = time.time_ns()
     with PacketSocket(Target.parse(interface)) as source:
-        converse(SAID, host)
-        (packet,) = saying(taken(source))
+        converse(PAYLOAD, host)
+        (packet,) = with_payload(taken(source))
         assert source.interface_name(packet.interface) == "lo"
         assert source.dropped == 0
     assert packet.link_type == LinkType.ETHERNET
@@ -55,16 +55,16 @@ def test_ports_decide(host: str) -> None:
     leaving = ("9", f"1-{port - 1}", f"{port + 1}-30001", f"{port - 1},{port + 1}")
     for text in (*taking, *leaving):
         with PacketSocket(Target.parse("lo"), parse_ports(text)) as source:
-            converse(SAID, host, port)
-            assert bool(saying(taken(source))) is (text in taking), text
+            converse(PAYLOAD, host, port)
+            assert bool(with_payload(taken(source))) is (text in taking), text
 
 
 def test_both_directions_of_a_port_are_taken() -> None:
     with PacketSocket(Target.parse("lo")) as everything:
-        port = converse(SAID)
+        port = converse(PAYLOAD)
         expected = len(taken(everything))
     with PacketSocket(Target.parse("lo"), parse_ports(str(port))) as source:
-        converse(SAID, port=port)
+        converse(PAYLOAD, port=port)
         packets = taken(source)
     senders = {int.from_bytes(packet.data[34:36]) == port for packet in packets}
     assert senders == {True, False}
@@ -74,9 +74,9 @@ def test_both_directions_of_a_port_are_taken() -> None:
 def test_what_is_not_tcp_does_not_come() -> None:
     with PacketSocket(Target.parse("lo")) as source, socket.socket(type=socket.SOCK_DGRAM) as udp:
         udp.bind(("127.0.0.1", 0))
-        udp.sendto(SAID, udp.getsockname())
+        udp.sendto(PAYLOAD, udp.getsockname())
         converse(b"x")
-        assert not saying(taken(source))
+        assert not with_payload(taken(source))
 
 
 def test_large_packets_are_whole() -> None:
@@ -106,10 +106,10 @@ def test_an_interface_that_is_not_there() -> None:
 def test_a_namespace_is_heard_from_outside(namespace: str) -> None:
     target = Target.parse(f"netns:{namespace}")
     with PacketSocket(target) as inside, PacketSocket(Target.parse("any")) as outside:
-        converse(SAID, inside=target)
-        (packet,) = saying(taken(inside))
+        converse(PAYLOAD, inside=target)
+        (packet,) = with_payload(taken(inside))
         assert inside.interface_name(packet.interface) == "lo"
-        assert not saying(taken(outside))
+        assert not with_payload(taken(outside))
 
 
 def test_the_caller_stays_in_its_own_namespace(namespace: str) -> None:
@@ -142,14 +142,16 @@ def test_vlan_tags_stay_where_they_were(namespace: str) -> None:
         for name in ("msgr1", "msgr2"):
             network.link("set", index=network.link_lookup(ifname=name)[0], state="up")
     addresses = bytes.fromhex("02fffffffff1 02fffffffff2")
-    ip = pack("!BBHHHBBH4s4s", 0x45, 0, 40 + len(SAID), 1, 0, 64, 6, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
+    ip = pack(
+        "!BBHHHBBH4s4s", 0x45, 0, 40 + len(PAYLOAD), 1, 0, 64, 6, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
+    )
     tcp = pack("!HHIIBBHHH", 6800, 40000, 1, 1, 0x50, 0x18, 1000, 0, 0)
-    frame = addresses + pack("!HHH", 0x8100, 5, 0x0800) + ip + tcp + SAID
+    frame = addresses + pack("!HHH", 0x8100, 5, 0x0800) + ip + tcp + PAYLOAD
     with PacketSocket(target, parse_ports("6800")) as source:
         sender = target.inside(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         with sender:
             target.inside(lambda: sender.bind(("msgr1", 0)))
             sender.send(frame)
         # The kernel takes the tag out of what arrives, and leaves it in what goes.
-        seen = {source.interface_name(packet.interface): packet.data for packet in saying(taken(source))}
+        seen = {source.interface_name(packet.interface): packet.data for packet in with_payload(taken(source))}
     assert seen == {"msgr1": frame, "msgr2": frame}

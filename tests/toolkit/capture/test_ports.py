@@ -19,7 +19,7 @@ def test_ports_are_numbers_and_ranges() -> None:
 @pytest.mark.parametrize(
     "text", ["", "x", "3300,", "0", "65536", "7000-6000", "1-", "-1", "3300;6789", "1-2-3", "ALL"]
 )
-def test_anything_else_is_told_with_an_example(text: str) -> None:
+def test_other_input_is_an_error_with_an_example(text: str) -> None:
     with pytest.raises(LocalError, match=r"no port or range; like 3300,6789,6800-7568, or all"):
         parse_ports(text)
 

@@ -23,7 +23,7 @@ from toolkit.capture.recording import Recording, Taken, new_capture
 from toolkit.capture.target import Target
 
 pytestmark = pytest.mark.needs("capture")
-SAID = b"a word that nobody else says " * 3
+PAYLOAD = b"a word that nobody else says " * 3
 
 
 def payloads(path: Path) -> list[bytes]:
@@ -37,9 +37,9 @@ def test_all_that_happens_inside_the_block_is_in_the_file(tmp_path: Path) -> Non
     path = tmp_path / "a.pcapng"
     with capturing("lo", path) as taken:
         for _ in range(20):
-            converse(SAID)
+            converse(PAYLOAD)
     found = payloads(path)
-    assert sum(SAID in packet for packet in found) == 20
+    assert sum(PAYLOAD in packet for packet in found) == 20
     assert taken.packets == len(found)
     assert taken.size_bytes == sum(map(len, found))
     assert (taken.dropped, taken.ended) == (0, "")
@@ -60,7 +60,7 @@ def test_key_log_and_notes_are_inside(tmp_path: Path) -> None:
     path, log = tmp_path / "a.pcapng", tmp_path / "keys"
     log.write_text(LINES[0])
     with capturing("lo", path, key_log=log, notes=["first", "second: ü"]) as taken:
-        converse(SAID)
+        converse(PAYLOAD)
         with log.open("a") as file:
             file.write(LINES[1])
     with open_capture(path) as reader:
@@ -74,27 +74,27 @@ def test_packets_wait_for_a_key_that_is_late(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(recording_module, "_KEY_PATIENCE_S", 60.0)
     path, log = tmp_path / "a.pcapng", tmp_path / "keys"
     with capturing("lo", path, key_log=log) as taken:
-        converse(SAID)
+        converse(PAYLOAD)
         while not taken.packets:
             time.sleep(0.01)
         log.write_text(LINES[0])
     content = path.read_bytes()
-    assert content.index(LINES[0].encode()) < content.index(SAID)
+    assert content.index(LINES[0].encode()) < content.index(PAYLOAD)
 
 
 def test_a_count_ends_it(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with capturing("lo", path, count=3) as taken:
-        converse(SAID)
+        converse(PAYLOAD)
     assert taken.packets == len(payloads(path)) == 3
 
 
 def test_an_error_of_the_block_is_the_callers_and_the_file_is_good(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with contextlib.suppress(ZeroDivisionError), capturing("lo", path):
-        converse(SAID)
+        converse(PAYLOAD)
         raise ZeroDivisionError
-    assert any(SAID in packet for packet in payloads(path))
+    assert any(PAYLOAD in packet for packet in payloads(path))
 
 
 def test_a_capture_of_nothing_can_be_read(tmp_path: Path) -> None:
@@ -104,30 +104,33 @@ def test_a_capture_of_nothing_can_be_read(tmp_path: Path) -> None:
     assert payloads(path) == []
 
 
-def test_a_full_disk_is_told() -> None:
+def test_full_disk_is_an_error() -> None:
     full = Path("/dev/full")
     with PacketSocket(Target.parse("lo")) as source, full.open("wb", buffering=0) as file:
-        converse(SAID)
+        converse(PAYLOAD)
         recording = Recording(source, Taken(full, "lo"), writer=PcapngWriter(file), count=1)
         with closing(recording), pytest.raises(LocalError, match="/dev/full: No space left"):
             recording.run()
 
 
-def test_a_watcher_hears_of_packets_and_of_new_keys(tmp_path: Path) -> None:
-    heard: list[bytes] = []
+def test_watcher_gets_packets_and_new_keys(tmp_path: Path) -> None:
+    packets_seen: list[bytes] = []
     secrets: list[str] = []
     taken = Taken(None, "lo")
     with PacketSocket(Target.parse("lo")) as source:
         recording = Recording(
             source,
             taken,
-            watch=lambda packets, text: (heard.extend(packet.data for packet in packets), secrets.append(text)),
+            watch=lambda packets, text: (
+                packets_seen.extend(packet.data for packet in packets),
+                secrets.append(text),
+            ),
         )
         with closing(recording):
-            converse(SAID)
+            converse(PAYLOAD)
             recording.stop()
             recording.run()
-    assert sum(SAID in packet for packet in heard) == 1
+    assert sum(PAYLOAD in packet for packet in packets_seen) == 1
     assert set(secrets) == {""}
 
 
@@ -143,15 +146,15 @@ def test_a_duration_ends_it() -> None:
 def test_a_namespace(namespace: str, tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with capturing(f"netns:{namespace}", path):
-        converse(SAID, inside=Target.parse(f"netns:{namespace}"))
-    assert sum(SAID in packet for packet in payloads(path)) == 1
+        converse(PAYLOAD, inside=Target.parse(f"netns:{namespace}"))
+    assert sum(PAYLOAD in packet for packet in payloads(path)) == 1
 
 
 def test_wireshark_reads_it(tmp_path: Path) -> None:
     require("tshark")
     path = tmp_path / "a.pcapng"
     with capturing("any", path, notes=["a note"]):
-        port = converse(SAID)
+        port = converse(PAYLOAD)
     command = [
         "tshark",
         "-r",
@@ -169,7 +172,7 @@ def test_wireshark_reads_it(tmp_path: Path) -> None:
     )
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert {row[0] for row in rows} == {"lo"}
-    assert [row[1] for row in rows if row[1]] == [SAID.hex()]
+    assert [row[1] for row in rows if row[1]] == [PAYLOAD.hex()]
 
 
 def test_standard_output_is_a_file_too(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -101,7 +101,7 @@ def test_nothing_runs_there_after_the_end(lab: Lab, tmp_path: Path) -> None:
     eventually(lambda: not Path(f"/proc/{pid}").exists())
 
 
-def test_an_end_on_the_other_side_is_told(lab: Lab, tmp_path: Path) -> None:
+def test_end_of_the_remote_side_is_reported(lab: Lab, tmp_path: Path) -> None:
     lab(stream(), then="sys.exit('tcpdump: the interface disappeared')")
     with capturing("ssh:lab", tmp_path / "a.pcapng") as capture:
         eventually(lambda: capture.ended)

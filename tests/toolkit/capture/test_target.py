@@ -65,7 +65,7 @@ def test_a_container_is_asked_for_its_process(docker: Path) -> None:
         ("exit 1", "docker:x: docker inspect failed"),
     ],
 )
-def test_what_docker_says_is_passed_on(docker: Path, script: str, words: str) -> None:
+def test_error_of_docker_is_passed_on(docker: Path, script: str, words: str) -> None:
     answer(docker, script)
     with pytest.raises(LocalError, match=words):
         Target.parse("docker:x")
@@ -91,7 +91,7 @@ def test_no_target(text: str) -> None:
         Target.parse(text)
 
 
-def test_a_namespace_that_is_none_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_namespace_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target_module, "NAMED_NAMESPACES", tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises((LocalError, Unsupported), match="netns:file"):

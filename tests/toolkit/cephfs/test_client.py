@@ -120,7 +120,7 @@ async def test_a_session_that_nobody_renews_is_stale_until_somebody_does(cluster
 
 @needs_mds
 @patiently
-async def test_who_is_blocklisted_is_reset_and_let_in_no_more(cluster: Cluster) -> None:
+async def test_blocklisted_client_is_reset_and_refused(cluster: Cluster) -> None:
     async with client(cluster) as fs:
         session = await fs.open()
         (known,) = [each for each in cluster.nodes["mds"].ask("session ls") if each["id"] == fs.global_id]
@@ -135,7 +135,7 @@ async def test_who_is_blocklisted_is_reset_and_let_in_no_more(cluster: Cluster) 
 
 
 @on_loop
-async def test_where_there_is_no_file_system_that_is_said(msgrlab_cluster: Callable[..., Cluster]) -> None:
+async def test_missing_file_system_is_an_error(msgrlab_cluster: Callable[..., Cluster]) -> None:
     cluster = msgrlab_cluster("embedded", shared=True)
     assert cluster.ceph_conf is not None
     keyring = cluster.ceph_conf.parent / "keyring"
@@ -149,8 +149,8 @@ async def test_where_there_is_no_file_system_that_is_said(msgrlab_cluster: Calla
 @on_loop
 async def test_a_session_is_reset_once_its_own_daemon_lets_it_in_anew(state: State, then: State) -> None:
     fs = FsClient.connect("v2:127.0.0.1:1")
-    said: list[Any] = []
-    connection = cast(Connection, SimpleNamespace(send=said.append, mark_down=lambda: None))
+    sent: list[Any] = []
+    connection = cast(Connection, SimpleNamespace(send=sent.append, mark_down=lambda: None))
     session = fs.sessions[0] = MdsSession(0, {}, lambda: 1)
     session.dialled(connection)
     session.become(state)
@@ -160,4 +160,4 @@ async def test_a_session_is_reset_once_its_own_daemon_lets_it_in_anew(state: Sta
     assert session.state is state, "a daemon at the same port may have come in the place of that one"
     fs.ms_handle_connect(connection)
     assert session.state is then
-    assert [message.payload.op for message in said] == ([SessionOp.REQUEST_OPEN] if state is State.OPENING else [])
+    assert [message.payload.op for message in sent] == ([SessionOp.REQUEST_OPEN] if state is State.OPENING else [])

@@ -18,7 +18,7 @@ from toolkit.cephfs.session import MdsSession, State
 from toolkit.rados.errors import RadosError
 
 
-class Said(MdsSession):
+class RecordingSession(MdsSession):
     """A session whose messages go into a list."""
 
     def __init__(self) -> None:
@@ -26,27 +26,27 @@ class Said(MdsSession):
         self.sent: list[Any] = []
         self.dialled(cast(Connection, SimpleNamespace(send=self.sent.append)))
 
-    def hear(self, op: SessionOp, **fields: Any) -> None:
+    def receive(self, op: SessionOp, **fields: Any) -> None:
         self.take_session(MClientSession(op, **fields))
 
 
-def opened() -> Said:
-    session = Said()
+def opened() -> RecordingSession:
+    session = RecordingSession()
     session.begin_open()
-    session.hear(SessionOp.OPEN)
+    session.receive(SessionOp.OPEN)
     session.sent.clear()
     return session
 
 
 @on_loop
 async def test_what_is_asked_before_it_is_open_waits() -> None:
-    session = Said()
+    session = RecordingSession()
     session.begin_open()
     (opening,) = session.sent
     assert (opening.payload.op, opening.payload.metadata) == (SessionOp.REQUEST_OPEN, {"entity_id": "admin"})
     session.begin(Op.MKDIR, "d")
     assert len(session.sent) == 1
-    session.hear(SessionOp.OPEN)
+    session.receive(SessionOp.OPEN)
     assert session.sent[1].payload.path.path == "d"
 
 
@@ -75,7 +75,7 @@ async def test_a_refusal_is_an_error() -> None:
 
 
 @on_loop
-async def test_another_daemon_is_told_and_asked_again() -> None:
+async def test_another_daemon_gets_open_and_requests_again() -> None:
     session = opened()
     session.begin(Op.MKDIR, "done")
     session.begin(Op.MKDIR, "lost")
@@ -101,7 +101,7 @@ async def test_another_daemon_is_told_and_asked_again() -> None:
 async def test_an_end_leaves_nobody_waiting(op: SessionOp, state: State) -> None:
     session = opened()
     request = session.begin(Op.MKDIR, "d")
-    session.hear(op, metadata={"error_string": "blocklisted"})
+    session.receive(op, metadata={"error_string": "blocklisted"})
     assert session.state is state
     with pytest.raises(RadosError, match=f"mds rank 0: {state}"):
         await request.safe
@@ -115,11 +115,11 @@ async def test_an_end_leaves_nobody_waiting(op: SessionOp, state: State) -> None
 async def test_a_stale_session_is_open_again_once_it_is_renewed() -> None:
     session = opened()
     session.renew()
-    session.hear(SessionOp.STALE)
+    session.receive(SessionOp.STALE)
     session.renew()
-    session.hear(SessionOp.RENEWCAPS, seq=1)
+    session.receive(SessionOp.RENEWCAPS, seq=1)
     assert session.state is State.STALE, "that was the answer to the renewal before"
-    session.hear(SessionOp.RENEWCAPS, seq=2)
+    session.receive(SessionOp.RENEWCAPS, seq=2)
     assert session.state is State.OPEN
     assert [each.payload.seq for each in session.sent] == [1, 2]
 
@@ -131,7 +131,7 @@ async def test_what_the_daemon_wants_back_it_gets() -> None:
     session.take_caps(MClientCaps(CapsHead(op=CapOp.REVOKE, ino=5, cap_id=3, seq=9, caps=0x55, wanted=1)))
     session.take_lease(MClientLease(action=3, ino=5, name="n"))
     session.take_lease(MClientLease(action=1, mask=1, ino=5, seq=2, name="n"))
-    session.hear(SessionOp.FLUSHMSG, seq=4)
+    session.receive(SessionOp.FLUSHMSG, seq=4)
     update, lease, flushed = session.sent
     assert lease.payload == MClientLease(action=4, mask=1, ino=5, seq=2, name="n")
     assert update.payload.head == CapsHead(op=CapOp.UPDATE, ino=5, cap_id=3, seq=9, caps=0x55, wanted=0)
@@ -139,7 +139,7 @@ async def test_what_the_daemon_wants_back_it_gets() -> None:
 
 
 @on_loop
-async def test_the_end_counts_what_was_said_of_capabilities() -> None:
+async def test_close_counts_messages_about_capabilities() -> None:
     session = opened()
     for kind in (MessageType.CLIENT_CAPS, MessageType.CLIENT_REPLY, MessageType.CLIENT_LEASE):
         session.count(Message(kind))

@@ -22,7 +22,7 @@ class Story:
         self.frames: dict[int, dict[str, list[int]]] = {}
         """Of each wire and sender, number and offset of the next frame."""
 
-    def tell(self, node: str, kind: str, /, **fields: Any) -> int:
+    def add_record(self, node: str, kind: str, /, **fields: Any) -> int:
         self.history.append(len(self.history) / 1000, node, kind, **fields)
         return len(self.history) - 1
 
@@ -41,10 +41,10 @@ class Story:
             "policy": self.policies.get((node, session), "lossless_peer"),
             **fields,
         }
-        return self.tell(node, "state", session=session, peer=peer or other(node), state=state, **values)
+        return self.add_record(node, "state", session=session, peer=peer or other(node), state=state, **values)
 
     def event(self, node: str, event: str, session: int = 1, *, peer: str = "") -> int:
-        return self.tell(node, "event", session=session, peer=peer or other(node), event=event, detail="")
+        return self.add_record(node, "event", session=session, peer=peer or other(node), event=event, detail="")
 
     def open(
         self,
@@ -72,7 +72,7 @@ class Story:
     def send(self, node: str, *tids: int, session: int = 1, peer: str = "", **fields: Any) -> int:
         for tid in tids:
             body = {"digest": f"{tid:04x}", "size": 100, **fields}
-            self.tell(node, "send", session=session, peer=peer or other(node), tid=tid, **body)
+            self.add_record(node, "send", session=session, peer=peer or other(node), tid=tid, **body)
         return len(self.history) - 1
 
     def deliver(
@@ -82,11 +82,13 @@ class Story:
         for offset, tid in enumerate(tids):
             body = {"digest": f"{tid:04x}", "size": 100, **fields}
             number = tid if seq is None else seq + offset
-            self.tell(node, "deliver", session=session, peer=peer or other(node), tid=tid, seq=number, **body)
+            self.add_record(
+                node, "deliver", session=session, peer=peer or other(node), tid=tid, seq=number, **body
+            )
         return len(self.history) - 1
 
     def mark_down(self, node: str, session: int = 1) -> int:
-        at = self.tell(node, "mark_down", session=session, peer=other(node))
+        at = self.add_record(node, "mark_down", session=session, peer=other(node))
         self.state(node, session, "CLOSED", why="marked down")
         return at
 
@@ -96,17 +98,17 @@ class Story:
         return self.event(node, "reset", session)
 
     def process(self, node: str, action: str, incarnation: int = 1, **fields: Any) -> int:
-        return self.tell(node, "process", action=action, incarnation=incarnation, **fields)
+        return self.add_record(node, "process", action=action, incarnation=incarnation, **fields)
 
     def frame(self, node: str, link: str, direction: str, tag: str, index: int, /, **fields: Any) -> int:
         place = {"index": index, "offset": 100 * index, "length": 100}
         session = fields.pop("session", 1)
-        return self.tell(
+        return self.add_record(
             node, "frame", link=link, session=session, direction=direction, tag=tag, **place, fields=fields
         )
 
     def link(self, node: str, link: str, action: str, peer: str, session: int | None = 1) -> int:
-        return self.tell(node, "link", link=link, action=action, peer=peer, session=session)
+        return self.add_record(node, "link", link=link, action=action, peer=peer, session=session)
 
     # ---- frames on a wire, recorded by both ends
 
@@ -138,7 +140,9 @@ class Story:
         self.frames[number][sender] = [index + 1, offset + length]
         place = {"index": index, "offset": offset, "length": length}
         link = f"{node}/{number}"
-        return self.tell(node, "frame", link=link, session=1, direction=direction, tag=tag, **place, fields=fields)
+        return self.add_record(
+            node, "frame", link=link, session=1, direction=direction, tag=tag, **place, fields=fields
+        )
 
     def greet(self, number: int = 1, *, con_mode: int = 2) -> None:
         """The beginning of a link on v2, up to AUTH_DONE."""
@@ -165,7 +169,7 @@ class Story:
             **({"tx_nonce": ab, "rx_nonce": ba} if node == "a" else {"tx_nonce": ba, "rx_nonce": ab}),
             **fields,
         }
-        return self.tell(node, "auth", link=f"{node}/{number}", **values)
+        return self.add_record(node, "auth", link=f"{node}/{number}", **values)
 
     def usage(self, node: str, number: int = 1, /, **fields: int) -> int:
         """What a link of ``node`` has used up."""
@@ -175,7 +179,7 @@ class Story:
             "data_limit_bytes": 10_000,
             **fields,
         }
-        return self.tell(node, "usage", link=f"{node}/{number}", **values)
+        return self.add_record(node, "usage", link=f"{node}/{number}", **values)
 
     def authenticate(self, number: int = 1, **fields: Any) -> None:
         """Both sides' auth records, and the signatures."""
@@ -197,17 +201,19 @@ class Story:
     def fault(
         self, node: str, number: int = 1, reason: str = "EOF", detail: str = "", session: int | None = 1
     ) -> int:
-        return self.tell(node, "fault", link=f"{node}/{number}", session=session, reason=reason, detail=detail)
+        return self.add_record(
+            node, "fault", link=f"{node}/{number}", session=session, reason=reason, detail=detail
+        )
 
     def mangle(self, sender: str, what: str, tag: str, index: int, **at: Any) -> int:
         place = {"sender": sender, "tag": tag, "nth": 1, "index": index, **at}
-        return self.tell("network", "mangle", a="a", b="b", at=place, what=what)
+        return self.add_record("network", "mangle", a="a", b="b", at=place, what=what)
 
     def rest(self, *nodes: str, **fields: int) -> int:
         """The nodes come to rest."""
         values = {"registry": 1, "dispatch_bytes": 0, "links": 1, "queued": 0, "sent": 0, **fields}
         for node in nodes or ("a", "b"):
-            self.tell(node, "end", **values)
+            self.add_record(node, "end", **values)
         return len(self.history) - 1
 
     def judge(self, invariant: str) -> CheckResult:

@@ -167,7 +167,7 @@ def test_a_process_that_died_with_shards_may_have_done_more_than_it_recorded(sto
     story.process("b", "start")
     story.pair()
     if sharded:
-        story.tell("b", "io", session=1, link="b/1", shard=1, state="open")
+        story.add_record("b", "io", session=1, link="b/1", shard=1, state="open")
     story.link("b", "b/1", "accept", A_ADDR)
     story.frame("b", "b/1", "tx", "MESSAGE", 0, seq=1)
     story.deliver("b", 1)
@@ -186,7 +186,7 @@ def test_a_process_that_died_with_shards_may_have_done_more_than_it_recorded(sto
     )
 
 
-def reconnected(story, told, *, acked=0, resumed=True):
+def reconnected(story, in_seq, *, acked=0, resumed=True):
     """a has sent three messages; b says on the next link which it has."""
     story.wire()
     story.pair()
@@ -196,12 +196,12 @@ def reconnected(story, told, *, acked=0, resumed=True):
     story.state("a", state="CONNECTING", out_seq=acked, acked_seq=acked, queued=3 - acked)
     story.wire(2)
     story.pass_frame("a", "SESSION_RECONNECT", number=2, msg_seq=0)
-    story.pass_frame("b", "SESSION_RECONNECT_OK" if resumed else "SESSION_RESET", number=2, msg_seq=told)
+    story.pass_frame("b", "SESSION_RECONNECT_OK" if resumed else "SESSION_RESET", number=2, msg_seq=in_seq)
 
 
-@pytest.mark.parametrize("told", [1, 2, 3])
-def test_in_seq_that_the_peer_tells(story, told):
-    reconnected(story, told, acked=1)
+@pytest.mark.parametrize("in_seq", [1, 2, 3])
+def test_in_seq_of_the_peer(story, in_seq):
+    reconnected(story, in_seq, acked=1)
     assert story.judge("INV-8").ok
 
 
@@ -215,6 +215,6 @@ def test_in_seq_behind_what_was_acknowledged(story):
     assert story.texts("INV-8") == ["a session 1: the peer reports in_seq 1, but has acknowledged 2"]
 
 
-def test_what_is_told_of_another_session_does_not_count(story):
+def test_reports_of_another_session_do_not_count(story):
     reconnected(story, 9, resumed=False)
     assert story.judge("INV-8").ok

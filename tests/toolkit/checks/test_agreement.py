@@ -3,7 +3,7 @@
 import pytest
 
 
-def test_both_ends_tell_the_same(story):
+def test_both_ends_record_the_same(story):
     story.authenticate()
     story.pass_frame("a", "MESSAGE", seq=1, tid=7)
     story.send_frame("a", "MESSAGE", seq=2, tid=8)
@@ -38,7 +38,7 @@ def test_a_frame_that_was_never_sent(story):
     assert story.texts("agreement") == ["b/1: frame 4 received is MESSAGE, which a/1 never sent"]
 
 
-def test_a_process_that_died_may_have_sent_more_than_it_told(story):
+def test_dead_process_may_have_sent_more_than_it_recorded(story):
     story.process("a", "start")
     story.authenticate()
     story.process("a", "kill")
@@ -78,7 +78,7 @@ def test_a_link_with_one_end(story):
 def test_a_gap_between_frames(story, direction, index, offset):
     story.frame("a", "a/1", direction, "BANNER", 0)
     place = {"link": "a/1", "session": 1, "direction": direction, "index": index, "offset": offset}
-    story.tell("a", "frame", **place, tag="HELLO", length=50, fields={})
+    story.add_record("a", "frame", **place, tag="HELLO", length=50, fields={})
     assert story.texts("decode_total") == [
         f"a/1: {direction} frame {index} at byte {offset} where 1 at 100 is due"
     ]

@@ -73,7 +73,7 @@ def test_v1_counts_a_takeover_that_broke(story, verdict, right):
     story.cookies["a", 1] = {"client_cookie": 0, "server_cookie": 0}
     story.state("a", state="CONNECTING")
     story.link("a", "a/2", "accept", "b")
-    story.tell("a", "decision", link="a/2", session=1, verdict=verdict, why="connect_seq 2 is ahead of 0")
+    story.add_record("a", "decision", link="a/2", session=1, verdict=verdict, why="connect_seq 2 is ahead of 0")
     story.state("a", state="CONNECTING", connect_seq=1)
     assert story.judge("INV-7").ok is right
 

@@ -190,12 +190,12 @@ def test_cookies_are_not_random(monkeypatch):
     assert "cookies" in scenario("session-reset")
 
 
-def test_remote_reset_is_not_told(monkeypatch):
-    told = Core.session_event
+def test_missing_remote_reset_is_found(monkeypatch):
+    original = Core.session_event
 
     def silent(self, session, kind, fault, now):
         if kind is not EventKind.REMOTE_RESET:
-            told(self, session, kind, fault, now)
+            original(self, session, kind, fault, now)
 
     monkeypatch.setattr(Core, "session_event", silent)
     assert scenario("session-reset") == {"no_stale_session", "seq_accounting"}

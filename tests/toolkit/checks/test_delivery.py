@@ -407,8 +407,8 @@ def test_lossy_receiver_that_leaves_must_be_noticed(story):
     assert story.texts("INV-2") == ["a session 1: tid 1 to b never arrived, and no event explains it"]
 
 
-@pytest.mark.parametrize(("writes_again", "is_told"), [(False, False), (True, True)])
-def test_lossy_sender_learns_of_a_lost_link_when_it_writes(story, writes_again, is_told):
+@pytest.mark.parametrize(("writes_again", "is_reported"), [(False, False), (True, True)])
+def test_lossy_sender_learns_of_a_lost_link_when_it_writes(story, writes_again, is_reported):
     """Until then TCP could not report that its last bytes were lost with the peer's end."""
     story.pair(*LOSSY)
     linked(story, 1, 1, port=1)
@@ -420,7 +420,7 @@ def test_lossy_sender_learns_of_a_lost_link_when_it_writes(story, writes_again, 
         story.frame("b", "b/1", "tx", "KEEPALIVE2", 3)
     story.rest()
     lost = ["b session 1: tid 1 to a never arrived, and no event explains it"]
-    assert story.texts("INV-2") == (lost if is_told else [])
+    assert story.texts("INV-2") == (lost if is_reported else [])
 
 
 def test_node_without_a_last_word_still_loses_messages(story):
@@ -442,7 +442,7 @@ def linked(story, number, session, port):
         story.frame("b", f"b/{number}", "rx", "HELLO", index, session=session, port=port)
 
 
-def test_equal_messages_of_parallel_sessions_are_told_apart(story):
+def test_equal_messages_of_parallel_sessions_are_distinguished(story):
     """Both sessions send tid 1; on the second it arrives twice, on the first never."""
     for session in (1, 2):
         linked(story, session, session, port=session)
@@ -486,7 +486,7 @@ def test_a_lossless_session_does(story):
     assert story.judge("INV-2").ok
 
 
-def test_equal_messages_of_two_lives_are_told_apart_by_their_links(story):
+def test_equal_messages_of_two_lives_are_distinguished_by_their_links(story):
     """a dies before it has a link; what arrives is what it sends in its next life."""
     story.process("a", "start")
     story.send("a", 1)

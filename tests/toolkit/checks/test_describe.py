@@ -123,7 +123,7 @@ def test_values_for_people():
     ]
 
 
-def test_telling_fields():
+def test_notable_fields():
     fields = {"name": "osd_op", "type": 42, "seq": 4, "tid": 9, "front": 100}
     assert summary("MESSAGE", fields) == "osd_op · seq 4 · tid 9"
     assert summary("SESSION_RECONNECT", {"connect_seq": 1, "msg_seq": 12, "addrs": "..."}) == (

@@ -68,7 +68,7 @@ def test_late_message_before_remote_reset_is_allowed(story):
 
 
 @pytest.mark.parametrize(
-    ("tell", "text"),
+    ("script", "text"),
     [
         (lambda s: s.deliver("b", 1, session=2), "b session 2: tid 1 is delivered before accept or connect"),
         (lambda s: s.event("b", "remote_reset", 2), "b session 2: remote_reset before accept or connect"),
@@ -89,9 +89,9 @@ def test_late_message_before_remote_reset_is_allowed(story):
         ),
     ],
 )
-def test_events_out_of_order(story, tell, text):
+def test_events_out_of_order(story, script, text):
     story.pair()
-    tell(story)
+    script(story)
     assert story.texts("INV-4") == [text]
 
 
@@ -156,7 +156,7 @@ def test_a_reset_by_the_peer_is_one_remote_reset(story):
 
 
 @pytest.mark.parametrize("events", [(), ("remote_reset", "remote_reset"), ("connect", "remote_reset")])
-def test_a_reset_by_the_peer_is_not_told_once(story, events):
+def test_reset_by_the_peer_is_not_raised_once(story, events):
     asked_to_reset(story, *events)
     times = len(events) if "connect" not in events else 0
     assert story.texts("no_stale_session") == [
@@ -164,7 +164,7 @@ def test_a_reset_by_the_peer_is_not_told_once(story, events):
     ]
 
 
-def test_a_reset_that_is_not_full_is_not_told(story):
+def test_partial_reset_is_not_raised(story):
     asked_to_reset(story, full=False)
     assert story.judge("no_stale_session").ok
 

@@ -121,7 +121,7 @@ def test_a_session_opens_behind_a_changed_beginning(story, tag):
     ]
 
 
-def test_who_reflects_a_sealed_frame(story):
+def test_reflected_sealed_frame(story):
     at = secure(story)
     story.mangle("a", "reflect", "MESSAGE", at)
     story.fault("a", reason="AUTH_TAG")

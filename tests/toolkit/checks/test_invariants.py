@@ -36,7 +36,7 @@ def test_a_number_and_its_name_are_the_same():
         assert invariant.judges
 
 
-def test_unknown_names_are_told_with_the_known_ones():
+def test_unknown_names_are_an_error_with_the_known_names():
     with pytest.raises(LocalError, match="no invariant 'INV-0'; known: INV-1, exactly_once_lossless, "):
         check(History(), only=["INV-0"])
 
@@ -53,7 +53,7 @@ def test_only_what_is_asked_for(story):
     ]
 
 
-def test_a_rule_that_two_have_says_the_same_in_both(story):
+def test_shared_rule_has_the_same_text_in_both(story):
     story.authenticate()
     story.usage("a", tx_nonces=0)
     by_name, by_number = check(story.history, only=["nonce_unique", "INV-10"])
@@ -95,7 +95,7 @@ def test_violations_stand_in_the_order_of_the_history(story):
     assert len(places) == 2
 
 
-def test_frames_alone_say_what_could_not_be_judged(story):
+def test_frames_alone_list_rules_without_verdict(story):
     """As a capture records them: no application, no links, no states."""
     for index, tag in enumerate(("BANNER", "HELLO", "AUTH_REQUEST")):
         story.frame("a", "a/1", "tx", tag, index)
@@ -133,8 +133,8 @@ def test_the_readme_counts_them():
 
 def test_a_history_without_any_messenger_is_not_judged(story):
     assert words(check(story.history)) == f"{len(INVARIANTS)} not judged"
-    story.tell("a", "process", action="start", incarnation=1, addrs="v2:10.0.0.1:6800/1")
-    story.tell("scenario", "step", verb="connect", args="a, b")
+    story.add_record("a", "process", action="start", incarnation=1, addrs="v2:10.0.0.1:6800/1")
+    story.add_record("scenario", "step", verb="connect", args="a, b")
     assert words(check(story.history)) == f"{len(INVARIANTS)} not judged"
 
 

@@ -6,7 +6,7 @@ import pytest
 class Talk:
     def __init__(self, story, *, timeout_s=30.0):
         self.story = story
-        story.tell("a", "keepalive", session=1, peer="b", interval_s=10.0, timeout_s=timeout_s)
+        story.add_record("a", "keepalive", session=1, peer="b", interval_s=10.0, timeout_s=timeout_s)
         story.link("a", "a/1", "dial", "b")
 
     def frame(self, time_s, direction, tag, stamp):
@@ -68,14 +68,14 @@ def test_without_a_timeout_nothing_is_due(story):
     assert talk.verdict() == []
 
 
-def test_who_asks_by_himself_waits_for_nothing(story):
+def test_one_sided_keepalives_wait_for_nothing(story):
     story.link("a", "a/1", "dial", "b")
     story.frame("a", "a/1", "tx", "KEEPALIVE2", 0, seconds=1, nanoseconds=0)
     assert story.judge("keepalive").ok
 
 
 @pytest.mark.parametrize("until", ["thaw", "the end"])
-def test_who_is_frozen_notices_nothing(story, until):
+def test_frozen_node_detects_nothing(story, until):
     talk = Talk(story)
     talk.ask(10)
     talk.answer(11, 10)

@@ -84,7 +84,7 @@ def test_what_no_order_explains_is_found_at_its_answer(what: str) -> None:
     assert judged(*one_by_one(*steps[:-1])).ok
 
 
-def test_a_violation_says_what_was_possible() -> None:
+def test_violation_lists_possible_values() -> None:
     (violation,) = judged(*one_by_one(*WRONG["a lost write"])).violations
     text = "objects/register0: read 1.2 of a is answered with 'a;' at 2.500 s, but there can only have been 'b;'"
     assert violation.text == text
@@ -213,9 +213,9 @@ def test_a_doubled_append_is_found(seed: int, data: st.DataObject) -> None:
 def test_two_exclusive_creates_are_found(seed: int) -> None:
     ops = life(seed)
     end_s = max(op.end_s for op in ops) + 1
-    gone = Op("c0", "remove", end_s, end_s + 1)
+    removed = Op("c0", "remove", end_s, end_s + 1)
     sure = Op("c0", "write", end_s - 0.9, end_s - 0.1, "x;")
     one, other = Op("c1", "create", end_s + 2, end_s + 5), Op("c2", "create", end_s + 3, end_s + 4)
     assume(not unanswered_removes(ops))
-    assert judged(*ops, sure, gone, one, replace(other, action="fail", error="EEXIST")).ok
-    assert not judged(*ops, sure, gone, one, other).ok
+    assert judged(*ops, sure, removed, one, replace(other, action="fail", error="EEXIST")).ok
+    assert not judged(*ops, sure, removed, one, other).ok

@@ -49,12 +49,12 @@ def again(story: Story) -> int:
     return story.deliver("b", 1, seq=3)
 
 
-def test_a_violation_is_told_once_with_what_was_done_before(story: Story) -> None:
+def test_violation_is_reported_once_with_the_step_before(story: Story) -> None:
     story.history.append(0.0, SCENARIO, "step", verb="partition", args="a b")
     wrong = again(story)
-    told: list[Sighting] = []
-    found = looks(story.history, found=told.append)
-    assert told == found
+    reported: list[Sighting] = []
+    found = looks(story.history, found=reported.append)
+    assert reported == found
     assert [one.id for one in found] == ["INV-1"]
     assert found[0].record is story.history[wrong]
     assert found[0].step == "partition a b at 0.000 s"
@@ -74,7 +74,7 @@ def test_what_comes_late_is_waited_for(story: Story) -> None:
     assert checker.look(final=True) == []
 
 
-def test_a_violation_is_told_when_it_has_stood_for_a_while(story: Story) -> None:
+def test_violation_is_reported_after_a_delay(story: Story) -> None:
     again(story)
     now_s = 0.5
     checker = LiveChecker(story.history, settle_s=2.0, silence_s=0.0, now=lambda: now_s)
@@ -84,20 +84,20 @@ def test_a_violation_is_told_when_it_has_stood_for_a_while(story: Story) -> None
     assert checker.look() == []
 
 
-def test_a_node_that_may_not_have_told_everything_is_waited_for(story: Story) -> None:
+def test_checker_waits_for_incomplete_records_of_a_node(story: Story) -> None:
     wrong = again(story)
     at_s = story.history[wrong].time_s
-    told = {"session": 1, "peer": "", "event": "", "detail": ""}
+    fields = {"session": 1, "peer": "", "event": "", "detail": ""}
     now_s = at_s + 5.0
     checker = LiveChecker(story.history, settle_s=2.0, silence_s=10.0, now=lambda: now_s)
     assert checker.look() == []
-    story.history.append(at_s + 0.5, "b", "event", **told)
+    story.history.append(at_s + 0.5, "b", "event", **fields)
     assert checker.look() == []
-    story.history.append(at_s + 0.5, "a", "event", **told)
+    story.history.append(at_s + 0.5, "a", "event", **fields)
     assert len(checker.look()) == 1
 
 
-def test_a_node_that_tells_nothing_is_not_waited_for_long(story: Story) -> None:
+def test_checker_does_not_wait_long_for_a_silent_node(story: Story) -> None:
     at_s = story.history[again(story)].time_s
     now_s = at_s + 11.9
     checker = LiveChecker(story.history, settle_s=2.0, silence_s=10.0, now=lambda: now_s)
@@ -225,8 +225,8 @@ def test_what_does_not_grow_is_not_judged_for_ever() -> None:
     assert 0 < seen[0] < seen[1] == seen[2] < reads()
 
 
-@pytest.mark.parametrize("comes_late", [True, False])
-def test_what_is_wrong_must_be_wrong_a_while_later_too(story: Story, *, comes_late: bool) -> None:
+@pytest.mark.parametrize("is_late", [True, False])
+def test_what_is_wrong_must_be_wrong_a_while_later_too(story: Story, *, is_late: bool) -> None:
     """The record of a message that was sent may come after that of its delivery."""
     story.pair()
     sent = story.history.records[story.send("a", 1)]
@@ -236,12 +236,12 @@ def test_what_is_wrong_must_be_wrong_a_while_later_too(story: Story, *, comes_la
 
     def wait(seconds: float) -> None:
         waited.append(seconds)
-        if comes_late:
+        if is_late:
             growing.records.append(sent)
 
     wrong = [result.id for result in check_standing(growing, settle_s=3.0, wait=wait) if not result.ok]
     assert waited == [3.0]
-    assert bool(wrong) is not comes_late
+    assert bool(wrong) is not is_late
 
 
 def test_nobody_waits_where_all_is_well(story: Story) -> None:

@@ -78,7 +78,7 @@ def test_queue_towards_a_dead_peer_hides_no_other(story):
 def test_peer_that_refuses_is_no_failure(story):
     story.policies["a", 1] = "lossless_client"
     story.state("a", state="CONNECTING", peer="osd.0", queued=1)
-    story.tell("a", "fault", session=1, link="a/1", reason="AUTH_DENIED", detail="")
+    story.add_record("a", "fault", session=1, link="a/1", reason="AUTH_DENIED", detail="")
     story.rest("a", queued=1)
     result = story.judge("INV-6")
     assert result.ok
@@ -87,7 +87,7 @@ def test_peer_that_refuses_is_no_failure(story):
 
 def test_nobody_listens_at_an_unknown_address(story):
     story.state("a", state="CONNECTING", peer="v2:10.0.0.9:1/0")
-    story.tell("a", "fault", session=1, link="a/1", reason="REFUSED", detail="")
+    story.add_record("a", "fault", session=1, link="a/1", reason="REFUSED", detail="")
     story.rest("a")
     assert story.judge("INV-6").ok
 
@@ -119,8 +119,8 @@ def test_session_whose_peer_is_known_by_its_address_only(story):
     assert story.texts("INV-6") == ["a session 1 with v2:10.0.0.9:1/0 is still WAIT at rest"]
 
 
-def test_session_that_never_told_its_state(story):
-    story.tell("a", "send", session=1, peer="", tid=1, digest="", size=1)
+def test_session_without_a_recorded_state(story):
+    story.add_record("a", "send", session=1, peer="", tid=1, digest="", size=1)
     story.rest("a", queued=1)
     assert story.texts("INV-6") == [
         "a session 1 with its peer is still CONNECTING at rest",

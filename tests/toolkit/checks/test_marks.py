@@ -11,7 +11,7 @@ from toolkit.lab.sim.sim_lab import SimLab
 from toolkit.simulation.lives import run_seeds
 
 
-def test_there_are_many_and_each_says_what_it_means() -> None:
+def test_each_of_many_marks_has_a_description() -> None:
     assert len(MARKS) >= 40
     assert all(meaning for meaning in MARKS.values())
 

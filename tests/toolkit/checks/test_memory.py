@@ -17,7 +17,7 @@ def test_beyond_them(story, phase, limit):
 
 
 def test_a_throttle_beyond_its_limit(story):
-    story.tell("a", "throttle", name="messages", value=12, limit=10)
+    story.add_record("a", "throttle", name="messages", value=12, limit=10)
     assert story.texts("bounded_memory") == ["a: throttle messages holds 12, its limit is 10 and one message"]
 
 
@@ -48,7 +48,7 @@ def test_the_option_counts(story):
     assert story.texts("INV-11") == ["b/1 stayed 7.5 s without authenticating, 2 s are allowed"]
 
 
-def test_who_has_authenticated_may_stay(story):
+def test_authenticated_peer_may_stay(story):
     story.link("b", "b/1", "accept", "v2:10.0.0.1:1/0", None)
     story.auth("b")
     story.history.append(60.0, "b", "throttle", name="dispatch_bytes", value=0, limit=0)

@@ -9,7 +9,7 @@ from toolkit.checks.merging import clocks_ahead_s, in_order, merged
 from toolkit.checks.records import Record
 
 
-def told(node: str, *moments: tuple[float, str, dict[str, object]]) -> History:
+def history_of(node: str, *moments: tuple[float, str, dict[str, object]]) -> History:
     return History(Record(time_s, node, kind, fields) for time_s, kind, fields in moments)
 
 
@@ -25,11 +25,11 @@ def both_ways(ahead_s: float, latency_s: float = 0.001) -> dict[str, History]:
         b.append((tid * 1.0 + latency_s + jitter_s + ahead_s, *message("deliver", "a", tid)))
         b.append((tid * 1.0 + 0.5 + ahead_s, *message("send", "a", tid + 10)))
         a.append((tid * 1.0 + 0.5 + latency_s + jitter_s, *message("deliver", "b", tid + 10)))
-    return {"a": told("a", *a), "b": told("b", *b)}
+    return {"a": history_of("a", *a), "b": history_of("b", *b)}
 
 
 @pytest.mark.parametrize("ahead_s", [0.0, 5.0, -3600.0])
-def test_messages_tell_how_far_clocks_are_ahead(ahead_s: float) -> None:
+def test_messages_determine_clock_differences(ahead_s: float) -> None:
     histories = both_ways(ahead_s)
     found = clocks_ahead_s(histories)
     assert found["a"] == 0.0
@@ -39,25 +39,34 @@ def test_messages_tell_how_far_clocks_are_ahead(ahead_s: float) -> None:
 
 
 def test_one_way_moves_a_clock_only_as_far_as_it_must() -> None:
-    late = {"a": told("a", (1.0, *message("send", "b", 1))), "b": told("b", (9.0, *message("deliver", "a", 1)))}
+    late = {
+        "a": history_of("a", (1.0, *message("send", "b", 1))),
+        "b": history_of("b", (9.0, *message("deliver", "a", 1))),
+    }
     assert clocks_ahead_s(late) == {"a": 0.0, "b": 0.0}
-    early = {"a": told("a", (9.0, *message("send", "b", 1))), "b": told("b", (1.0, *message("deliver", "a", 1)))}
+    early = {
+        "a": history_of("a", (9.0, *message("send", "b", 1))),
+        "b": history_of("b", (1.0, *message("deliver", "a", 1))),
+    }
     assert clocks_ahead_s(early) == {"a": 0.0, "b": -8.0}
     assert [record.kind for record in merged(early)] == ["send", "deliver"]
 
 
 def test_clocks_are_known_over_a_third_and_not_at_all_without_messages() -> None:
     histories = both_ways(5.0)
-    histories["c"] = told("c", (8.5, *message("deliver", "b", 77)))
+    histories["c"] = history_of("c", (8.5, *message("deliver", "b", 77)))
     histories["b"].records.append(Record(8.0, "b", *message("send", "c", 77)))
-    histories["d"] = told("d", (1.0, *message("send", "nobody", 1)))
+    histories["d"] = history_of("d", (1.0, *message("send", "nobody", 1)))
     found = clocks_ahead_s(histories)
     assert found["c"] == pytest.approx(5.0, abs=1e-6)
     assert found["d"] == 0.0
 
 
 def test_a_known_difference_is_taken() -> None:
-    histories = {"a": told("a", (1.0, "clock", {"step_s": 1})), "b": told("b", (5.5, "clock", {"step_s": 2}))}
+    histories = {
+        "a": history_of("a", (1.0, "clock", {"step_s": 1})),
+        "b": history_of("b", (5.5, "clock", {"step_s": 2})),
+    }
     assert [record.time_s for record in merged(histories, {"b": 5.0})] == [0.5, 1.0]
 
 
@@ -71,7 +80,7 @@ def test_nodes_keep_their_own_order(drawn: list[tuple[str, float, str]]) -> None
         assert [record for record in ordered if record.node == node and record.kind == "frame"] == own
 
 
-def test_what_is_said_about_a_process_stands_where_it_happened() -> None:
+def test_process_records_keep_their_place_in_time() -> None:
     """What a killed node had written before comes in behind the record of its end."""
     kill = Record(2.0, "a", "process", {"action": "kill", "incarnation": 1})
     last = Record(1.9, "a", "frame", {})

@@ -50,7 +50,7 @@ def test_crc_mode_has_no_nonces(story):
     assert story.judge("nonce_unique").ok
 
 
-def test_secure_links_that_tell_nothing(story):
+def test_secure_links_without_records(story):
     story.greet()
     result = story.judge("nonce_unique")
     assert result.ok

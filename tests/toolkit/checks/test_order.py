@@ -58,14 +58,14 @@ def test_a_changed_header(story, name):
     assert story.texts("payload") == [f"b session 1: tid 1 arrives with {name} 8, sent with 7"]
 
 
-def test_what_only_one_side_tells_is_not_compared(story):
+def test_records_of_one_side_only_are_not_compared(story):
     story.pair()
     story.send("a", 1)
     story.deliver("b", 1, type=2)
     assert story.judge("payload").ok
 
 
-def test_a_gap_that_nobody_was_told_of(story):
+def test_unreported_gap(story):
     story.pair()
     story.send("a", 1, 2)
     story.deliver("b", 2)
@@ -73,7 +73,7 @@ def test_a_gap_that_nobody_was_told_of(story):
     assert story.texts("no_silent_gap") == ["a session 1: tid 1 never arrived, but tid 2, sent later, did"]
 
 
-def test_a_gap_behind_a_reset_is_told(story):
+def test_gap_after_a_reset_is_reported(story):
     story.pair()
     story.send("a", 1, 2)
     story.deliver("b", 1)

@@ -43,7 +43,7 @@ def test_a_run_that_goes_on(story):
     assert story.judge("quiescence").note == "the run did not come to rest, so what stayed in use was not judged"
 
 
-def test_nodes_that_tell_less(story):
+def test_nodes_with_fewer_records(story):
     story.pair()
     story.rest()
     assert story.judge("quiescence").note == (

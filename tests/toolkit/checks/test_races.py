@@ -13,7 +13,7 @@ def race(story, node, verdict, *, addrs=True):
             story.process(name, "start", addrs=ADDRS[name])
     story.link(node, f"{node}/1", "accept", peer)
     why = "connection race: this side's address is the lower one"
-    return story.tell(node, "decision", link=f"{node}/1", session=1, verdict=verdict, why=why)
+    return story.add_record(node, "decision", link=f"{node}/1", session=1, verdict=verdict, why=why)
 
 
 def test_the_lower_address_lets_the_other_wait(story):
@@ -28,7 +28,7 @@ def test_the_higher_address_must_not(story):
     ]
 
 
-def test_addresses_that_nobody_told(story):
+def test_unrecorded_addresses(story):
     race(story, "b", "WAIT", addrs=False)
     result = story.judge("one_winner")
     assert result.ok
@@ -37,12 +37,12 @@ def test_addresses_that_nobody_told(story):
 
 @pytest.mark.parametrize("event", ["reset", "remote_reset"])
 def test_a_lost_race_is_no_event(story, event):
-    story.tell("a", "event", session=1, peer="b", event=event, detail="lost a connection race: told to wait")
+    story.add_record("a", "event", session=1, peer="b", event=event, detail="lost a connection race: told to wait")
     assert story.texts("one_winner") == [f"a: session 1 with b raises {event} for a lost race"]
 
 
 def test_other_ends_are_events(story):
-    story.tell("a", "event", session=1, peer="b", event="reset", detail="peer closed the connection")
+    story.add_record("a", "event", session=1, peer="b", event="reset", detail="peer closed the connection")
     assert story.judge("one_winner").ok
 
 
@@ -73,7 +73,7 @@ def test_a_node_may_have_another_address_in_its_next_life(story):
     story.process("b", "kill", 2)
     story.link("a", "a/1", "accept", "b")
     why = "connection race: this side's address is the lower one"
-    story.tell("a", "decision", link="a/1", session=1, verdict="WAIT", why=why)
+    story.add_record("a", "decision", link="a/1", session=1, verdict="WAIT", why=why)
     assert story.judge("one_winner").ok
 
 
@@ -85,5 +85,5 @@ def test_each_protocol_has_its_own_addresses(story):
     for index, tag in enumerate(("BANNER", "IDENTIFY")):
         story.frame("b", "b/1", "rx", tag, index)
     why = "connection race: this side's address is the lower one"
-    story.tell("b", "decision", link="b/1", session=1, verdict="WAIT", why=why)
+    story.add_record("b", "decision", link="b/1", session=1, verdict="WAIT", why=why)
     assert story.judge("one_winner").ok

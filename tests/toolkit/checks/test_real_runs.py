@@ -79,8 +79,8 @@ def after(kind: str, **fields: object) -> Callable[[History, int], None]:
 
     def apply(history: History, place: int) -> None:
         record = history.records[place]
-        who = {"session": record["session"], "peer": record["peer"]}
-        history.records.insert(place + 1, Record(record.time_s, record.node, kind, {**who, **fields}))
+        session = {"session": record["session"], "peer": record["peer"]}
+        history.records.insert(place + 1, Record(record.time_s, record.node, kind, {**session, **fields}))
 
     return apply
 
@@ -134,7 +134,7 @@ def test_damage_to_the_beginning_of_a_session_is_caught(kind, fields, harm, expe
     assert expected <= broken(history)
 
 
-def test_a_reset_that_was_not_told_is_caught() -> None:
+def test_unreported_reset_is_found() -> None:
     """Without the event nothing explains what the client's queue lost."""
     history = recorded("session-reset")
     (place,) = places(history, "event", event="remote_reset")

@@ -2,7 +2,7 @@
 
 
 def throttle(story, value, *, name="ms_dispatch_throttle_bytes", limit=1000):
-    return story.tell("a", "throttle", name=name, value=value, limit=limit)
+    return story.add_record("a", "throttle", name=name, value=value, limit=limit)
 
 
 def test_balanced(story):
@@ -67,7 +67,7 @@ def test_a_message_that_was_dropped_before_it_was_delivered_counts_as_well(story
 def test_every_shard_may_exceed_its_part_by_a_message(story):
     story.pair()
     story.deliver("a", 1, size=400)
-    story.tell("a", "io", session=1, link="a/1", shard=2, state="open")
+    story.add_record("a", "io", session=1, link="a/1", shard=2, state="open")
     throttle(story, 1800)
     assert story.judge("INV-9").ok
     throttle(story, 1801)
@@ -77,7 +77,7 @@ def test_every_shard_may_exceed_its_part_by_a_message(story):
 
 
 def wait(story, link, action):
-    return story.tell("a", "wait", link=link, name="dispatch_bytes", action=action)
+    return story.add_record("a", "wait", link=link, name="dispatch_bytes", action=action)
 
 
 def test_links_that_wait_are_admitted_in_turn(story):

@@ -32,7 +32,7 @@ def test_crc_mode_is_plain(story):
 
 
 def test_a_canary_on_the_wire(story):
-    story.tell("network", "leak", a="a", b="b", detail="payload of tid 3")
+    story.add_record("network", "leak", a="a", b="b", detail="payload of tid 3")
     assert story.texts("no_plaintext") == ["plain text between a and b: payload of tid 3"]
 
 
@@ -52,7 +52,7 @@ def test_what_comes_instead_of_the_signature_breaks_the_link(story):
     assert story.judge("no_plaintext").ok
 
 
-def test_who_sends_no_signature(story):
+def test_missing_signature(story):
     story.greet()
     story.auth("a")
     story.pass_frame("a", "CLIENT_IDENT")

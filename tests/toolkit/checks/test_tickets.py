@@ -27,13 +27,13 @@ def test_a_client_that_keeps_its_late_ticket_to_itself(story):
 
 
 def test_a_clock_that_was_moved_explains_one(story):
-    story.tell("b", "clock", step_s=3600)
+    story.add_record("b", "clock", step_s=3600)
     story.fault("b", reason="AUTH_DENIED", detail=LATE, session=None)
     assert story.judge("ticket_time").ok
 
 
 def locked_out(story, *, again):
-    story.tell("b", "clock", step_s=3600)
+    story.add_record("b", "clock", step_s=3600)
     story.wire()
     story.state("a", state="CONNECTING", queued=1)
     story.fault("b", reason="AUTH_DENIED", detail=LATE, session=None)
@@ -49,14 +49,14 @@ def test_locked_out(story):
     assert story.texts("ticket_time") == ["a session 1 is locked out: authentication refused: refused by the peer"]
 
 
-def test_who_is_taken_over_by_the_peers_dial_is_not_locked_out(story):
+def test_session_taken_over_by_the_peers_dial_is_not_locked_out(story):
     locked_out(story, again=False)
     story.state("a", state="READY")
     assert story.judge("ticket_time").ok
 
 
 def test_a_clock_that_was_moved_before_the_handshake_explains_no_late_ticket(story):
-    story.tell("b", "clock", step_s=3600)
+    story.add_record("b", "clock", step_s=3600)
     story.greet()
     story.auth("b", ticket_left_s=-3.5)
     assert story.texts("ticket_time") == ["b/1: authenticated by a ticket that expired 3.5 s ago"]
@@ -64,7 +64,7 @@ def test_a_clock_that_was_moved_before_the_handshake_explains_no_late_ticket(sto
 
 def test_a_clock_that_is_moved_in_a_handshake_explains_one(story):
     story.greet()
-    story.tell("b", "clock", step_s=3600)
+    story.add_record("b", "clock", step_s=3600)
     story.auth("b", ticket_left_s=-3.5)
     assert story.judge("ticket_time").ok
 

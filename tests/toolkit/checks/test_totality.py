@@ -6,7 +6,7 @@ import pytest
 def go_on(story):
     """Both nodes write a later record."""
     for node in ("a", "b"):
-        story.tell(node, "throttle", name="dispatch_bytes", value=0, limit=0)
+        story.add_record(node, "throttle", name="dispatch_bytes", value=0, limit=0)
 
 
 def v1_greet(story):
@@ -86,7 +86,7 @@ def test_a_fault_without_a_name(story):
 
 
 def test_an_exception(story):
-    story.tell("a", "exception", where="ms_dispatch", error="KeyError: 1")
+    story.add_record("a", "exception", where="ms_dispatch", error="KeyError: 1")
     assert story.texts("INV-12") == ["a: KeyError: 1 escaped in ms_dispatch"]
 
 

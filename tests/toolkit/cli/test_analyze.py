@@ -85,7 +85,7 @@ def test_what_no_key_opens_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -
         (["chart", "run.ndjson", "--timeline", "-o", "x.svg"], "No such file"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(
+def test_impossible_input_is_one_error_line(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert msgrlab(arguments) == 2

@@ -55,9 +55,7 @@ WAYS = [(Protocol.V2, ConMode.CRC), (Protocol.V2, ConMode.SECURE), (Protocol.V1,
 @pytest.mark.needs("capture")
 @pytest.mark.parametrize(("protocol", "mode"), WAYS)
 @on_loop
-async def test_what_was_said_is_in_the_file_and_opens_by_itself(
-    protocol: Protocol, mode: ConMode, tmp_path: Path
-) -> None:
+async def test_file_contains_the_traffic_and_its_keys(protocol: Protocol, mode: ConMode, tmp_path: Path) -> None:
     path, log = tmp_path / "a.pcapng", tmp_path / "keys"
     with capturing("lo", path, key_log=log) as taken:
         port = await meet(mode, protocol, log)
@@ -181,7 +179,7 @@ def test_an_existing_file_stays(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert path.read_text() == "mine"
 
 
-def test_without_permission_it_says_what_helps(
+def test_missing_permission_is_an_error_with_the_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_arguments: object) -> None:

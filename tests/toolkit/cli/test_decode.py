@@ -124,7 +124,7 @@ def test_types_of_the_record(crc: str, decode: Decode) -> None:
     assert all(isinstance(value, str if name in texts else int) for name, value in row["message"].items())
 
 
-def test_json_is_what_the_library_says(crc: str, decode: Decode) -> None:
+def test_json_equals_the_result_of_the_library(crc: str, decode: Decode) -> None:
     expected = [json.loads(json.dumps(frame.as_json())) for frame in decode_capture(Path(crc))]
     assert rows_of(decode(crc, "--format", "json")[1]) == expected
 
@@ -289,7 +289,7 @@ def spoil_one(place: int) -> Callable[[bytearray], None]:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_bad_crc_is_told_and_the_rest_is_decoded(form: str, crc: str, decode: Decode, tmp_path: Path) -> None:
+def test_bad_crc_is_reported_and_the_rest_is_decoded(form: str, crc: str, decode: Decode, tmp_path: Path) -> None:
     spoilt = rewritten(crc, tmp_path / "a.pcapng", spoil_one(60))
     code, _, err = decode(spoilt, "--format", form, "-o", str(tmp_path / "out"))
     assert code == 1
@@ -414,7 +414,7 @@ def test_a_pipe_in_and_a_pipe_out(crc: str) -> None:
     assert again.stdout.decode() == done.stdout
 
 
-def test_packets_of_a_pipe_are_told_as_they_come(crc: str) -> None:
+def test_packets_of_a_pipe_are_printed_at_once(crc: str) -> None:
     content = Path(crc).read_bytes()
     environment = {**os.environ, "PYTHONUNBUFFERED": ""}
     with subprocess.Popen(

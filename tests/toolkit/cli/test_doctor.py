@@ -22,7 +22,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "CAPABILITIES", FAKES)
 
 
-def test_the_table_says_what_is_there_what_is_missing_and_what_to_type(
+def test_table_lists_present_and_missing_parts_with_commands(
     fakes: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
@@ -46,7 +46,9 @@ def test_the_command_is_not_wrapped_for_a_narrow_terminal(
     assert f"  {long}\n" in capsys.readouterr().out
 
 
-def test_nothing_to_add_nothing_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_machine_gets_no_advice(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(catalogue, "CAPABILITIES", (FAKES[0], FAKES[2]))
     assert run(["doctor"]) == 0
     assert "To install" not in capsys.readouterr().out

@@ -36,10 +36,10 @@ def test_programs_of_a_release_use_the_cluster(cluster: Path, tmp_path: Path) ->
     script.parent.mkdir()
     script.write_text(SCRIPT)
     shared = ("--share", str(script.parent))
-    said = done(
+    output = done(
         "exec", "mon", *shared, "--release", "reef", "--name", "embedded", "--", "python3", str(script), "x"
     )
-    assert said.split() == ["hello", str(cluster), "None", version(images_root() / "ceph-reef")]
+    assert output.split() == ["hello", str(cluster), "None", version(images_root() / "ceph-reef")]
     inside = msgrlab("exec", "mon", "--release", "reef", "--", "sh", "-c", f"test ! -e {script}; exit 7$?")
     assert inside.returncode == 70
 

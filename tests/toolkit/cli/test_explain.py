@@ -17,7 +17,7 @@ def requests(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[s
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_the_page_says_what_broke_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_explains_the_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["explain", *CAPTURE]) == 0
     page = capsys.readouterr().out
     assert "osd.0 reset it (RST); the session went on with stream 12, 177.2 ms later." in page

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clusters import done, msgrlab, state, told
+from tests.support.clusters import answer_of, done, msgrlab, state
 
 __all__ = ["state"]
 
@@ -35,7 +35,7 @@ def test_words_are_listed() -> None:
     listed = done("fault", "--list")
     assert "partition A B [--one-way]\n    Lose every packet between two nodes" in listed
     assert "Not available" not in listed
-    assert {"kill", "mend", "proxy"} <= {word["word"] for word in told("fault", "--list", "--json")}
+    assert {"kill", "mend", "proxy"} <= {word["word"] for word in answer_of("fault", "--list", "--json")}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_words_are_listed() -> None:
         (("kill", "b"), "no cluster is up: msgrlab up two-peers"),
     ],
 )
-def test_mistakes_are_told(arguments: tuple[str, ...], complaint: str) -> None:
+def test_mistakes_are_errors(arguments: tuple[str, ...], complaint: str) -> None:
     finished = msgrlab("fault", *arguments)
     assert finished.returncode == 2
     assert complaint in finished.stderr

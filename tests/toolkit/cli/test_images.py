@@ -21,7 +21,7 @@ def test_an_unknown_image_is_one_line(verb, capsys):
 
 
 @pytest.mark.parametrize("arguments", [["build", "node"], ["build", "ceph:reef"], ["remove", "ceph:reef"]])
-def test_without_docker_one_line_says_so(no_docker, arguments, tmp_path, capsys):
+def test_missing_docker_is_one_error_line(no_docker, arguments, tmp_path, capsys):
     assert run(["images", *arguments, "--root", str(tmp_path)]) == UNSUPPORTED
     assert capsys.readouterr().err.startswith(
         "msgrlab: Docker at unix:///nowhere/docker.sock does not run (No such"
@@ -33,11 +33,11 @@ def test_directories_are_listed_without_docker(no_docker, tmp_path, capsys):
     (tmp_path / "ceph-reef" / "etc").mkdir(parents=True)
     (tmp_path / "ceph-reef" / "etc" / "msgrlab-image").write_text("18.2.7\n")
     assert run(["images", "list", "--root", str(tmp_path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["images"] == [
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["images"] == [
         {"name": "ceph:reef", "what": f"{tmp_path}/ceph-reef", "size_bytes": None, "version": "18.2.7"}
     ]
-    assert "does not run" in told["docker"]
+    assert "does not run" in listed["docker"]
     assert run(["images", "list", "--root", str(tmp_path)]) == 0
     assert "18.2.7" in capsys.readouterr().out
 
@@ -57,7 +57,7 @@ def test_a_directory_goes_though_docker_does_not_answer(no_docker, tmp_path):
     assert not (tmp_path / "ceph-reef").exists()
 
 
-def test_an_unknown_context_is_said(tmp_path, monkeypatch, capsys):
+def test_unknown_context_is_an_error(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     for name in ("DOCKER_HOST", "DOCKER_CONTEXT"):  # which the command changes, and this undoes
         monkeypatch.setenv(name, "")

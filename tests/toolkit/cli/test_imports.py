@@ -30,9 +30,9 @@ def imported(*arguments: str) -> set[str]:
     finished = subprocess.run(
         command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, env=environment(), check=True
     )
-    told = json.loads(finished.stderr)
-    assert told["code"] == 0
-    return set(told["modules"])
+    result = json.loads(finished.stderr)
+    assert result["code"] == 0
+    return set(result["modules"])
 
 
 @pytest.mark.usefixtures("state")

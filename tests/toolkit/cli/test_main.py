@@ -99,7 +99,7 @@ def test_help_lists_the_sub_commands_also_without_being_asked(capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_who_leaves_ends_it_quietly(unbuffered: str) -> None:
+def test_closed_pipe_ends_the_command_quietly(unbuffered: str) -> None:
     # buffered output meets the closed pipe twice: when it is flushed, and when the interpreter ends
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with subprocess.Popen(

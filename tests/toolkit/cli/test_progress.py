@@ -6,7 +6,7 @@ from toolkit.cli import progress as module
 from toolkit.cli.progress import progress
 
 
-def test_short_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_work_shows_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("running", 3) as steps:
         for _ in range(3):
             steps.show("one")

@@ -104,7 +104,7 @@ def test_json_and_once(server: socket.socket, tmp_path: Path) -> None:
     assert lines[-1]["links"] == 1
 
 
-def test_a_port_that_is_taken_is_said(server: socket.socket, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_in_use_is_an_error(server: socket.socket, capsys: pytest.CaptureFixture[str]) -> None:
     port = server.getsockname()[1]
     assert run(["proxy", f"127.0.0.1:{port}", "127.0.0.1:1"]) == 2
     assert f"cannot listen at 127.0.0.1 port {port}: Address already in use" in capsys.readouterr().err
@@ -128,9 +128,7 @@ def test_a_port_that_is_taken_is_said(server: socket.socket, capsys: pytest.Capt
         (["--grid", "127.0.0.1:1"], "--grid needs exactly one --keyring"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(
-    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_error_is_one_line(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["proxy", *arguments]) == 2
     error = capsys.readouterr().err
     assert complaint in error

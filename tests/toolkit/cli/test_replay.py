@@ -46,9 +46,9 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_cannot_be_replayed_has_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", SECURE, "--as", "client"]) == 1
-    said = capsys.readouterr()
-    assert "not replayed: link 0: sealed; missing: key of client.admin" in said.out
-    assert "nothing was replayed" in said.err
+    output = capsys.readouterr()
+    assert "not replayed: link 0: sealed; missing: key of client.admin" in output.out
+    assert "nothing was replayed" in output.err
 
 
 def test_a_side_has_to_be_given(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ def test_list_names_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:
         assert "v2-secure" in row["ways"]
 
 
-def test_run_prints_json_and_keeps_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_prints_json_and_keeps_its_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "run",
         "reconnect",
@@ -52,18 +52,18 @@ def test_run_prints_json_and_keeps_what_it_says(tmp_path: Path, capsys: pytest.C
     assert json.loads(Path(runs[0]["artefacts"]["outcome"]).read_text(encoding="utf-8"))["passed"]
 
 
-def test_coverage_tells_what_was_done_at_which_point(capsys: pytest.CaptureFixture[str]) -> None:
+def test_coverage_lists_actions_by_point(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["run", "GRID-01[a HELLO READ STALL]", "--coverage"]) == 0
     table = capsys.readouterr().out
     row = next(line.split() for line in table.splitlines() if line.startswith("HELLO READ"))
     assert row[-3:] == ["0", "0", "1"]
     assert "of 193 pairs of point and action visited" in table
     assert msgrlab(["run", "GRID-01[a SEQ READ FAULT]", "--proto", "v1", "--coverage", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["coverage"]
-    assert list(told) == ["v1"]
-    assert told["v1"]["points"]["SEQ READ"]["FAULT"] == 1
-    assert ["CLOSE READ", "STALL"] in told["v1"]["missing"]
-    assert "BANNER_PAYLOAD_READ" in told["v1"]["not_there"]
+    coverage = json.loads(capsys.readouterr().out)["coverage"]
+    assert list(coverage) == ["v1"]
+    assert coverage["v1"]["points"]["SEQ READ"]["FAULT"] == 1
+    assert ["CLOSE READ", "STALL"] in coverage["v1"]["missing"]
+    assert "BANNER_PAYLOAD_READ" in coverage["v1"]["not_there"]
 
 
 def test_a_case_about_one_protocol_does_not_run_on_the_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,10 +156,10 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (tmp_path / "standby-sim-v2-crc" / "history.ndjson").read_bytes() == before
 
 
-def test_list_tells_all_of_a_single_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_describes_a_single_scenario(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["list", "NF-14"]) == 0
-    told = capsys.readouterr().out
-    assert "partition_matrix" in told
-    assert "NF-14[bridge c]" in told
+    coverage = capsys.readouterr().out
+    assert "partition_matrix" in coverage
+    assert "NF-14[bridge c]" in coverage
     assert msgrlab(["list", "NF", "--json"]) == 0
     assert {row["family"] for row in json.loads(capsys.readouterr().out)["scenarios"]} == {"NF"}

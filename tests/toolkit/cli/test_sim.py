@@ -41,7 +41,7 @@ def test_processes_change_nothing_but_time(capsys: pytest.CaptureFixture[str]) -
     assert answers[0] == answers[1]
 
 
-def test_table_says_what_was_never_reached(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_lists_points_never_reached(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["sim", "--seeds", "5", "--jobs", "1"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("5 seeds in ")
@@ -49,7 +49,7 @@ def test_table_says_what_was_never_reached(capsys: pytest.CaptureFixture[str]) -
     assert "  not reached: " in shown
 
 
-def test_replay_tells_all_of_a_life(capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_describes_a_life(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["sim", "--replay", "7"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("seed 7: passed\ndrew: ")
@@ -67,7 +67,7 @@ def test_replay_of_a_part(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_failure_is_shrunk_told_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_is_shrunk_reported_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = _json(capsys, "--seeds", "60", "--jobs", "1", "--out", str(tmp_path), code=1)
     failed = answer["failed"][0]
     assert answer["failures"] == len(answer["failed"])
@@ -119,7 +119,7 @@ def test_scenarios_over_seeds(capsys: pytest.CaptureFixture[str]) -> None:
         (["--seeds", "1", "--out", "/dev/null/x"], "--out /dev/null/x: Not a directory"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(
+def test_impossible_input_is_one_error_line(
     arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert msgrlab(["sim", *arguments]) == 2

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.clusters import done, msgrlab, peers, state, told
+from tests.support.clusters import answer_of, done, msgrlab, peers, state
 from tests.support.waiting import eventually
 from toolkit.cluster import up
 from toolkit.cluster.backends.process import ProcessBackend
@@ -174,11 +174,11 @@ def test_the_commands() -> None:
         assert done("node", "add", "c", "entity=osd.3", "options.ms_max_backoff=2").startswith("c  messenger  v2:")
         done("link", "add", "a", "c", "delay_ms=1", "both_ways=true")
         done("link", "proxy", "a", "c", "--rule", "-> MESSAGE #2: cut")
-        status = told("status", "grown", "--json")["clusters"][0]
+        status = answer_of("status", "grown", "--json")["clusters"][0]
         assert (list(status["nodes"]), status["proxies"], len(status["links"])) == (["a", "b", "c"], ["a c"], 2)
         done("link", "proxy", "a", "c", "--remove")
         done("link", "remove", "a", "c")
-        assert told("node", "remove", "c", "--json") == {"node": "c", "problems": []}
+        assert answer_of("node", "remove", "c", "--json") == {"node": "c", "problems": []}
         wrong = msgrlab("node", "remove", "c")
         assert (wrong.returncode, wrong.stderr) == (2, "msgrlab: no node 'c' in cluster 'grown'; there are a, b\n")
         assert msgrlab("link", "add", "a", "b", "loss={percent: 1}").returncode == 3

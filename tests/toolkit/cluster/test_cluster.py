@@ -44,7 +44,7 @@ def test_up_talking_and_down_again() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_a_history_takes_so_many_records_and_says_since_when_it_is_full() -> None:
+def test_full_history_reports_its_limit_and_time() -> None:
     with up(peers(), settings=["records=20"]) as cluster:
         assert cluster.status()["full_s"] is None
         cluster.nodes["a"].command("send", peer="b", count=20)
@@ -62,7 +62,7 @@ def test_a_history_takes_so_many_records_and_says_since_when_it_is_full() -> Non
 
 
 @pytest.mark.usefixtures("state")
-def test_without_a_history_nothing_is_said_to_hold() -> None:
+def test_without_a_history_nothing_is_judged() -> None:
     with up(peers(), settings=["records=0"]) as cluster:
         cluster.nodes["a"].command("send", peer="b")
         eventually(lambda: [one["in_seq"] for one in cluster.nodes["b"].status()["sessions"]] == [1])
@@ -73,7 +73,7 @@ def test_without_a_history_nothing_is_said_to_hold() -> None:
 
 @pytest.mark.parametrize("settings", [["speaks.protocol=v1"], ["speaks.mode=secure"], ["speaks.protocol=v1+v2"]])
 @pytest.mark.usefixtures("state")
-def test_speaks_as_the_spec_says(settings: list[str]) -> None:
+def test_node_uses_the_protocol_of_the_spec(settings: list[str]) -> None:
     with up(peers(), settings=settings) as cluster:
         cluster.nodes["a"].command("send", peer="b")
         eventually(lambda: delivered(cluster, "b") == 1)
@@ -86,7 +86,7 @@ def tags_of(cluster: Cluster) -> set[str]:
 
 
 @pytest.mark.usefixtures("state")
-def test_who_speaks_v1_alone_dials_the_v1_address_of_who_speaks_both() -> None:
+def test_v1_node_dials_the_v1_address_of_a_dual_node() -> None:
     old = {"entity": "client.1", "policy": "lossless_client", "listens": False, "speaks": {"protocol": "v1"}}
     both = {"entity": "mds.0", "policy": "stateful_server", "speaks": {"protocol": "v1+v2"}}
     with up(ClusterSpec.model_validate({"name": "mixed", "nodes": {"old": old, "both": both}})) as cluster:
@@ -208,7 +208,7 @@ def test_links_come_up_impaired_and_heal_to_that() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_proxies_do_what_their_scripts_say() -> None:
+def test_proxies_follow_their_scripts() -> None:
     proxies = [{"from": "a", "to": "b", "script": ["-> MESSAGE #2: cut"]}]
     with up(peers(proxies=proxies, timeline=[{"at_s": 0.0, "fault": "freeze b"}])) as cluster:
         eventually(lambda: cluster.nodes["b"].state == "frozen")

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.clusters import done, msgrlab, processes_of, state, told
+from tests.support.clusters import answer_of, done, msgrlab, processes_of, state
 from toolkit.cluster import NotUp, up
-from toolkit.cluster.failure import telling_lines
+from toolkit.cluster.failure import notable_lines
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.machine.leases import Lease, leases
 
@@ -74,7 +74,7 @@ def test_up_prints_the_lines_and_keep_keeps_the_cluster(tmp_path: Path) -> None:
     kept = msgrlab("up", str(spec), "--keep")
     assert kept.returncode == 2
     assert "msgrlab status broken" in kept.stderr
-    [cluster] = told("status", "--json")["clusters"]
+    [cluster] = answer_of("status", "--json")["clusters"]
     assert {name: node["state"] for name, node in cluster["nodes"].items()} == {"mon": "up", "osd": "dead"}
     label = str(Lease.find("broken").label)
     assert done("down") == "broken: down\n"
@@ -90,6 +90,6 @@ def test_lines_that_show_why(tmp_path: Path) -> None:
         "starting\n" + dull * 3 + "2026-01-01T00:00:00.000+0000 7f00 -1 osd.0 is full\n" + dull * 3
     )
     (tmp_path / "osd" / "osd.0.out").write_text("2026-01-01T00:00:00.000+0000 7f00 -1 osd.0 is full\n")
-    assert telling_lines(tmp_path, ["osd"]) == [
+    assert notable_lines(tmp_path, ["osd"]) == [
         "osd/osd.0.out: 2026-01-01T00:00:00.000+0000 7f00 -1 osd.0 is full"
     ], "the same line of another file is not repeated"

@@ -77,7 +77,7 @@ def test_a_file_that_has_its_bytes_gets_no_more_and_the_history_goes_on(tmp_path
 
 
 @pytest.mark.usefixtures("state")
-def test_a_cluster_tells_how_far_it_is_judged() -> None:
+def test_cluster_reports_how_far_it_is_judged() -> None:
     beats = [{"from": "a", "to": "b", "every_ms": 5}]
     with up(peers(traffic=beats), settings=["judged_every=200"]) as cluster:
         eventually(lambda: cluster.status()["judged_until_s"] is not None)

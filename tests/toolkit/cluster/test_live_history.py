@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.clusters import command_line, done, environment, told
+from tests.support.clusters import answer_of, command_line, done, environment
 from tests.support.users import needs_root
 from tests.support.waiting import eventually
 from toolkit.checks.history import History
@@ -82,7 +82,7 @@ def test_it_ends_where_the_records_of_all_nodes_are_there(disk: Path) -> None:
 
 
 @needs_root
-def test_a_node_that_has_nothing_to_tell_does_not_take_all_of_it_away(disk: Path) -> None:
+def test_node_without_records_does_not_take_the_whole_limit(disk: Path) -> None:
     fill(disk, leaving_bytes=65_536)
     history = LiveHistory(disk / "history.ndjson", 100_000)
     history.put(0.0, "silent", "deliver", dict(DELIVERED))
@@ -104,8 +104,8 @@ def test_a_full_disk_is_named_and_makes_no_verdict_wrong(disk: Path, monkeypatch
     traffic = "traffic=[{from: a, to: b, every_ms: 2}, {from: b, to: a, every_ms: 2}]"
     done("up", "two-peers", "--set", traffic)
     try:
-        eventually(lambda: told("status", "--json")["clusters"][0]["full_why"])
-        (about,) = told("status", "--json")["clusters"]
+        eventually(lambda: answer_of("status", "--json")["clusters"][0]["full_why"])
+        (about,) = answer_of("status", "--json")["clusters"]
         assert about["full_why"] == f"{disk}/state/two-peers/history.ndjson: No space left on device"
         assert about["checks"]["failed"] == []
         assert [node["state"] for node in about["nodes"].values()] == ["up", "up"]

@@ -47,7 +47,7 @@ def test_the_real_client_gets_through_in_the_mode_asked_for(
     assert f" {other} :-1 s=READY" not in log
 
 
-def test_both_protocol_versions_are_bound_where_it_says(real_monitor: Callable[[Mode], RealMonitor]) -> None:
+def test_both_protocols_are_bound_at_the_given_addresses(real_monitor: Callable[[Mode], RealMonitor]) -> None:
     monitor = real_monitor("crc")
     (mon,) = monitor.admin("mon_status")["monmap"]["mons"]
     addresses = [f"{addr['type']}:{addr['addr']}/{addr['nonce']}" for addr in mon["public_addrs"]["addrvec"]]
@@ -134,7 +134,7 @@ def test_a_monitor_nobody_stops_is_gone_when_the_interpreter_ends() -> None:
     assert not Path(directory).exists()
 
 
-def test_one_that_does_not_come_up_says_why_and_leaves_nothing(
+def test_failed_start_of_a_monitor_reports_its_cause_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))

@@ -87,7 +87,7 @@ def test_an_osd_in_a_crash_proof_store() -> None:
         assert cluster.rados("-p", "kept", "get", "object", "-") == "content"
 
 
-def test_an_osd_that_does_not_come_up_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_start_of_an_osd_reports_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(module, "BOOT_TIMEOUT_S", 0.0)
     with pytest.raises(LocalError, match="ceph-osd did not come up: not in the map within 0 s"):
@@ -95,7 +95,7 @@ def test_an_osd_that_does_not_come_up_says_why(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_osd_that_dies_at_once_says_why() -> None:
+def test_death_of_an_osd_at_start_reports_its_cause() -> None:
     with pytest.raises(LocalError, match="ceph-osd did not come up: it ended with exit code"):
         RealCluster(options={"public_addr": "192.0.2.1", "ms_bind_retry_count": "0"})
 

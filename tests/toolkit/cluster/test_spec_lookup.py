@@ -43,7 +43,7 @@ def test_one_node_of_a_count_is_changed_alone(file: Path) -> None:
         ("nodes.client.count=0", "nodes.client.count: give at least 1, not 0"),
     ],
 )
-def test_a_setting_that_cannot_be_says_what_is_wrong(file: Path, setting: str, text: str) -> None:
+def test_impossible_setting_is_an_error(file: Path, setting: str, text: str) -> None:
     with pytest.raises(LocalError, match=text):
         spec_from(file, [setting])
 

@@ -10,7 +10,7 @@ import pytest
 from messenger.cephx.exchange import ConMode
 from messenger.errors import LocalError
 from messenger.link import Protocol
-from tests.support.links import SESSIONS, Script, decode, packets_of, said, session
+from tests.support.links import SESSIONS, Script, decode, frame_content, packets_of, session
 from tests.support.network import Pair, Wire
 from tests.support.packets import Segment, pcap
 from toolkit.capture.formats import open_capture
@@ -31,8 +31,8 @@ def _interleaved(*conversations: Sequence[Segment]) -> list[Segment]:
     return [segment for row in zip_longest(*conversations) for segment in row if segment]
 
 
-def _said(frame: DecodedFrame) -> tuple[object, ...]:
-    return said(frame)
+def _content(frame: DecodedFrame) -> tuple[object, ...]:
+    return frame_content(frame)
 
 
 @pytest.mark.parametrize("name", SESSIONS)
@@ -42,7 +42,7 @@ def test_a_capture_is_decoded_like_its_links(name: str) -> None:
         frames = list(decoding)
     assert decoding.problem is None
     assert decoding.frames == len(frames)
-    assert sorted(map(_said, frames), key=repr) == sorted(map(_said, decode(one.script, one.keys)), key=repr)
+    assert sorted(map(_content, frames), key=repr) == sorted(map(_content, decode(one.script, one.keys)), key=repr)
     assert [frame.frame for frame in frames] == list(range(len(frames)))
     assert [frame.packet for frame in frames] == sorted(frame.packet for frame in frames)
     assert {(frame.src, frame.dst) for frame in frames} == {
@@ -51,7 +51,7 @@ def test_a_capture_is_decoded_like_its_links(name: str) -> None:
     }
 
 
-def test_connections_are_told_apart_and_others_are_left_out() -> None:
+def test_connections_are_distinguished_and_others_are_left_out() -> None:
     first, second = session("v2.1 secure"), session("v1")
     segments = _interleaved(
         packets_of(first.script),
@@ -85,10 +85,12 @@ def test_packets_as_they_are_taken() -> None:
         at_a_time += frames
     at_a_time += decoder.finish()
     whole = list(decode_capture(_file(packets_of(one.script)), one.keys))
-    assert [(frame.frame, said(frame)) for frame in at_a_time] == [(frame.frame, said(frame)) for frame in whole]
+    assert [(frame.frame, frame_content(frame)) for frame in at_a_time] == [
+        (frame.frame, frame_content(frame)) for frame in whole
+    ]
 
 
-def test_a_lost_packet_is_told() -> None:
+def test_lost_packet_is_reported() -> None:
     one = session("v2.1 crc")
     segments = packets_of(one.script)
     lost = next(at for at, segment in enumerate(segments) if len(segment.payload) == 1448)

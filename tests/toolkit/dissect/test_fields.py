@@ -88,7 +88,7 @@ def test_of_unknown_types_the_front_is_shown_up_to_a_length() -> None:
     }
 
 
-def test_a_front_that_does_not_decode_tells_why() -> None:
+def test_undecodable_front_has_a_reason() -> None:
     fields = message_fields(Message(MessageType.MON_GET_VERSION, b"\1\2"), ALL_FEATURES)
     assert (fields["front"], fields["front_bytes"]) == ("0102", 2)
     assert fields["undecoded"]

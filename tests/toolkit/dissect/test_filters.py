@@ -155,7 +155,7 @@ def test_what_is_missing_or_of_another_kind_is_nothing(text: str) -> None:
         ("tag " * 2000, ["8000 characters"]),
     ],
 )
-def test_a_mistake_says_where_and_what_is_accepted(text: str, words: list[str]) -> None:
+def test_mistake_is_an_error_with_place_and_accepted_words(text: str, words: list[str]) -> None:
     with pytest.raises(LocalError) as caught:
         compile_filter(text)
     assert str(caught.value).startswith("filter")

@@ -57,7 +57,7 @@ def follow(follower: LinkFollower, chunks: list[tuple[Direction, bytes]]) -> lis
     return [frame for direction, chunk in chunks for frame in follower.feed(direction, chunk)]
 
 
-def said(frames: list[SeenFrame], direction: Direction) -> list[str]:
+def tags_of(frames: list[SeenFrame], direction: Direction) -> list[str]:
     tags = [frame.tag for frame in frames if frame.direction is direction and frame.tag != "ACK"]
     return [tag for tag in tags if tag != "SEQ"]
 
@@ -67,8 +67,16 @@ def test_every_piece_is_seen_with_its_bytes(recording: Recording) -> None:
     follower = LinkFollower()
     frames = follow(follower, first)
     assert follower.blind is None
-    assert said(frames, Direction.TO_SERVER) == ["BANNER", "IDENTIFY", "CONNECT", "CONNECT", "MSG", "MSG", "MSG"]
-    assert said(frames, Direction.TO_CLIENT) == ["BANNER", "IDENTIFY", "CONNECT_REPLY", "CONNECT_REPLY"]
+    assert tags_of(frames, Direction.TO_SERVER) == [
+        "BANNER",
+        "IDENTIFY",
+        "CONNECT",
+        "CONNECT",
+        "MSG",
+        "MSG",
+        "MSG",
+    ]
+    assert tags_of(frames, Direction.TO_CLIENT) == ["BANNER", "IDENTIFY", "CONNECT_REPLY", "CONNECT_REPLY"]
     for direction in Direction:
         mine = [frame for frame in frames if frame.direction is direction]
         stream = b"".join(chunk for way, chunk in first if way is direction)
@@ -106,7 +114,7 @@ def test_noise_blinds_and_never_raises(
     assert follower.blind is None or follower.blind.reason in FaultReason
 
 
-def test_a_v1_banner_is_told_from_a_v2_one_by_its_last_letters() -> None:
+def test_v1_and_v2_banners_are_distinguished_by_the_last_letters() -> None:
     follower = LinkFollower()
     assert follower.feed(Direction.TO_SERVER, b"ceph v") == []
     (frame,) = follower.feed(Direction.TO_SERVER, b"027")

@@ -74,7 +74,7 @@ def test_subjects(payload: Payload, subject: Subject) -> None:
         assert compile_filter(f"{name} == {getattr(subject, name)!r}")(frame)
 
 
-def test_frames_that_say_nothing() -> None:
+def test_frames_without_information() -> None:
     assert subject_of(frame_of(REQUEST, 20)) == NOTHING
     assert not compile_filter('object == "o"')(frame_of(REQUEST, 20))
     cut = frame_of(REQUEST)

@@ -111,10 +111,10 @@ def test_a_message_that_only_the_capture_has():
     reply = frame(FIRST, DOWN, "MESSAGE", message("osd_op_reply", 2, 152))
     client_log = [CLIENT_LOG[0], received(CLIENT, "v2:127.0.0.1:6800/5", "osd_op_reply", 2, 152)]
     result = compare([*EXCHANGE[:3], extra, reply], logs(client_log, OSD_LOG))
-    who = "127.0.0.1:6800/5 to 127.0.0.1:0/77"
+    pair = "127.0.0.1:6800/5 to 127.0.0.1:0/77"
     assert result.differences == [
-        f"{who}: the sender did not log osd_map",
-        f"{who}: the receiver did not log osd_map v8 seq 1 of 10+0+0 bytes",
+        f"{pair}: the sender did not log osd_map",
+        f"{pair}: the receiver did not log osd_map v8 seq 1 of 10+0+0 bytes",
     ]
 
 
@@ -135,13 +135,13 @@ def test_a_sender_prints_a_version_that_may_not_be_that_of_the_wire():
     assert compare(EXCHANGE, logs(CLIENT_LOG, osd_log)).differences == []
 
 
-def test_whose_log_is_missing_is_said():
+def test_missing_log_is_reported_with_its_owner():
     result = compare(EXCHANGE, [parse_log(CLIENT_LOG)])
     assert result.differences == []
     assert [text.rpartition(": ")[2] for text in result.unwitnessed] == ["127.0.0.1:6800/5 left no log"] * 2
 
 
-def test_who_speaks_without_a_link_in_the_capture_is_said():
+def test_logged_messages_without_a_captured_link_are_reported():
     line = received(OSD, PEER, "osd_repop", 1)
     result = compare(EXCHANGE, logs(CLIENT_LOG, [*OSD_LOG, line]))
     ((own, peer),) = result.uncaptured
@@ -189,7 +189,7 @@ def test_a_new_session_counts_anew():
     assert (result.received, result.repeated, result.differences) == (2, 0, [])
 
 
-def test_v1_says_who_speaks_before_anything_else():
+def test_v1_parties_are_known_from_the_first_frames():
     def v1_link(stream, connect_seq, seqs):
         return [
             frame(stream, DOWN, "IDENTIFY", server_addr="v1:127.0.0.1:6801/5", client_addr="v1:127.0.0.1:40000/0"),

@@ -37,7 +37,7 @@ def test_a_feature_that_is_built_in_by_the_index_of_modules(tmp_path: Path) -> N
     assert kernel.netem(tmp_path).detail == "built into the kernel"
 
 
-def test_a_kernel_without_the_feature_says_so_and_there_is_no_remedy(tmp_path: Path) -> None:
+def test_kernel_without_the_feature_is_reported_without_remedy(tmp_path: Path) -> None:
     publish(tmp_path, f"# {OPTION} is not set\nCONFIG_NET_SCH_NETEM_OTHER=y\n")
     finding = kernel.netem(tmp_path)
     assert not finding.available
@@ -62,7 +62,7 @@ def test_a_module_that_is_loaded(tmp_path: Path) -> None:
     assert kernel.netem(tmp_path).detail == "module, loaded"
 
 
-def test_a_kernel_that_tells_nothing(tmp_path: Path) -> None:
+def test_kernel_without_configuration(tmp_path: Path) -> None:
     finding = kernel.soft_roce(tmp_path)
     assert not finding.available
     assert finding.detail == f"kernel {RELEASE} has no module rdma_rxe and hides its configuration"

@@ -62,7 +62,7 @@ OWN_NAMESPACE = Path("/proc/self/ns/net")
 _RNG = random.Random(1)
 
 
-def say(**result: object) -> None:
+def report(**result: object) -> None:
     print(json.dumps(result), flush=True)  # noqa: T201 - what this is for
 
 
@@ -136,7 +136,7 @@ class Peers:
             pool, header = rados.pool("rbd"), f"rbd_header.{name}"
             await pool.exec(header, "rbd", "set_size", size_bytes.to_bytes(8, "little"))
             result = await pool.notify(header, _notification(HEADER_UPDATE), timeout_s=10)
-            say(notified=len(result.replies), missed=len(result.missed))
+            report(notified=len(result.replies), missed=len(result.missed))
 
     def locks(self, oid: str) -> int:
         """Number of holders of an image's lock."""
@@ -267,7 +267,7 @@ def modes(peers: Peers, content: Content, log: krbd.KernelLog) -> None:
             same, size_bytes = content.write(device), device.size_bytes
             wrong = content.wrong(device)
         ways = sorted({(f["method"], f["mode"]) for f in peers.taken("auth") if f["link"].startswith("osd")})
-        say(mapped=mode, same=same, size_bytes=size_bytes, wrong=wrong, osd=ways, log=log.lines())
+        report(mapped=mode, same=same, size_bytes=size_bytes, wrong=wrong, osd=ways, log=log.lines())
 
 
 def resizing_and_locking(peers: Peers, log: krbd.KernelLog) -> None:
@@ -278,11 +278,11 @@ def resizing_and_locking(peers: Peers, log: krbd.KernelLog) -> None:
             if device.size_bytes == 2 * IMAGE_BYTES:
                 break
             time.sleep(0.05)
-        say(resized=device.size_bytes, log=log.lines())
+        report(resized=device.size_bytes, log=log.lines())
     with mapped("locked", "crc") as device:
         same = Content().write(device)
         locks = peers.locks("rbd_header.locked")
-    say(locked=same, held=locks, after=peers.locks("rbd_header.locked"), log=log.lines())
+    report(locked=same, held=locks, after=peers.locks("rbd_header.locked"), log=log.lines())
 
 
 class Proxies:
@@ -319,7 +319,7 @@ def cuts(peers: Peers, proxies: Proxies, content: Content, log: krbd.KernelLog) 
     for mode, rules in MONITOR_CUTS.items():
         for rule in rules:
             with proxies.following(rule, "mon") as strike, mapped("plain", mode) as device:
-                say(monitor_cut=rule, mode=mode, same=content.write(device), hits=strike.hits, log=log.lines())
+                report(monitor_cut=rule, mode=mode, same=content.write(device), hits=strike.hits, log=log.lines())
     for mode in CUT_MODES:
         with mapped("plain", mode) as device:
             peers.dialling()
@@ -330,8 +330,8 @@ def cuts(peers: Peers, proxies: Proxies, content: Content, log: krbd.KernelLog) 
                         proxies.osd.cut()
                     same = content.write(device)
                 writes = peers.writes - before
-                say(cut=rule, mode=mode, same=same, hits=strike.hits, writes=writes, log=log.lines())
-            say(intact=mode, wrong=content.wrong(device), **peers.dialling())
+                report(cut=rule, mode=mode, same=same, hits=strike.hits, writes=writes, log=log.lines())
+            report(intact=mode, wrong=content.wrong(device), **peers.dialling())
 
 
 def disputes(peers: Peers, proxies: Proxies, content: Content, log: krbd.KernelLog) -> None:
@@ -344,25 +344,25 @@ def disputes(peers: Peers, proxies: Proxies, content: Content, log: krbd.KernelL
                     cut = proxies.osd.cut() if name in BEFORE_A_SESSION else 0
                     same = content.write(device)
                 ended = len(peers.taken("event", event="reset")) - cut
-                say(disputed=name, mode=mode, same=same, hits=strike.hits, ended=ended, log=log.lines())
+                report(disputed=name, mode=mode, same=same, hits=strike.hits, ended=ended, log=log.lines())
             sent = peers.send_unknown()
             same = content.write(device)
             ended = len(peers.taken("event", event="reset"))
-            say(disputed="unknown_message", mode=mode, same=same, hits=sent, ended=ended, log=log.lines())
+            report(disputed="unknown_message", mode=mode, same=same, hits=sent, ended=ended, log=log.lines())
 
 
 def main() -> None:
     krbd.load()
     log, content = krbd.KernelLog(), Content()
     peers = Peers()
-    say(kernel=platform.release())
+    report(kernel=platform.release())
     modes(peers, content, log)
     resizing_and_locking(peers, log)
     with closing(Proxies()) as proxies:
         cuts(peers, proxies, content, log)
         disputes(peers, proxies, content, log)
     with mapped("plain", "secure") as device:
-        say(kept=content.wrong(device), blocks=len(content), devices=len(krbd.devices()))
+        report(kept=content.wrong(device), blocks=len(content), devices=len(krbd.devices()))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ import pytest
 
 from tests.support.embedded import StandIn
 from tests.toolkit.rados.test_live import (  # noqa: F401 - the tests
-    spoken,
     test_a_removed_object_ends_its_watches,
     test_a_watched_object_notifies,
     test_after_the_end_nothing_is_done,
+    test_answers_of_the_monitors,
     test_attributes_and_omap,
     test_checksums_of_data,
     test_commands_for_osds,
@@ -18,12 +18,12 @@ from tests.toolkit.rados.test_live import (  # noqa: F401 - the tests
     test_locator_keys_place_objects_together,
     test_methods_of_classes,
     test_new_tickets_are_fetched_while_work_goes_on,
+    test_refused_client_gets_an_error,
     test_several_operations_are_done_all_or_none,
     test_the_mode_is_what_was_asked_for,
+    test_watchers_without_acknowledgement_are_reported,
     test_what_is_written_here_is_read_by_ceph_and_the_other_way_round,
-    test_what_the_monitors_say,
-    test_who_does_not_acknowledge_is_told_of,
-    test_who_is_refused_is_told,
+    used_protocol,
 )
 from toolkit.cluster import Cluster
 

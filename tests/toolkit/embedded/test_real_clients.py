@@ -55,16 +55,16 @@ def test_the_monitor_describes_the_cluster(standing: StandIn) -> None:
 
 
 @pytest.mark.parametrize("standing", WAYS[:1], indirect=True, ids="-".join)
-def test_what_else_the_monitor_says(standing: StandIn) -> None:
+def test_other_answers_of_the_monitor(standing: StandIn) -> None:
     commands = [
         *("fsid", "health", "mon dump", "mon stat", "quorum_status", "version", "versions", "config dump"),
         *("df", "osd df", "osd tree", "osd stat", "osd ls", "pg stat", "auth ls", "osd lspools", "mgr stat"),
         *("osd pool ls detail", "osd pool get objects all", "osd map objects x", "osd crush rule ls"),
     ]
-    said = standing.ceph(stdin="".join(f"{command}\n" for command in commands))
-    assert "Error" not in said
+    output = standing.ceph(stdin="".join(f"{command}\n" for command in commands))
+    assert "Error" not in output
     expected = (standing.monitor.fsid, "HEALTH_OK", "client.admin", "host osd1", "RAW STORAGE", "replicated_rule")
-    assert [text for text in expected if text not in said] == []
+    assert [text for text in expected if text not in output] == []
 
 
 @in_every_way
@@ -158,8 +158,8 @@ def cuts(
     """Each wanted point of a node that ``work`` passes, armed to break the link; of messages several passes."""
 
     def visits() -> dict[str, int]:
-        told = cluster.nodes[node].command("visits")["visits"]
-        return {point: count for point, action, count in told if action == "CONTINUE"}
+        visits = cluster.nodes[node].command("visits")["visits"]
+        return {point: count for point, action, count in visits if action == "CONTINUE"}
 
     before = visits()
     work()

@@ -11,7 +11,7 @@ from toolkit.exploration.explore import explore
 from toolkit.exploration.replay import parse_choices, replay
 from toolkit.exploration.scope import PAIRINGS, FaultKind, Grain, Scope
 from toolkit.exploration.search import Explorer
-from toolkit.exploration.world import Step
+from toolkit.exploration.world import ExplorationStep
 
 V1, V2 = Protocol.V1, Protocol.V2
 PEERS = Scope(pairing="lossless_peer", grain=Grain.SESSION, overtakes=0)
@@ -91,7 +91,7 @@ def test_what_is_looked_up_is_what_endpoints_do() -> None:
         assert replay(result.scope, way).is_at_rest
 
 
-def test_a_search_that_is_cut_off_says_so() -> None:
+def test_interrupted_search_is_reported() -> None:
     result = explore(CLIENT, max_states=50)
     assert not result.is_complete
     assert 50 <= result.states < 70
@@ -106,7 +106,7 @@ def test_the_same_scope_gives_the_same_figures() -> None:
     "text", ["a:connect", "arrive0", "forth12", "back1", "notice0@b", "half-open0", "b:crash"]
 )
 def test_steps_are_read_as_they_are_written(text: str) -> None:
-    assert str(Step.parse(text)) == text
+    assert str(ExplorationStep.parse(text)) == text
 
 
 @pytest.mark.parametrize("text", ["c:send", "forth", "forth1 @", "7", ":"])

@@ -100,7 +100,7 @@ def test_without_pretending_the_monitor_notices(real_monitor: Monitors) -> None:
         assert proxy.counters["<- SERVER_IDENT"] == 0
 
 
-def test_a_monitor_that_says_it_is_at_the_proxy_needs_no_pretending() -> None:
+def test_monitor_with_the_proxy_address_needs_no_translation() -> None:
     """``public_bind_addr`` is where it listens; its announced address is that of the proxy."""
     with socket.create_server(("127.0.0.1", 0)) as v2, socket.create_server(("127.0.0.1", 0)) as v1:
         ports = v2.getsockname()[1], v1.getsockname()[1]

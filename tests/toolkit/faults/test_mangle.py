@@ -94,7 +94,7 @@ def test_the_whole_is_replayed_on_another_link() -> None:
     assert mangle.spent
 
 
-def test_nothing_to_replay_is_said() -> None:
+def test_nothing_to_replay_is_reported() -> None:
     with pytest.raises(LocalError, match="no HELLO #1 has passed"):
         _fed(Replay("HELLO"))
 
@@ -109,7 +109,7 @@ def test_flips_with_and_without_the_crc() -> None:
     assert decode_control(frame[1], frame[2:]) == Ack(2 ^ 0x80)
 
 
-def test_flips_of_bytes_that_are_not_there_are_said() -> None:
+def test_flips_of_missing_bytes_are_reported() -> None:
     with pytest.raises(LocalError, match="has no data; it has preamble, segment 0, crc 0"):
         _fed(Flip(0, 1, "data"))
     with pytest.raises(LocalError, match="there is no byte 8"):

@@ -41,7 +41,7 @@ def test_lanes_are_on_ways_that_either_node_dials(proxies: Proxies) -> None:
     assert list(proxies.lanes("a", "b", 6800)) == [(there, Direction.TO_SERVER)]
 
 
-def test_connections_are_cut_whoever_dialled_them(proxies: Proxies, listener: socket.socket) -> None:
+def test_connections_are_cut_regardless_of_the_dialler(proxies: Proxies, listener: socket.socket) -> None:
     ways = [("a", "b"), ("b", "a")]
     with ExitStack() as streams:
         dialled = []

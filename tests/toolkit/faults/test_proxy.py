@@ -104,8 +104,8 @@ def test_cut_now_ends_what_passes_and_new_connections_work(server: socket.socket
 
 
 def test_nobody_behind_it() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        target = gone.getsockname()
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        target = closed.getsockname()
     with (
         FaultProxy("a", "b", target) as proxy,
         socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
@@ -138,7 +138,7 @@ def test_listens_and_dials_on_ipv6() -> None:
             assert _read(accepted, len(BANNER)) == BANNER
 
 
-def test_listens_where_it_is_told(server: socket.socket) -> None:
+def test_proxy_listens_at_the_given_address(server: socket.socket) -> None:
     with FaultProxy("a", "b", server.getsockname(), host="127.0.0.9") as proxy:
         port = proxy.port
         with socket.create_connection(("127.0.0.9", port), timeout=60):
@@ -223,7 +223,7 @@ def _elsewhere(what: Callable[[], T]) -> T:
 
 
 @pytest.mark.parametrize("end", ["close", "refuse"])
-def test_who_dials_while_a_proxy_stops_listening_leaves_no_socket_open(end: str) -> None:
+def test_dial_during_stop_of_a_proxy_leaves_no_socket_open(end: str) -> None:
     """A socket that is left would be found by the garbage collector, which is an error here."""
     before = len(list(Path("/proc/self/fd").iterdir()))
     with socket.create_server(("127.0.0.1", 0), backlog=100) as target:

@@ -117,7 +117,7 @@ def test_a_blind_proxy_refuses_dials_and_nothing_else(server: socket.socket) -> 
         assert [hit.tag for hit in proxy.hits] == ["dial"]
 
 
-def test_bytes_that_are_no_frames_pass_and_are_told(server: socket.socket) -> None:
+def test_bytes_that_are_no_frames_pass_and_are_reported(server: socket.socket) -> None:
     with (
         Proxy(_place(server)) as proxy,
         socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,

@@ -13,7 +13,7 @@ import pytest
 from messenger.errors import LocalError
 from toolkit.cli.main import run as msgrlab
 from toolkit.faults.script import Rule
-from toolkit.hunt import Cell, Hunt, Link, Outcome, Verdict, cells, runner
+from toolkit.hunt import Cell, Hunt, LinkKind, Outcome, Verdict, cells, runner
 from toolkit.hunt.cells import POINTS, Action
 from toolkit.hunt.runner import RESULTS_FILE, by_cause
 
@@ -39,7 +39,7 @@ class Fake:
         yield self
 
     @contextmanager
-    def watched(self, directory: Path, _link: Link) -> Iterator[None]:
+    def watched(self, directory: Path, _link: LinkKind) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
         yield
 
@@ -75,7 +75,7 @@ class Fake:
         done.set_result(self._content)
         return done
 
-    def cut(self, _link: Link) -> None:
+    def cut(self, _link: LinkKind) -> None:
         if self._waiting is not None and self._behaviour == "stuck":
             self._content += self.last_piece
             self._waiting.set_result("")
@@ -212,8 +212,8 @@ FEW = ("client/SERVER_IDENT-WRITE/cut", "client/MESSAGE-READ/cut")
 def test_real_clients_of_embedded_daemons_come_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = ["hunt", "--release", "embedded", "--out", f"{tmp_path}/out", "--html", f"{tmp_path}/report.html"]
     code = msgrlab([*line, "--json", *(word for cell in FEW for word in ("--only", cell))])
-    told = json.loads(capsys.readouterr().out)
-    assert (code, told["counts"]) == (0, {"held": len(FEW)}), told
+    result = json.loads(capsys.readouterr().out)
+    assert (code, result["counts"]) == (0, {"held": len(FEW)}), result
     assert all(cell in (tmp_path / "report.html").read_text() for cell in FEW)
 
 

@@ -71,12 +71,12 @@ def test_methods_of_both_sides() -> None:
         ({"entities": {}, "allowed": ["des"]}, "unknown cipher 'des'"),
     ],
 )
-def test_what_means_nothing_is_said(auth: dict[str, object], what: str) -> None:
+def test_meaningless_options_are_errors(auth: dict[str, object], what: str) -> None:
     with pytest.raises(LocalError, match=what):
         Credentials(spec(**auth))
 
 
-def test_unknown_commands_are_said() -> None:
+def test_unknown_commands_are_errors() -> None:
     lab = SimLab("v2-crc")
     lab.two()
     with pytest.raises(LocalError, match="unknown command 'forge'"):
@@ -139,7 +139,7 @@ def test_tickets_that_are_kept_serve_until_they_are_refused_or_due(lab: Lab) -> 
     assert resume() == 0, "or once three quarters of its life are over"
 
 
-def test_who_logs_in_makes_no_tickets(lab: Lab) -> None:
+def test_client_makes_no_tickets(lab: Lab) -> None:
     cluster(lab)
     with pytest.raises(LocalError, match="makes no tickets itself"):
         lab.change_auth("c", mints={})

@@ -20,13 +20,13 @@ def lab() -> SimLab:
     return lab
 
 
-def test_missing_delivery_says_how_many_came(lab: SimLab) -> None:
+def test_missing_delivery_reports_the_count(lab: SimLab) -> None:
     lab.send("a", "b", count=2)
     with pytest.raises(ScenarioFailed, match="3 messages from a delivered at b; 2 were"):
         lab.expect_delivered("a", "b", 3)
 
 
-def test_missing_event_and_state_say_what_is(lab: SimLab) -> None:
+def test_missing_event_and_state_report_the_present_ones(lab: SimLab) -> None:
     with pytest.raises(ScenarioFailed, match="event reset number 1 at a about b; 0 came"):
         lab.expect_event("a", "b", "reset")
     with pytest.raises(ScenarioFailed, match="session of a with b in STANDBY; it is in READY"):

@@ -75,7 +75,7 @@ def test_links_come_one_after_the_other(backend: str, way: Way) -> None:
 
 
 @pytest.mark.parametrize("backend", ["sim", "local"])
-def test_what_does_not_happen_is_said(backend: str) -> None:
+def test_failed_expectation_is_described(backend: str) -> None:
     with lab_of(backend, "v2-crc") as lab:
         peer, link = meeting(lab, "acceptor")
         link.patience_s = 0.1

@@ -67,7 +67,7 @@ def test_commands_alone_need_no_package_lists() -> None:
     assert install_command([Finding(available=False, detail="", commands=("start it",))]) == "start it"
 
 
-def test_a_user_who_is_not_root_is_told_to_use_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unprivileged_user_gets_an_error_with_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capability.os, "geteuid", lambda: 1000)
     command = install_command([not_installed("", ("tshark",))])
     assert command == f"sudo apt-get update && sudo {INSTALL} tshark"

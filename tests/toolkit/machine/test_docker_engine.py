@@ -75,7 +75,7 @@ def test_an_engine_that_does_not_answer_is_one_line(monkeypatch, place, kind, wo
     assert "\n" not in str(raised.value)
 
 
-def test_who_may_not_talk_to_it_is_told_how(monkeypatch):
+def test_denied_access_is_an_error_with_the_remedy(monkeypatch):
     def refuse(_url):
         raise PermissionError(13, "Permission denied")
 

@@ -132,7 +132,7 @@ def test_undoing_ends_processes_and_what_they_started(tmp_path: Path) -> None:
     assert journal.undo() == []
 
 
-def test_undoing_spares_whoever_undoes(tmp_path: Path) -> None:
+def test_undo_spares_its_own_process(tmp_path: Path) -> None:
     """``msgrlab down`` may be typed in a shell on a node."""
     label = f"spare.{os.getpid()}"
     code = f"from toolkit.machine.changes import Processes; Processes({label!r}).undo(); print('alive')"
@@ -146,7 +146,7 @@ def test_undoing_spares_whoever_undoes(tmp_path: Path) -> None:
     assert done.stdout == "alive\n"
 
 
-def test_the_last_change_is_undone_first_and_what_fails_is_told(tmp_path: Path) -> None:
+def test_last_change_is_undone_first_and_failures_are_reported(tmp_path: Path) -> None:
     undone: list[str] = []
 
     class Step(Change):

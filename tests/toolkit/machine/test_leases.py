@@ -47,7 +47,7 @@ def test_a_name_must_be_fit_for_one(name: str) -> None:
         Lease.take(name)
 
 
-def test_who_asks_for_another_hears_which_there_are() -> None:
+def test_unknown_lease_is_an_error_with_the_known_names() -> None:
     with pytest.raises(LocalError, match="none is up"):
         Lease.find("one")
     Lease.take("one")

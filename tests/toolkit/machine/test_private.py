@@ -88,7 +88,7 @@ def test_a_lock_is_no_symbolic_link(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_the_kernel_says_who_is_at_the_other_end() -> None:
+def test_kernel_identifies_the_peer() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
         assert (Peer.of(ours).uid, Peer.of(ours).is_trusted) == (os.geteuid(), True)

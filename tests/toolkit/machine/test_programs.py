@@ -23,7 +23,7 @@ def install(path: Path, name: str, script: str) -> None:
     (path / name).chmod(0o755)
 
 
-def test_a_program_tells_its_version(path: Path) -> None:
+def test_program_prints_its_version(path: Path) -> None:
     install(path, "tool", 'test "$1" = --version && echo "tool version 16.2.15 (618f44) pacific"')
     assert programs.program("tool", packages=("p",)) == programs.Finding(available=True, detail="16.2.15")
 

@@ -107,11 +107,11 @@ async def test_daemons_report_and_the_monitors_get_the_sums(cluster: Cluster, tm
         groups = sum(pool.pg_num for pool in ours.monitors.osdmap.pools.values())
         assert osd.counters.values["osd.numpg"].value == len(osd.pg_stats) == groups > 0
 
-        while (told := (await status(cluster))["pgmap"])["pgs_by_state"] != [ACTIVE_CLEAN | {"count": groups}]:
+        while (result := (await status(cluster))["pgmap"])["pgs_by_state"] != [ACTIVE_CLEAN | {"count": groups}]:
             seen = osd.pg_reports
             await ours.wait_until(functools.partial(has_more_reports, osd, seen))
         assert osd.osd_stat is not None
-        assert told["bytes_total"] == osd.osd_stat.kb * 1024
+        assert result["bytes_total"] == osd.osd_stat.kb * 1024
         mgrmap = json.loads(await ask(cluster, "mgr dump", format="json"))
         assert (mgrmap["active_name"], mgrmap["active_gid"], mgrmap["available"]) == ("msgrlab", ours.gid, True)
         assert mgrmap["services"] == ours.services
@@ -182,8 +182,8 @@ async def test_commands_are_answered_with_an_error(cluster: Cluster, tmp_path: P
         shown = await ceph(cluster, "pg", "stat")
         assert (shown.returncode, shown.stdout) == (errno.EOPNOTSUPP, "")
         assert "this manager is msgrlab's and carries out no commands" in shown.stderr
-        told = await ceph(cluster, "tell", "mgr", "status")
-        assert told.returncode == errno.EOPNOTSUPP
+        result = await ceph(cluster, "tell", "mgr", "status")
+        assert result.returncode == errno.EOPNOTSUPP
         assert [json.loads(each)["prefix"] for each in ours.refused_commands] == [
             "pg stat",
             "get_command_descriptions",

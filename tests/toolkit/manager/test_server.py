@@ -33,7 +33,7 @@ from toolkit.manager.server import DaemonServer
 FSID = UUID(int=7)
 
 
-class Told(Dispatcher):
+class Recorder(Dispatcher):
     """Keeps what the manager sends, and counts the ends of sessions."""
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ class Scene:
         )
         self._peers: list[Messenger] = []
 
-    async def connect(self, kind: EntityType = EntityType.OSD) -> tuple[Connection, Told]:
-        told = Told()
+    async def connect(self, kind: EntityType = EntityType.OSD) -> tuple[Connection, Recorder]:
+        recorder = Recorder()
         identity = NoneClient(AuthName(kind, "0"))
-        self._peers.append(Messenger(EntityName(kind, 0), auth_client=identity, dispatcher=told))
+        self._peers.append(Messenger(EntityName(kind, 0), auth_client=identity, dispatcher=recorder))
         connection = self._peers[-1].connect(self.server.addrs, EntityType.MGR, LOSSY_CLIENT)
-        return await connection.ready(10), told
+        return await connection.ready(10), recorder
 
     async def end(self) -> None:
         for peer in self._peers:
@@ -95,10 +95,10 @@ async def scene() -> AsyncIterator[Scene]:
 @on_loop
 async def test_a_daemon_opens_reports_and_closes() -> None:
     async with scene() as here:
-        daemon, told = await here.connect()
+        daemon, recorder = await here.connect()
         daemon.send(MMgrOpen("3", config=b"options"))
-        await until(lambda: told.payloads)
-        assert told.payloads == [MMgrConfigure(7, 5)]
+        await until(lambda: recorder.payloads)
+        assert recorder.payloads == [MMgrConfigure(7, 5)]
         known = here.daemons["osd.3"]
         assert (here.opened, known.is_open, known.config) == (["osd.3"], True, b"options")
         daemon.send(MMgrReport("3", daemon_status={"state": "idle"}))
@@ -106,17 +106,17 @@ async def test_a_daemon_opens_reports_and_closes() -> None:
         await until(lambda: known.pg_reports)
         assert (known.reports, known.status, known.osd_stat) == (1, {"state": "idle"}, MPGStats(FSID).osd_stat)
         daemon.send(MMgrClose("3"))
-        await until(lambda: len(told.payloads) == 2)
-        assert told.payloads[1] == MMgrClose("3"), "a daemon waits for its own message before it ends"
+        await until(lambda: len(recorder.payloads) == 2)
+        assert recorder.payloads[1] == MMgrClose("3"), "a daemon waits for its own message before it ends"
         assert [event.what for event in known.events] == ["open", "closed"]
 
 
 @on_loop
 async def test_a_service_has_its_own_name_and_metadata() -> None:
     async with scene() as here:
-        client, told = await here.connect(EntityType.CLIENT)
+        client, recorder = await here.connect(EntityType.CLIENT)
         client.send(MMgrOpen("4711", "rgw", ServiceDaemon({"zone": "z"}, {"up": "yes"})))
-        await until(lambda: told.payloads)
+        await until(lambda: recorder.payloads)
         known = here.daemons["rgw.4711"]
         assert (known.metadata, known.status) == ({"zone": "z"}, {"up": "yes"})
         client.mark_down()
@@ -130,16 +130,16 @@ async def test_a_second_session_takes_the_place_of_the_first() -> None:
         first, _ = await here.connect()
         first.send(MMgrOpen("3"))
         await until(lambda: here.daemons)
-        second, told = await here.connect()
+        second, recorder = await here.connect()
         second.send(MMgrOpen("3"))
-        await until(lambda: told.payloads)
+        await until(lambda: recorder.payloads)
         first.mark_down()
         second.send(MMgrReport("3"))
         known = here.daemons["osd.3"]
         await until(lambda: known.reports)
         assert known.is_open
         here.server.cut(known)
-        await until(lambda: told.resets)
+        await until(lambda: recorder.resets)
         assert (known.times("open"), known.times("lost"), known.times("cut")) == (2, 0, 1)
 
 
@@ -151,11 +151,13 @@ async def test_a_command_is_refused_with_a_reason(
     command: type[MCommand], reply: Callable[[int, str], Payload]
 ) -> None:
     async with scene() as here:
-        client, told = await here.connect(EntityType.CLIENT)
+        client, recorder = await here.connect(EntityType.CLIENT)
         client.send(Message.of(command(FSID, ['{"prefix": "pg dump"}']), tid=9))
-        await until(lambda: told.messages)
-        assert told.messages[0].tid == 9
-        assert told.payloads == [reply(-errno.EOPNOTSUPP, "this manager is msgrlab's and carries out no commands")]
+        await until(lambda: recorder.messages)
+        assert recorder.messages[0].tid == 9
+        assert recorder.payloads == [
+            reply(-errno.EOPNOTSUPP, "this manager is msgrlab's and carries out no commands")
+        ]
         assert here.server.commands == ['{"prefix": "pg dump"}']
 
 
@@ -164,17 +166,17 @@ async def test_reports_without_a_session_and_malformed_ones_close_the_link(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with scene() as here:
-        early, told = await here.connect()
+        early, recorder = await here.connect()
         early.send(MMgrReport("3"))
-        await until(lambda: told.resets)
+        await until(lambda: recorder.resets)
         assert here.daemons == {}
-        daemon, told = await here.connect()
+        daemon, recorder = await here.connect()
         daemon.send(MMgrOpen("3"))
         daemon.send(MMgrReport("3", declare_types=[PerfCounterType("osd.op")], packed=bytes(6)))
-        await until(lambda: told.resets)
+        await until(lambda: recorder.resets)
         assert [event.what for event in here.daemons["osd.3"].events] == ["open", "bad_message"]
         monkeypatch.setattr(module, "MOST_DAEMONS", 1)
-        another, told = await here.connect()
+        another, recorder = await here.connect()
         another.send(MMgrOpen("4"))
-        await until(lambda: told.resets)
+        await until(lambda: recorder.resets)
         assert list(here.daemons) == ["osd.3"]

@@ -20,5 +20,5 @@ def test_there_is_a_row_for_each_cell_with_its_evidence_or_its_reason() -> None:
     assert table[table["verdict"].isin(["unsupported", "not applicable"])]["reason"].map(bool).all()
 
 
-def test_each_case_says_what_it_tries() -> None:
+def test_each_case_has_a_description() -> None:
     assert list(cases()["case"]) == [case.value for case in Case]

@@ -28,7 +28,7 @@ def test_a_cell_is_one_of_each_axis() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "verdict", "whose"),
+    ("text", "verdict", "owner"),
     [
         ("reef/v2-secure/none/server/traffic", Verdict.UNSUPPORTED, "protocol"),
         ("reef/v2-crc/aes256k/server/traffic", Verdict.UNSUPPORTED, "Ceph"),
@@ -39,11 +39,11 @@ def test_a_cell_is_one_of_each_axis() -> None:
         ("reef/v2-crc/none/server/rekey", Verdict.NOT_APPLICABLE, "protocol"),
     ],
 )
-def test_what_cannot_be_run_has_a_reason_and_its_owner(text: str, verdict: Verdict, whose: str) -> None:
+def test_what_cannot_be_run_has_a_reason_and_its_owner(text: str, verdict: Verdict, owner: str) -> None:
     reason = reason_of(cell(text))
     assert reason is not None
-    assert (reason.verdict, reason.whose) == (verdict, whose)
-    assert str(reason).startswith(f"{whose}: ")
+    assert (reason.verdict, reason.owner) == (verdict, owner)
+    assert str(reason).startswith(f"{owner}: ")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_can_be_run_has_none(text: str) -> None:
 
 
 def test_no_cell_is_left_out_for_want_of_anything_here() -> None:
-    owners = {reason.whose for each in cells() if (reason := reason_of(each)) is not None}
+    owners = {reason.owner for each in cells() if (reason := reason_of(each)) is not None}
     assert owners == {"Ceph", "protocol"}
 
 

@@ -102,14 +102,14 @@ def any_net(request: pytest.FixtureRequest, new_lease: Callable[[], Lease], undo
     return Net(new_lease(), undo, on_switch=request.param)
 
 
-def heard(end: socket.socket) -> bytes | None:
+def receive_one(end: socket.socket) -> bytes | None:
     """What comes at once; None for nothing."""
     return end.recv(65_536) if select.select([end], [], [], _SILENCE_S)[0] else None
 
 
-def hears(end: socket.socket, content: bytes) -> bool:
+def receives(end: socket.socket, content: bytes) -> bool:
     """True if a packet with this content comes; a host sends packets of its own, such as IGMP reports, too."""
-    return any(content in packet for packet in iter(lambda: heard(end), None))
+    return any(content in packet for packet in iter(lambda: receive_one(end), None))
 
 
 def test_a_block_loses_one_direction_until_it_is_undone(any_net: Net) -> None:
@@ -118,13 +118,13 @@ def test_a_block_loses_one_direction_until_it_is_undone(any_net: Net) -> None:
     any_net.faults.block("a", "b")
     for sender, receiver in ((a, "b"), (b, "a"), (a, "c"), (c, "b")):
         sender.sendto(b"x", to[receiver])
-    assert [heard(end) for end in (a, b, c)] == [b"x", b"x", b"x"]
-    assert heard(b) is None
+    assert [receive_one(end) for end in (a, b, c)] == [b"x", b"x", b"x"]
+    assert receive_one(b) is None
     assert (any_net.faults.is_blocked("a", "b"), any_net.faults.is_blocked("b", "a")) == (True, False)
     assert any_net.faults.standing() == ["block a b"]
     any_net.faults.unblock("a", "b")
     a.sendto(b"y", to["b"])
-    assert heard(b) == b"y"
+    assert receive_one(b) == b"y"
     assert any_net.faults.standing() == []
 
 
@@ -146,8 +146,8 @@ def test_what_is_lost_was_sent_to_all_appearance(net: Net) -> None:
     (a,) = net.datagrams("a")
     net.faults.block("a", "b")
     a.sendto(b"lost", (net.address("b"), PORT))
-    assert hears(at_sender, b"lost")
-    assert not hears(at_receiver, b"lost")
+    assert receives(at_sender, b"lost")
+    assert not receives(at_receiver, b"lost")
 
 
 def test_one_port_can_be_blocked(any_net: Net) -> None:
@@ -163,7 +163,7 @@ def test_one_port_can_be_blocked(any_net: Net) -> None:
 
 
 @pytest.mark.parametrize("port", [0, PORT])
-def test_who_is_refused_gets_a_reset_and_what_stands_goes_on(any_net: Net, port: int) -> None:
+def test_refused_connection_is_reset_and_open_ones_continue(any_net: Net, port: int) -> None:
     dialled, accepted = any_net.connect()
     any_net.faults.refuse("a", "b", port=port)
     with pytest.raises(ConnectionRefusedError):
@@ -184,15 +184,19 @@ def test_a_black_hole_swallows_long_packets_in_silence(any_net: Net) -> None:
     any_net.faults.black_hole("a", "b", 1000)
     for size_bytes in (1000 - headers_bytes, 1001 - headers_bytes, 10):
         a.sendto(bytes(size_bytes), to)
-    assert [len(heard(b) or b""), len(heard(b) or b""), heard(b)] == [1000 - headers_bytes, 10, None]
+    assert [len(receive_one(b) or b""), len(receive_one(b) or b""), receive_one(b)] == [
+        1000 - headers_bytes,
+        10,
+        None,
+    ]
     assert any_net.faults.standing() == ["black_hole a b mtu_bytes=1000"]
     any_net.faults.black_hole("a", "b", 1400)
     a.sendto(bytes(1001 - headers_bytes), to)
-    assert heard(b)
+    assert receive_one(b)
     assert any_net.faults.standing() == ["black_hole a b mtu_bytes=1400"]
     any_net.faults.black_hole("a", "b", 0)
     a.sendto(bytes(1401 - headers_bytes), to)
-    assert heard(b)
+    assert receive_one(b)
 
 
 def test_a_stream_gets_stuck_at_a_black_hole_and_goes_on_behind_it(any_net: Net) -> None:
@@ -201,7 +205,7 @@ def test_a_stream_gets_stuck_at_a_black_hole_and_goes_on_behind_it(any_net: Net)
     dialled.sendall(b"short")
     assert accepted.recv(100) == b"short"
     dialled.sendall(bytes(20_000))
-    assert heard(accepted) is None
+    assert receive_one(accepted) is None
     any_net.faults.heal()
     received = 0
     while received < 20_000:
@@ -226,7 +230,7 @@ def test_a_forged_reset_is_seen_where_it_arrives(net: Net) -> None:
     listener = net.listen("a")
     net.faults.reset("a", "b")
     seen = []
-    while packet := heard(listener):
+    while packet := receive_one(listener):
         seen.append(Segment.read(packet))
     assert [str(one.flow.address) for one in seen if one and one.flags & RST] == [net.address("b")]
 
@@ -257,7 +261,7 @@ def test_a_forged_fin_ends_one_direction_behind_what_has_arrived(any_net: Net) -
     # The sender knows of nothing, and believes nothing either: its peer confirms a FIN that it has not sent.
     assert dialled.recv(100) == b"before"
     accepted.sendall(b"after")
-    assert heard(dialled) is None
+    assert receive_one(dialled) is None
     dialled.sendall(b"more")
     with pytest.raises(ConnectionResetError):
         dialled.recv(100)
@@ -336,10 +340,10 @@ def test_faults_stay_when_a_host_comes_later(net: Net) -> None:
     c.sendto(b"c", to_b)
     late.sendto(b"late", to_b)
     late.sendto(b"not blocked", (net.address("a"), PORT))
-    assert heard(a) == b"not blocked"
+    assert receive_one(a) == b"not blocked"
     assert b.recv(10) == b"a"
     assert time.monotonic() - began_s >= 0.06
-    assert heard(b) is None
+    assert receive_one(b) is None
 
 
 @pytest.mark.parametrize(
@@ -352,7 +356,7 @@ def test_faults_stay_when_a_host_comes_later(net: Net) -> None:
         (lambda net: net.set_link("a", "x", LinkState()), "no node 'x'"),
     ],
 )
-def test_what_cannot_be_is_told(net: Net, ask: Callable[[NamespaceNetwork], Any], words: str) -> None:
+def test_impossible_faults_are_errors(net: Net, ask: Callable[[NamespaceNetwork], Any], words: str) -> None:
     with pytest.raises(LocalError, match=words):
         ask(net.faults)
     assert net.faults.standing() == []
@@ -367,7 +371,7 @@ def test_hosts_elsewhere_are_nobody_here(new_lease: Callable[[], Lease]) -> None
         NamespaceNetwork(new_lease(), far).block("b", "a")
 
 
-def test_without_nft_it_says_what_to_install(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_nft_is_an_error_with_the_package(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(Unsupported, match="apt-get install nftables"):
         net.faults.block("a", "b")

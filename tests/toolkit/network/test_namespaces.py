@@ -63,7 +63,7 @@ def test_whether_they_can_be_had_is_found_out_without_a_trace() -> None:
     assert sorted(Path("/sys/class/net").iterdir()) == before
 
 
-def test_who_lacks_the_privileges_is_told_what_helps() -> None:
+def test_missing_privileges_are_an_error_with_the_remedy() -> None:
     script = "from toolkit.network import namespaces; namespaces.check()"
     without = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     done = subprocess.run([*without, sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -13,6 +13,6 @@ from toolkit.network.rules import Rule
         (Rule("black_hole", "mon", "osd1", mtu_bytes=1400), "black_hole mon osd1 mtu_bytes=1400"),
     ],
 )
-def test_a_rule_says_what_it_is(rule: Rule, text: str) -> None:
+def test_rule_has_a_description(rule: Rule, text: str) -> None:
     assert str(rule) == text
     assert Rule.parse(text) == rule

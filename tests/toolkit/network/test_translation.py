@@ -8,7 +8,7 @@ import pytest
 
 from messenger.errors import LocalError
 from tests.support.machine import new_lease as new_lease  # noqa: PLC0414 - a fixture
-from tests.toolkit.network.test_namespace_faults import Net, heard
+from tests.toolkit.network.test_namespace_faults import Net, receive_one
 from tests.toolkit.network.test_namespace_faults import undo as undo  # noqa: PLC0414 - a fixture
 from toolkit.machine.leases import Lease
 
@@ -46,7 +46,7 @@ def test_only_what_is_dialled_from_then_on_is_translated(net: Net) -> None:
 
 
 @pytest.mark.parametrize("writer", [0, 1])
-def test_who_writes_after_the_nat_has_forgotten_is_reset(net: Net, writer: int) -> None:
+def test_write_after_expiry_of_the_nat_entry_is_reset(net: Net, writer: int) -> None:
     before = net.connect()
     net.faults.nat("a", "b")
     ends, more = net.connect(), net.connect()
@@ -54,7 +54,7 @@ def test_who_writes_after_the_nat_has_forgotten_is_reset(net: Net, writer: int) 
     ends[writer].sendall(b"lost")
     with pytest.raises(ConnectionResetError):
         ends[writer].recv(1)
-    assert heard(ends[1 - writer]) is None
+    assert receive_one(ends[1 - writer]) is None
     more[writer].sendall(b"lost")
     with pytest.raises(ConnectionResetError):
         more[writer].recv(1)
@@ -74,7 +74,7 @@ def test_a_silent_nat_swallows_what_it_has_forgotten(net: Net) -> None:
     assert net.faults.nat_flush("a", "b", silent=True) == 1
     for end in ends:
         end.sendall(b"lost")
-    assert [heard(end) for end in ends] == [None, None]
+    assert [receive_one(end) for end in ends] == [None, None]
     talk(*net.connect())
 
 

@@ -114,7 +114,7 @@ def test_v1_port_is_recognised(real_monitor: Monitors) -> None:
 
 
 @real
-def test_v1_port_tells_features_without_a_session(real_monitor: Monitors) -> None:
+def test_v1_port_sends_features_without_a_session(real_monitor: Monitors) -> None:
     monitor = real_monitor("crc")
     found = _probe(monitor.addr_v1)
     assert found.fault is None
@@ -215,11 +215,11 @@ async def _closing_at_login(reader: asyncio.StreamReader, writer: asyncio.Stream
     hello = Hello(EntityType.MON, EntityAddr.parse("v2:10.0.0.7:1/0"))
     writer.write(encode_banner(MSGR2_SUPPORTED, 0) + builder.control(hello.TAG, hello.encode()))
     await reader.readexactly(len(encode_banner(MSGR2_SUPPORTED, 0)))
-    heard, tag = b"", Tag.HELLO
+    received, tag = b"", Tag.HELLO
     while tag is not Tag.AUTH_REQUEST:
-        heard += await reader.read(4096)
-        while found := frames.next_frame(memoryview(heard), 0, len(heard), owned=False):
-            heard, tag = heard[found[0] :], Tag(found[1])
+        received += await reader.read(4096)
+        while found := frames.next_frame(memoryview(received), 0, len(received), owned=False):
+            received, tag = received[found[0] :], Tag(found[1])
     if refuses:
         refusal = AuthBadMethod(0, -95, [AuthMethod.CEPHX], [ConMode.CRC])
         writer.write(builder.control(refusal.TAG, refusal.encode()))
@@ -273,8 +273,8 @@ def test_a_monitor_that_ignores_a_key_without_capabilities(real_monitor: Monitor
 
 
 def test_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
     found = _probe(f"127.0.0.1:{port}")
     assert found.fault is not None
     assert found.fault.reason is FaultReason.REFUSED

@@ -14,9 +14,9 @@ from messenger.denc.codec import Encoder
 from messenger.errors import DecodeError, LocalError
 from toolkit.rados.crush import IN, do_rule
 from toolkit.rados.crush_ln import crush_ln, tables
-from toolkit.rados.crush_map import ITEM_NONE, Alg, Bucket, ChooseArg, CrushMap, Rule, RuleOp, Step, Tunables
+from toolkit.rados.crush_map import ITEM_NONE, Alg, Bucket, ChooseArg, CrushMap, CrushStep, Rule, RuleOp, Tunables
 
-TAKE_ROOT, EMIT = Step(RuleOp.TAKE, -1), Step(RuleOp.EMIT)
+TAKE_ROOT, EMIT = CrushStep(RuleOp.TAKE, -1), CrushStep(RuleOp.EMIT)
 MODERN = Tunables(0, 0, 50, 1, 1, 1, 54, 1)
 MAPPED = re.compile(r"CRUSH rule (\d+) x (\d+) \[(.*)\]")
 
@@ -26,7 +26,7 @@ def straw2(bucket_id: int, kind: int, items: dict[int, float]) -> Bucket:
     return Bucket(bucket_id, kind, Alg.STRAW2, 0, sum(weights), tuple(items), weights)
 
 
-def rule(*steps: Step) -> Rule:
+def rule(*steps: CrushStep) -> Rule:
     return Rule(0, 1, 1, 10, (TAKE_ROOT, *steps, EMIT))
 
 
@@ -41,13 +41,13 @@ EXAMPLE = CrushMap(
         -4: straw2(-4, 1, {4: 1.0, 5: 3.0}),
     },
     rules={
-        0: rule(Step(RuleOp.CHOOSELEAF_FIRSTN, 0, 1)),
+        0: rule(CrushStep(RuleOp.CHOOSELEAF_FIRSTN, 0, 1)),
         1: rule(
-            Step(RuleOp.SET_CHOOSELEAF_TRIES, 5),
-            Step(RuleOp.SET_CHOOSE_TRIES, 100),
-            Step(RuleOp.CHOOSELEAF_INDEP, 0, 1),
+            CrushStep(RuleOp.SET_CHOOSELEAF_TRIES, 5),
+            CrushStep(RuleOp.SET_CHOOSE_TRIES, 100),
+            CrushStep(RuleOp.CHOOSELEAF_INDEP, 0, 1),
         ),
-        2: rule(Step(RuleOp.CHOOSE_INDEP, 0, 0)),
+        2: rule(CrushStep(RuleOp.CHOOSE_INDEP, 0, 0)),
     },
     type_names={0: "osd", 1: "host", 11: "root"},
     names={-1: "default", -2: "h0", -3: "h1", -4: "h2", **{osd: f"osd.{osd}" for osd in range(6)}},

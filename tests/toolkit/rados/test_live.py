@@ -33,7 +33,7 @@ KINDS = [(3, "crc", "cephx"), (1, "secure", "cephx"), (1, "crc", "none")]
 
 
 @pytest.fixture(autouse=True, params=Protocol)
-def spoken(request: pytest.FixtureRequest) -> Iterator[Protocol]:
+def used_protocol(request: pytest.FixtureRequest) -> Iterator[Protocol]:
     """Everything holds with either protocol; on v1 OSDs insist on signed messages."""
     token = protocol.set(request.param)
     yield request.param
@@ -42,13 +42,13 @@ def spoken(request: pytest.FixtureRequest) -> Iterator[Protocol]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @on_loop
-async def test_the_mode_is_what_was_asked_for(kind, real_cluster: Clusters, spoken: Protocol) -> None:
+async def test_the_mode_is_what_was_asked_for(kind, real_cluster: Clusters, used_protocol: Protocol) -> None:
     cluster = real_cluster(*kind)
     async with client(cluster) as rados:
         await (await pool_of(rados)).write_full("mode", b"")
         modes = {connection.connection_mode for connection in rados._messenger.connections.values()}
-        assert modes == {ConMode[kind[1].upper()] if spoken is Protocol.V2 else ConMode.CRC}
-        assert {connection.protocol for connection in rados._messenger.connections.values()} == {spoken}
+        assert modes == {ConMode[kind[1].upper()] if used_protocol is Protocol.V2 else ConMode.CRC}
+        assert {connection.protocol for connection in rados._messenger.connections.values()} == {used_protocol}
         assert rados.global_id > 0
 
 
@@ -249,7 +249,7 @@ async def test_a_watched_object_notifies(real_cluster: Clusters) -> None:
 
 
 @on_loop
-async def test_who_does_not_acknowledge_is_told_of(real_cluster: Clusters) -> None:
+async def test_watchers_without_acknowledgement_are_reported(real_cluster: Clusters) -> None:
     async with client(real_cluster(*KINDS[0])) as rados:
         pool = await pool_of(rados)
         await pool.create("ignored", exclusive=False)
@@ -270,7 +270,7 @@ async def test_a_removed_object_ends_its_watches(real_cluster: Clusters) -> None
 
 
 @on_loop
-async def test_what_the_monitors_say(real_cluster: Clusters) -> None:
+async def test_answers_of_the_monitors(real_cluster: Clusters) -> None:
     cluster = real_cluster(*KINDS[0])
     async with client(cluster) as rados:
         assert str(rados.monmap.fsid) == cluster.monitor.fsid
@@ -314,7 +314,7 @@ async def test_new_tickets_are_fetched_while_work_goes_on(real_cluster: Clusters
 
 
 @on_loop
-async def test_who_is_refused_is_told(real_cluster: Clusters, tmp_path: Path) -> None:
+async def test_refused_client_gets_an_error(real_cluster: Clusters, tmp_path: Path) -> None:
     cluster = real_cluster(*KINDS[0])
     wrong = tmp_path / "keyfile"
     wrong.write_text("AQAA8VNlAAAAABAAAAECAwQFBgcICQoLDA0ODw==")  # K1 of docs/protocol.md §10

@@ -168,7 +168,7 @@ async def test_a_watch_survives(real_cluster: Clusters) -> None:
 
 
 @on_loop
-async def test_writes_wait_while_the_map_says_so(real_cluster: Clusters) -> None:
+async def test_writes_wait_for_the_flag_of_the_map(real_cluster: Clusters) -> None:
     async with client(real_cluster(*THREE)) as rados:
         pool = await pool_of(rados)
         await pool.write_full("paused", b"before")

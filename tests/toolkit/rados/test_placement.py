@@ -68,7 +68,7 @@ def test_plainly():
     assert PgMapping(PLAIN.up, FIRST, PLAIN.up, FIRST) == PLAIN
 
 
-def test_who_is_down_does_not_count():
+def test_down_osds_do_not_count():
     assert Placement(down(everybody(), FIRST)).mapping(PGID) == PgMapping(
         (SECOND, THIRD), SECOND, (SECOND, THIRD), SECOND
     )
@@ -83,7 +83,7 @@ def test_upmaps():
     assert with_exceptions(PGID, pg_upmap_primaries=FIRST).up == PLAIN.up
 
 
-def test_upmaps_to_who_is_out():
+def test_upmaps_to_osds_that_are_out():
     out = down(everybody(), THIRD, state=UP, weight=0)
     usual = Placement(out).mapping(PGID).up
     assert THIRD not in usual
@@ -95,8 +95,8 @@ def test_temporary_mappings():
     assert with_exceptions(PGID, pg_temp=(THIRD, SECOND)) == replace_acting((THIRD, SECOND), THIRD)
     assert with_exceptions(PGID, primary_temp=SECOND) == replace_acting(PLAIN.up, SECOND)
     assert with_exceptions(PGID, pg_temp=(THIRD, SECOND), primary_temp=SECOND).acting_primary == SECOND
-    gone = with_exceptions(PGID, down(everybody(), THIRD), pg_temp=(THIRD,))
-    assert (gone.acting, gone.acting_primary) == (gone.up, gone.up_primary)
+    lost = with_exceptions(PGID, down(everybody(), THIRD), pg_temp=(THIRD,))
+    assert (lost.acting, lost.acting_primary) == (lost.up, lost.up_primary)
 
 
 def replace_acting(acting: tuple[int, ...], primary: int) -> PgMapping:

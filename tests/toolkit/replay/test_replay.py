@@ -33,7 +33,7 @@ def unharmed(name: str, role: Role) -> ReplayResult:
     return replayed(name, role)
 
 
-def told(result: ReplayResult) -> set[str]:
+def differing_tags(result: ReplayResult) -> set[str]:
     """Tags of the frames that differ."""
     return {each.tag for session in result.sessions for each in session.comparison.differences}
 
@@ -101,13 +101,13 @@ def test_our_own_cephx_computes_what_services_answer(name: str) -> None:
 @pytest.mark.parametrize(("name", "tag"), [("tentacle-crc", "AUTH_REQUEST_MORE"), ("pacific-v1", "CONNECT")])
 def test_a_wrong_answer_to_a_challenge_differs(monkeypatch: pytest.MonkeyPatch, name: str, tag: str) -> None:
     monkeypatch.setattr("messenger.cephx.authorizer_exchange.successor", lambda value: value ^ 2)
-    differing = told(replayed(name, Role.CLIENT, session=2))
+    differing = differing_tags(replayed(name, Role.CLIENT, session=2))
     assert tag in differing
 
 
 def test_a_wrong_reply_of_a_service_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("messenger.cephx.service.successor", lambda value: value)
-    assert "AUTH_DONE" in told(replayed("nautilus-osds", Role.SERVER))
+    assert "AUTH_DONE" in differing_tags(replayed("nautilus-osds", Role.SERVER))
 
 
 def test_a_wrong_flag_of_messages_differs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_a_wrong_number_in_a_handshake_differs(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(SessionReconnect, "encode", wrong)
     result = replayed(RESUMED, Role.CLIENT)
-    assert told(result) == {"SESSION_RECONNECT"}
+    assert differing_tags(result) == {"SESSION_RECONNECT"}
     (found,) = (each for session in result.sessions for each in session.comparison.differences)
     assert found.what == "connect_seq=1 ours=2"
 
@@ -135,18 +135,18 @@ def test_a_wrong_number_in_a_handshake_differs(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("role", Role)
 def test_acks_that_are_not_sent_differ(monkeypatch: pytest.MonkeyPatch, role: Role) -> None:
     monkeypatch.setattr(Link, "ack_is_due", lambda _link, _session: False)
-    assert told(replayed(RESUMED, role)) == {"ACK"}
+    assert differing_tags(replayed(RESUMED, role)) == {"ACK"}
 
 
 def test_messages_that_are_not_sent_again_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Session, "requeue_sent", lambda session: session.queue.sent.clear())
-    assert "MESSAGE" in told(replayed(RESUMED, Role.CLIENT))
+    assert "MESSAGE" in differing_tags(replayed(RESUMED, Role.CLIENT))
 
 
 def test_a_wrong_signature_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("messenger.v2.handshake.hmac_sha256", lambda _key, _covered: bytes(32))
     result = replayed("tentacle-crc", Role.SERVER, session=0)
-    assert "AUTH_SIGNATURE" in told(result)
+    assert "AUTH_SIGNATURE" in differing_tags(result)
     ours = [each for each in result.sessions[0].comparison.differences if "had closed the link" in each.what]
     assert ours, "the peer's signature, which is right, does not fit what ours expects"
 

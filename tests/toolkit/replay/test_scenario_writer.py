@@ -99,7 +99,7 @@ def test_the_verbs_of_the_lab_work_between_the_steps(tmp_path: Path) -> None:
     assert case.complaint() == ""
 
 
-def test_a_frame_that_waits_for_a_link_says_so(tmp_path: Path) -> None:
+def test_frame_that_waits_for_a_link_has_a_comment(tmp_path: Path) -> None:
     case = saved(tmp_path, "pacific-osds")
     case.change("    session.at(1.345)\n    session.peer_dials()  # link 13\n", "")
     assert "no link is open here" in case.complaint()
@@ -124,8 +124,8 @@ def test_the_command_saves_what_runs_and_overwrites_nothing(
     folder, path = ROOT / "captures" / "tentacle-none", tmp_path / "mine.py"
     line = ["replay", f"{folder}/capture.pcapng.gz", "--as", "client", "--save"]
     assert msgrlab([*line, f"{path}"]) == 0
-    told = capsys.readouterr().out
-    scenarios = re.findall(rf"^saved ({path}::\w+), \d+ steps", told, re.MULTILINE)
+    output = capsys.readouterr().out
+    scenarios = re.findall(rf"^saved ({path}::\w+), \d+ steps", output, re.MULTILINE)
     assert len(scenarios) >= 3
     monkeypatch.chdir(tmp_path)
     assert msgrlab(["run", "mine.py"]) == 0

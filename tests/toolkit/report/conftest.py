@@ -29,13 +29,13 @@ class Run:
         self.link = 0
         self.frames: Counter[tuple[str, int]] = Counter()
 
-    def tell(self, node: str, kind: str, /, **fields: Any) -> None:
+    def add_record(self, node: str, kind: str, /, **fields: Any) -> None:
         self.history.append(self.now_s, node, kind, **fields)
 
     def dial(self) -> None:
         self.link += 1
-        self.tell("a", "link", link=f"a/{self.link}", action="dial", peer=B_ADDR, session=1)
-        self.tell("b", "link", link=f"b/{self.link}", action="accept", peer=A_ADDR, session=None)
+        self.add_record("a", "link", link=f"a/{self.link}", action="dial", peer=B_ADDR, session=1)
+        self.add_record("b", "link", link=f"b/{self.link}", action="accept", peer=A_ADDR, session=None)
 
     def frame(self, sender: str, tag: str, *, lost: bool = False, **fields: Any) -> None:
         index = self.frames[sender, self.link]
@@ -45,7 +45,7 @@ class Run:
             if direction == "rx" and lost:
                 continue
             self.now_s += 0.0005
-            self.tell(
+            self.add_record(
                 node,
                 "frame",
                 link=f"{node}/{self.link}",
@@ -72,10 +72,12 @@ class Run:
             **numbers,
         }
         peer = "b" if node == "a" else "a"
-        self.tell(node, "state", session=1, peer=peer, policy="lossless_peer", state=state, why=why, **values)
+        self.add_record(
+            node, "state", session=1, peer=peer, policy="lossless_peer", state=state, why=why, **values
+        )
 
     def event(self, node: str, event: str, detail: str = "") -> None:
-        self.tell(node, "event", session=1, peer="b" if node == "a" else "a", event=event, detail=detail)
+        self.add_record(node, "event", session=1, peer="b" if node == "a" else "a", event=event, detail=detail)
 
     def ready(self, first: str, answer: str, attempts: int = 0, in_seq: int = 0, **fields: Any) -> None:
         """A handshake up to READY on both sides; b has the messages up to ``in_seq`` from links before."""
@@ -84,7 +86,7 @@ class Run:
         nothing_yet = {"msg_seq": 0} if "msg_seq" in fields else {}
         self.frame("a", first, global_seq=self.link, **fields | nothing_yet)
         verdict, why = ("REUSE", "the session goes on") if attempts else ("OPEN", "no session with this peer")
-        self.tell(
+        self.add_record(
             "b", "decision", link=f"b/{self.link}", session=1 if attempts else None, verdict=verdict, why=why
         )
         self.event("b", "accept")
@@ -113,9 +115,9 @@ def run() -> Run:
 def reconnect(run: Run) -> History:
     """20 messages from a to b; the link breaks at the 13th, and 13 to 20 are sent again."""
     for node in ("a", "b"):
-        run.tell(node, "process", action="start", incarnation=1, addrs=A_ADDR if node == "a" else B_ADDR)
-    run.tell("scenario", "step", verb="connect", args="a, b")
-    run.tell("scenario", "step", verb="send", args="a, b, count=20")
+        run.add_record(node, "process", action="start", incarnation=1, addrs=A_ADDR if node == "a" else B_ADDR)
+    run.add_record("scenario", "step", verb="connect", args="a, b")
+    run.add_record("scenario", "step", verb="send", args="a, b, count=20")
     run.state(
         "a",
         "CONNECTING",
@@ -129,22 +131,22 @@ def reconnect(run: Run) -> History:
     run.ready("CLIENT_IDENT", "SERVER_IDENT", client_cookie=0xC0)
     for tid in range(1, 21):
         body = {"session": 1, "peer": "b", "tid": tid, "digest": f"{tid:04x}", "size": 100}
-        run.tell("a", "send", **body)
+        run.add_record("a", "send", **body)
     for seq in range(1, 21):
         run.message("a", seq, lost=seq > 12)
         if seq <= 12:
             body = {"session": 1, "peer": "a", "tid": seq, "digest": f"{seq:04x}", "size": 100, "seq": seq}
-            run.tell("b", "deliver", **body)
+            run.add_record("b", "deliver", **body)
     run.frame("b", "ACK", seq=12, lost=True)
     at = {"sender": "a", "tag": "MESSAGE", "nth": 13, "byte": 40}
-    run.tell("network", "cut", a="a", b="b", at=at, detail="at MESSAGE 13 of a")
+    run.add_record("network", "cut", a="a", b="b", at=at, detail="at MESSAGE 13 of a")
     for node in ("a", "b"):
         detail = "socket error in READY: connection reset by peer"
-        run.tell(node, "fault", session=1, link=f"{node}/1", reason="SOCKET", detail=detail)
+        run.add_record(node, "fault", session=1, link=f"{node}/1", reason="SOCKET", detail=detail)
         used = {"tx_nonces": 0, "rx_nonces": 0, "handshake_bytes": 0, "data_bytes": 0}
         limits = {"handshake_limit_bytes": 1, "data_limit_bytes": 1}
-        run.tell(node, "usage", link=f"{node}/1", **used, **limits)
-        run.tell(node, "link", link=f"{node}/1", action="close", peer="", session=1)
+        run.add_record(node, "usage", link=f"{node}/1", **used, **limits)
+        run.add_record(node, "link", link=f"{node}/1", action="close", peer="", session=1)
         idle = node == "b"
         numbers = {"in_seq": 12} if idle else {"connect_seq": 1, "queued": 20}
         then = "nothing to send" if idle else "dialling again"
@@ -155,8 +157,8 @@ def reconnect(run: Run) -> History:
     for seq in range(13, 21):
         run.message("a", seq)
         body = {"session": 1, "peer": "a", "tid": seq, "digest": f"{seq:04x}", "size": 100, "seq": seq}
-        run.tell("b", "deliver", **body)
+        run.add_record("b", "deliver", **body)
     run.frame("b", "ACK", seq=20)
     for node in ("a", "b"):
-        run.tell(node, "end", registry=1, dispatch_bytes=0, links=1, queued=0, sent=0)
+        run.add_record(node, "end", registry=1, dispatch_bytes=0, links=1, queued=0, sent=0)
     return run.history

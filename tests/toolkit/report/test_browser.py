@@ -232,9 +232,9 @@ def _many(count: int) -> ScenarioReport:
     history = History()
     for number in range(count):
         body = {"link": "a/1", "session": 1, "tag": "MESSAGE", "index": number, "offset": 0, "length": 100}
-        told = {"fields": {"name": "ping", "type": 2, "seq": number + 1, "tid": number}, "frame": number}
-        history.append(number / 1000, "a", "frame", direction="tx", **body, **told)
-        history.append(number / 1000, "b", "frame", direction="rx", **body, **told)
+        message = {"fields": {"name": "ping", "type": 2, "seq": number + 1, "tid": number}, "frame": number}
+        history.append(number / 1000, "a", "frame", direction="tx", **body, **message)
+        history.append(number / 1000, "b", "frame", direction="rx", **body, **message)
     parts = [ShownPart(f"field {n}", str(n), 0, (range(8 * n, 8 * n + 8),)) for n in range(20)]
     frames = (
         (number, lambda number=number: ShownFrame(f"frame {number}", "", [("on the wire", bytes(300))], parts))

@@ -12,7 +12,7 @@ def message(seq, source="a", *, fate=Fate.ARRIVED, tag="MESSAGE", time_s=0.0):
     return Arrow(time_s, source, target, tag, f"seq {seq}", fate, "", (seq, seq))
 
 
-def told(rows):
+def summaries(rows):
     return [(row.source, row.count, row.seqs) for row in rows]
 
 
@@ -23,7 +23,7 @@ def test_short_runs_stay():
 
 def test_a_stretch_keeps_its_ends():
     rows = fold_frames([message(seq) for seq in range(11, 53)], 12)
-    assert told(rows) == [("a", 1, (11, 11)), ("a", 40, (12, 51)), ("a", 1, (52, 52))]
+    assert summaries(rows) == [("a", 1, (11, 11)), ("a", 40, (12, 51)), ("a", 1, (52, 52))]
     assert rows[1].detail == "seq 12-51"
     assert rows[1].tip.splitlines()[0] == "40 frames MESSAGE a → b, arrived"
 
@@ -43,7 +43,7 @@ def test_what_was_lost_is_not_folded_with_what_arrived():
 def test_a_conversation_is_folded_by_direction():
     rows = [message(seq, source) for seq in range(1, 51) for source in "ab"]
     folded = fold_frames(rows, 12)
-    assert told(folded[4:6]) == [("a", 46, (3, 48)), ("b", 46, (3, 48))]
+    assert summaries(folded[4:6]) == [("a", 46, (3, 48)), ("b", 46, (3, 48))]
     assert len(folded) == 10
 
 

@@ -46,7 +46,7 @@ def test_frames_that_are_not_wanted_are_not_taken_apart() -> None:
     assert [line.split(" ")[0] for line in lines.lines] == ["1"]
 
 
-def test_a_page_that_has_no_room_for_more_frames_says_so() -> None:
+def test_full_page_notes_the_missing_frames() -> None:
     lines = _filled(100, 2000)
     assert 0 < len(lines.lines) < 100
     assert lines.size_bytes <= 2000

@@ -118,7 +118,7 @@ def test_every_part_is_there(report):
     assert {link["href"][1:] for link in page.all("a") if link["href"].startswith("#")} <= anchors
 
 
-def test_failures_say_what_and_where(report):
+def test_failures_have_text_and_place(report):
     page = Page(render_report([failed(report)]))
     assert "1 failed" in page.text
     assert "What went wrong: expected 20 messages, 19 came" in page.text
@@ -130,7 +130,7 @@ def test_failures_say_what_and_where(report):
     assert [row[3] for row in events["rows"] if row[0] == 40] == [report.history[40].kind]
 
 
-def test_unsupported_says_why(report):
+def test_unsupported_has_a_reason(report):
     report.verdict, report.reason = Verdict.UNSUPPORTED, "no /dev/kvm here"
     report.history, report.checks, report.seed, report.artefacts = History(), [], None, {}
     page = Page(render_report([report]))

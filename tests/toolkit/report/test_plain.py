@@ -21,6 +21,6 @@ def test_only_the_last_frames_are_shown() -> None:
     assert lines == plain_chart(history, 1000)[-len(lines) :]
 
 
-def test_lost_frames_say_so() -> None:
+def test_lost_frames_are_marked() -> None:
     lines = plain_chart(toolkit.run("reconnect", cuts=["a:MESSAGE:10:20"]).history, 1000)
     assert any(line.endswith("(lost)") and "MESSAGE" in line for line in lines)

@@ -157,13 +157,13 @@ def test_times_have_enough_digits(reconnect):
 
 
 def test_process_gaps_are_dotted(run):
-    run.tell("a", "process", action="start", incarnation=1)
+    run.add_record("a", "process", action="start", incarnation=1)
     run.now_s = 0.01
     run.state("a", "READY")
     run.now_s = 0.02
-    run.tell("a", "process", action="kill", incarnation=1)
+    run.add_record("a", "process", action="kill", incarnation=1)
     run.now_s = 0.03
-    run.tell("a", "process", action="start", incarnation=2)
+    run.add_record("a", "process", action="start", incarnation=2)
     lines = [node.get("class") for node in parse(run.history).iter(f"{SVG}line")]
     assert lines == ["dead", "life", "dead", "life"]
     bars = [node for node in parse(run.history).iter(f"{SVG}rect") if node.get("class") == "ready"]
@@ -255,17 +255,17 @@ def test_folded_frames_are_drawn_thick(reconnect):
 
 def test_chips_of_one_moment_share_a_row(run):
     for node in ("a", "b", "c"):
-        run.tell(node, "process", action="start", incarnation=1)
-    run.tell("a", "process", action="kill", incarnation=1)
+        run.add_record(node, "process", action="start", incarnation=1)
+    run.add_record("a", "process", action="kill", incarnation=1)
     run.now_s = 1
-    run.tell("b", "process", action="kill", incarnation=1)
+    run.add_record("b", "process", action="kill", incarnation=1)
     tops = SequenceChart(run.history, silence_s=9).layout.tops
     assert tops[0] == tops[1] == tops[2] < tops[3] < tops[4]
 
 
 def test_labels_stand_between_lifelines(run):
     for node in ("a", "b", "c", "d"):
-        run.tell(node, "process", action="start", incarnation=1)
+        run.add_record(node, "process", action="start", incarnation=1)
     layout = SequenceChart(run.history).layout
     places = {end: layout.label_place("a", end)[0] for end in "bcd"}
     assert places == {
@@ -277,6 +277,6 @@ def test_labels_stand_between_lifelines(run):
 
 
 def test_a_single_lifeline(run):
-    run.tell("a", "fault", session=1, link="a/1", reason="EOF", detail="over")
+    run.add_record("a", "fault", session=1, link="a/1", reason="EOF", detail="over")
     (note,) = [n for n in parse(run.history).iter(f"{SVG}text") if n.get("class") == "label note"]
     assert note.get("text-anchor") == "start"

@@ -58,7 +58,7 @@ def test_what_happened_at_the_nodes(reconnect):
     ]
 
 
-def test_a_fault_is_not_told_twice(reconnect):
+def test_fault_is_shown_once(reconnect):
     notes = [row.note for row in Timeline(reconnect).rows if isinstance(row, Marks) and row.note]
     assert notes == [
         "the application connects",
@@ -77,32 +77,32 @@ def test_cuts_and_steps(reconnect):
 
 
 def test_sessions_are_numbered_where_there_are_several(run):
-    run.tell("a", "event", session=2, peer="c", event="connect", detail="")
-    run.tell("a", "mark_down", session=2, peer="c")
-    run.tell("b", "event", session=1, peer="c", event="reset", detail="over")
+    run.add_record("a", "event", session=2, peer="c", event="connect", detail="")
+    run.add_record("a", "mark_down", session=2, peer="c")
+    run.add_record("b", "event", session=1, peer="c", event="reset", detail="over")
     timeline = Timeline(run.history)
     assert chips(timeline, "a") == [["connect · 2", "mark_down · 2"]]
     assert chips(timeline, "b") == [["reset"]]
 
 
 def test_decisions_about_existing_sessions_are_shown(run):
-    run.tell("b", "decision", link="b/1", session=None, verdict="OPEN", why="no session with this peer")
-    run.tell("b", "decision", link="b/2", session=1, verdict="REUSE", why="the session goes on")
+    run.add_record("b", "decision", link="b/1", session=None, verdict="OPEN", why="no session with this peer")
+    run.add_record("b", "decision", link="b/2", session=1, verdict="REUSE", why="the session goes on")
     assert chips(Timeline(run.history), "b") == [["REUSE"]]
 
 
 def test_restarts(run):
-    run.tell("a", "process", action="kill", incarnation=1)
+    run.add_record("a", "process", action="kill", incarnation=1)
     run.now_s = 1
-    run.tell("a", "process", action="start", incarnation=2)
+    run.add_record("a", "process", action="start", incarnation=2)
     assert chips(Timeline(run.history), "a") == [["killed"], ["started again (2)"]]
 
 
 def test_a_peer_without_a_history_has_a_lifeline(run):
-    run.tell("a", "link", link="a/1", action="dial", peer="v2:10.0.0.9:3300/0", session=1)
+    run.add_record("a", "link", link="a/1", action="dial", peer="v2:10.0.0.9:3300/0", session=1)
     for direction in ("tx", "rx"):
         body = {"tag": "BANNER", "index": 0, "offset": 0, "length": 26, "fields": {}}
-        run.tell("a", "frame", link="a/1", session=1, direction=direction, **body)
+        run.add_record("a", "frame", link="a/1", session=1, direction=direction, **body)
     timeline = Timeline(run.history)
     assert timeline.lifelines() == ["a", "v2:10.0.0.9:3300/0"]
     assert [(row.source, row.fate) for row in timeline.rows] == [
@@ -111,7 +111,7 @@ def test_a_peer_without_a_history_has_a_lifeline(run):
     ]
 
 
-def test_links_open_at_the_same_time_are_told_apart(run):
+def test_concurrent_links_are_distinguished(run):
     run.dial()
     run.frame("a", "BANNER")
     run.dial()
@@ -135,9 +135,9 @@ def test_links_one_after_the_other_are_not_numbered(reconnect):
     assert all("link" not in arrow.detail for arrow in arrows(Timeline(reconnect), "HELLO"))
 
 
-def test_a_refusal_is_not_told_twice(run):
+def test_refusal_is_shown_once(run):
     detail = "connection refused in START_CONNECT: 10.0.0.2:6800"
-    run.tell("a", "fault", session=1, link="a/1", reason="REFUSED", detail=detail)
+    run.add_record("a", "fault", session=1, link="a/1", reason="REFUSED", detail=detail)
     run.event("a", "refused", detail)
     run.state("a", "CONNECTING", f"{detail}; dialling again in 0.2 s")
     run.event("a", "reset", "for another reason")

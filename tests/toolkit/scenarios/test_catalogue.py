@@ -77,7 +77,7 @@ def test_standby_dials_once_more_and_from_the_side_that_sends() -> None:
     assert {r["state"] for r in run.history.node("a").of("state")} >= {"READY", "STANDBY"}
 
 
-def test_session_reset_drops_the_queue_and_tells_the_client_only() -> None:
+def test_session_reset_drops_the_queue_and_raises_an_event_at_the_client_only() -> None:
     run = toolkit.run("session-reset")
     resets = [r for r in run.history.of("event") if r["event"] == "remote_reset"]
     assert [(r.node, "3 messages dropped" in r["detail"]) for r in resets] == [("client", True)]
@@ -160,7 +160,7 @@ def test_a_pattern_selects_by_id_or_name() -> None:
     assert [scenario.id for scenario in select("reconn*")][:1] == ["reconnect"]
 
 
-def test_what_cannot_run_says_what_can() -> None:
+def test_unsupported_scenario_names_the_possible_ways() -> None:
     with pytest.raises(LocalError, match="no scenario 'recconect'; near it: reconnect"):
         toolkit.run("recconect")
     with pytest.raises(LocalError, match=r"no scenario 'QQ-\*'; families \(HS\), patterns"):

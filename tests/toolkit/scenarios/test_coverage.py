@@ -37,16 +37,16 @@ def test_points_that_do_not_exist_are_named_with_a_reason() -> None:
     assert not set(NOT_THERE[Protocol.V1]) & set(points(Protocol.V1))
 
 
-def test_what_is_missing_is_told() -> None:
+def test_missing_points_are_listed() -> None:
     (job,) = jobs([find("HS-08[b AUTH_REPLY_MORE WRITE FAULT]")])
     coverage = Coverage([job.run()])
     assert coverage.count(Protocol.V2, "AUTH_REPLY_MORE WRITE", Action.FAULT) == 1
     assert ("AUTH_REPLY_MORE WRITE", Action.BLOCK) in coverage.missing(Protocol.V2)
     assert ("AUTH_REPLY_MORE WRITE", Action.FAULT) not in coverage.missing(Protocol.V2)
-    told = coverage.as_json()["v2"]
-    assert told["pairs"] == 193
-    assert told["visited"] == 193 - len(told["missing"])
-    assert told["points"]["AUTH_REPLY_MORE WRITE"] == {
+    result = coverage.as_json()["v2"]
+    assert result["pairs"] == 193
+    assert result["visited"] == 193 - len(result["missing"])
+    assert result["points"]["AUTH_REPLY_MORE WRITE"] == {
         "CONTINUE": coverage.count(Protocol.V2, "AUTH_REPLY_MORE WRITE", Action.CONTINUE),
         "FAULT": 1,
         "BLOCK": 0,

@@ -57,7 +57,7 @@ def test_scenarios_pass_on_sockets(family: str) -> None:
     assert not failed, "\n".join(f"{run.replay_command}: {run.complaints}" for run in failed)
 
 
-def test_who_does_not_run_everywhere_says_why() -> None:
+def test_restricted_scenario_gives_a_reason() -> None:
     for scenario in CATALOGUE.values():
         everywhere = set(scenario.backends) == set(BACKENDS)
         assert everywhere != bool(scenario.only), f"{scenario.id}: {scenario.backends}, {scenario.only!r}"

@@ -42,7 +42,7 @@ def test_every_folder_of_scenarios_is_a_family() -> None:
     assert folders - {"crimson", "shared"} == set(FOLDERS.values())
 
 
-def test_a_scenario_is_found_where_the_index_says() -> None:
+def test_index_gives_the_place_of_each_scenario() -> None:
     for scenario_id, entry in INDEX.items():
         scenario = CATALOGUE[scenario_id]
         assert (scenario.id, scenario.name, scenario.family) == (scenario_id, entry.name, entry.family)

@@ -53,7 +53,7 @@ async def knock(address: str, key: CryptoKey) -> str:
 
 @needs_root
 @pytest.mark.usefixtures("state")
-def test_another_user_who_knows_the_spec_is_not_let_in() -> None:
+def test_another_user_with_the_spec_is_refused() -> None:
     with up(peers(), settings=SECURE) as cluster:
         address = cluster.nodes["a"].address
         seed = cluster.spec.seed

@@ -48,7 +48,7 @@ def test_mounts_are_undone_whatever_their_names(
     assert not lease.directory.exists()
 
 
-def test_a_user_who_cannot_unmount_removes_nothing(
+def test_user_without_unmount_removes_nothing(
     bind: Callable[[Path], Path], shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(shared / "state"))

@@ -143,25 +143,25 @@ def test_a_command_that_goes_on_imports_nothing_of_them(
     ) as running:
         try:
             assert running.stdout is not None
-            said = read_until(running, sign)
+            output = read_until(running, sign)
         finally:
             os.killpg(running.pid, signal.SIGKILL)
-    assert said
+    assert output
 
 
 def read_until(running: subprocess.Popen[bytes], sign: str) -> str:
     """What a program prints, until it prints something certain or ends."""
     assert running.stdout is not None
-    said, deadline_s = "", time.monotonic() + PATIENCE_S
+    output, deadline_s = "", time.monotonic() + PATIENCE_S
     with selectors.DefaultSelector() as selector:
         selector.register(running.stdout, selectors.EVENT_READ)
-        while sign not in said and time.monotonic() < deadline_s:
+        while sign not in output and time.monotonic() < deadline_s:
             if selector.select(1.0):
                 chunk = os.read(running.stdout.fileno(), 1 << 16)
                 if not chunk:
                     break
-                said += chunk.decode(errors="replace")
-    return said
+                output += chunk.decode(errors="replace")
+    return output
 
 
 @pytest.mark.parametrize("backend", ["process", pytest.param("netns", marks=[pytest.mark.needs("netns", "nft")])])

@@ -23,7 +23,7 @@ def controls_in(text: str) -> set[str]:
 
 
 @pytest.mark.usefixtures("state")
-def test_status_shows_what_nodes_say() -> None:
+def test_status_shows_answers_of_nodes() -> None:
     done("up", "two-peers")
     with (Lease.find("two-peers").directory / "a" / "a.log").open("a") as log:
         log.write(f"last words {HOSTILE}\n")
@@ -57,7 +57,9 @@ STATUSES = [
 
 
 @pytest.mark.parametrize("status", STATUSES, ids=range(len(STATUSES)))
-def test_a_monitor_can_say_what_it_likes(status: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arbitrary_answers_of_a_monitor_are_printed_safely(
+    status: object, capsys: pytest.CaptureFixture[str]
+) -> None:
     monmap = SimpleNamespace(
         fsid="fsid",
         epoch=1,

@@ -33,13 +33,13 @@ def test_the_number_of_processes_changes_nothing() -> None:
     assert set(alone.never) == {mark for mark in MARKS if not alone.tally.marks[mark]}
 
 
-def test_progress_is_told_chunk_by_chunk() -> None:
+def test_progress_is_reported_by_chunk() -> None:
     runs: list[int] = []
     run_seeds(range(25), jobs=1, progress=lambda tally: runs.append(tally.runs))
     assert runs == [10, 10, 5]
 
 
-def test_interrupted_it_tells_what_was_done() -> None:
+def test_interrupted_campaign_reports_its_results() -> None:
     def stop(_tally: Tally) -> None:
         raise KeyboardInterrupt
 

@@ -76,7 +76,7 @@ def test_the_history_has_a_reset_behind_what_was_dispatched_before_it(seed: int)
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("way", ["v2-crc", "v1"])
-def test_whoever_was_renamed_is_forgotten_by_every_session_with_it(seed: int, way: str) -> None:
+def test_renamed_node_is_forgotten_by_every_session_with_it(seed: int, way: str) -> None:
     """The application had dropped a session that no peer can find; it went on dialling an absent peer."""
     plan = (
         Operation(0.0, "kill", ("b",)),

@@ -58,7 +58,7 @@ def test_a_planted_bug_is_found_and_shrunk() -> None:
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_a_life_shrinks_and_says_how_to_repeat_it() -> None:
+def test_shrunk_life_has_a_command_to_repeat_it() -> None:
     found = next(outcome for seed in range(200) if (outcome := live(seed)).failures and len(outcome.plan) > 8)
     small = found.shrink()
     assert 0 < len(small.schedule) < len(found.schedule)

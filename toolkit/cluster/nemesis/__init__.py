@@ -2,6 +2,6 @@
 
 from toolkit.cluster.nemesis.drawing import Crowd, draw
 from toolkit.cluster.nemesis.nemesis import Nemesis, Verdict, torment
-from toolkit.cluster.nemesis.timeline import Step, Timeline
+from toolkit.cluster.nemesis.timeline import Timeline, TimelineStep
 
-__all__ = ["Crowd", "Nemesis", "Step", "Timeline", "Verdict", "draw", "torment"]
+__all__ = ["Crowd", "Nemesis", "Timeline", "TimelineStep", "Verdict", "draw", "torment"]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Self
 
 from messenger.errors import LocalError
 from messenger.interception import Action
-from toolkit.cluster.nemesis.timeline import Step, Timeline
+from toolkit.cluster.nemesis.timeline import Timeline, TimelineStep
 from toolkit.faults.language import Fault, Scene, Undo, words
 from toolkit.faults.language.grammar import did_you_mean
 from toolkit.faults.language.messengers import Arm, MarkDown
-from toolkit.faults.language.network import BlackHole, Finish, Flap, Isolate, Link, Partition, Refuse, Reset
+from toolkit.faults.language.network import BlackHole, Finish, Flap, ImpairLink, Isolate, Partition, Refuse, Reset
 from toolkit.faults.language.processes import Clock, Descriptors, Freeze, Kill, Memory, Restart, Stop
 from toolkit.network.state import LinkState
 
@@ -66,7 +66,7 @@ class _Draw:
         a = self.own()
         return a, self.rng.choice([name for name in self.crowd.nodes if name != a])
 
-    def link(self) -> Link:
+    def link(self) -> ImpairLink:
         rng = self.rng
         states = [
             LinkState(delay_ms=rng.choice((1, 20, 200))),
@@ -81,7 +81,7 @@ class _Draw:
                 LinkState(delay_ms=10, reorder_percent=rng.choice((5, 50))),
                 LinkState(corrupt_percent=rng.choice((0.1, 5))),
             ]
-        return Link(*self.pair(), rng.choice(states), rng.random() < 0.5)
+        return ImpairLink(*self.pair(), rng.choice(states), rng.random() < 0.5)
 
     def arm(self) -> Arm:
         rng = self.rng
@@ -165,7 +165,7 @@ def draw(chaos: "Chaos", crowd: Crowd) -> Timeline:
     rng = Random(f"chaos {chaos.seed}")
     kinds, single = kinds_for(chaos, crowd), _Draw(rng, crowd)
     busy_until_s: dict[str, float] = {}
-    steps: list[Step] = []
+    steps: list[TimelineStep] = []
     at_s = 0.0
     while True:
         at_s = round(at_s + chaos.every_s * rng.uniform(0.5, 1.5), 3)
@@ -176,9 +176,9 @@ def draw(chaos: "Chaos", crowd: Crowd) -> Timeline:
             fault = _KINDS[rng.choice(kinds)](single)
             things = _things(fault)
             if all(busy_until_s.get(thing, 0.0) < at_s for thing in things):
-                steps.append(Step(at_s, fault))
+                steps.append(TimelineStep(at_s, fault))
                 if fault.LASTS:
-                    steps.append(Step(until_s, Undo(fault)))
+                    steps.append(TimelineStep(until_s, Undo(fault)))
                     busy_until_s.update(dict.fromkeys(things, until_s))
                 break
 

@@ -11,7 +11,7 @@ from toolkit.checks.live import LiveChecker, Sighting, check_so_far
 from toolkit.checks.result import CheckResult
 from toolkit.cluster.nemesis.drawing import Crowd, draw
 from toolkit.cluster.nemesis.rest import Rest, come_to_rest
-from toolkit.cluster.nemesis.timeline import Step, Timeline
+from toolkit.cluster.nemesis.timeline import Timeline, TimelineStep
 from toolkit.faults.language import Scene
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LIVENESS = "LIVE"
 class Done:
     """A step that was run, successfully or not."""
 
-    step: Step
+    step: TimelineStep
     at_s: float
     """Seconds since the timeline began."""
     outcome: str = ""
@@ -207,7 +207,7 @@ class Nemesis:
         if self.heals and not self._ended.is_set():
             self.problems += self.scene.make_whole()
 
-    def _do(self, step: Step, at_s: float) -> Done:
+    def _do(self, step: TimelineStep, at_s: float) -> Done:
         """Run one step; a failure is recorded, and the next step follows."""
         try:
             return Done(step, at_s, self.scene.do(step.fault))

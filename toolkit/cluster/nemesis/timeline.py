@@ -27,7 +27,7 @@ _LONGEST_FAULT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TimelineStep:
     """A fault and its time."""
 
     at_s: float
@@ -42,10 +42,10 @@ class Step:
 class Timeline:
     """Steps in order of time."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TimelineStep, ...] = ()
 
     @classmethod
-    def of(cls, steps: Iterable[Step]) -> Self:
+    def of(cls, steps: Iterable[TimelineStep]) -> Self:
         """Return a timeline of steps in any order; steps of the same time keep their order."""
         return cls(tuple(sorted(steps, key=lambda step: step.at_s)))
 
@@ -57,7 +57,7 @@ class Timeline:
             LocalError: a fault does not parse; the message names it.
         """
         return cls.of(
-            Step(moment.at_s, _fault(moment.fault, f"timeline, {moment.at_s:g} s")) for moment in moments
+            TimelineStep(moment.at_s, _fault(moment.fault, f"timeline, {moment.at_s:g} s")) for moment in moments
         )
 
     @classmethod
@@ -143,11 +143,11 @@ class Timeline:
     def __len__(self) -> int:
         return len(self.steps)
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[TimelineStep]:
         return iter(self.steps)
 
 
-def _step(values: object, where: str) -> Step:
+def _step(values: object, where: str) -> TimelineStep:
     if not isinstance(values, dict) or values.keys() != {"at_s", "fault"}:
         raise LocalError(f"{where} is not {{at_s: SECONDS, fault: FAULT}}, but {shortened(values)}")
     at_s, fault = values["at_s"], values["fault"]
@@ -155,7 +155,7 @@ def _step(values: object, where: str) -> Step:
         raise LocalError(f"{where}: at_s is {shortened(at_s)}; give seconds since the cluster was ready")
     if len(text := str(fault)) > _LONGEST_FAULT:
         raise LocalError(f"{where}: a fault of {len(text)} characters, {_LONGEST_FAULT} are possible")
-    return Step(float(at_s), _fault(text, where))
+    return TimelineStep(float(at_s), _fault(text, where))
 
 
 def _fault(text: str, where: str) -> Fault:

@@ -9,7 +9,7 @@ from toolkit.cluster.spec.parts import (
     MAX_NODES,
     AnyNode,
     Capture,
-    Link,
+    LinkSpec,
     Node,
     Proxy,
     RadosClient,
@@ -18,7 +18,7 @@ from toolkit.cluster.spec.parts import (
 )
 
 _NAME_CHARS = 8
-Between = TypeVar("Between", Link, Traffic, Proxy)
+Between = TypeVar("Between", LinkSpec, Traffic, Proxy)
 """An item of a spec that has a sender and a receiver."""
 
 
@@ -82,7 +82,7 @@ def pairs(item: Between, nodes: Mapping[str, AnyNode]) -> Iterator[tuple[str, st
     senders, receivers = (groups.get(end, [end]) for end in (item.sender, item.receiver))
     seen: set[tuple[str, str]] = set()
     for sender, receiver in product(senders, receivers):
-        there_already = isinstance(item, Link) and item.both_ways and (receiver, sender) in seen
+        there_already = isinstance(item, LinkSpec) and item.both_ways and (receiver, sender) in seen
         if sender != receiver and not there_already:
             seen.add((sender, receiver))
             yield sender, receiver

@@ -16,7 +16,7 @@ from toolkit.cluster.spec.parts import (
     ClusterName,
     Daemon,
     Line,
-    Link,
+    LinkSpec,
     Moment,
     Network,
     Node,
@@ -40,7 +40,7 @@ __all__ = [
     "Chaos",
     "ClusterSpec",
     "Daemon",
-    "Link",
+    "LinkSpec",
     "Moment",
     "Network",
     "Node",
@@ -84,7 +84,7 @@ class ClusterSpec(Part):
     """Nodes by name."""
     ceph: Ceph = Ceph()
     """Settings of the real daemons among the nodes."""
-    links: tuple[Link, ...] = ()
+    links: tuple[LinkSpec, ...] = ()
     """Impairments of packets between nodes; links without an entry are not impaired."""
     traffic: TrafficList = ()
     """Messages and workloads that nodes send by themselves; the name of a workload alone (rados-register) starts
@@ -135,7 +135,7 @@ class ClusterSpec(Part):
 
     @field_validator("links")
     @classmethod
-    def _check_links(cls, links: tuple[Link, ...], info: ValidationInfo) -> tuple[Link, ...]:
+    def _check_links(cls, links: tuple[LinkSpec, ...], info: ValidationInfo) -> tuple[LinkSpec, ...]:
         if not _stand(info, "nodes", "networks"):
             return links
         nodes, networks = info.data["nodes"], list(info.data["networks"])

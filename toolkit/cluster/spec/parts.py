@@ -305,7 +305,7 @@ class Network(Part):
     """MTU in bytes."""
 
 
-class Link(LinkState):
+class LinkSpec(LinkState):
     """Impairment of packets from one node to another, from the start of the cluster."""
 
     model_config = _SETTINGS

@@ -15,7 +15,7 @@ from toolkit.cluster.spec.parts import (
     Capture,
     Ceph,
     Daemon,
-    Link,
+    LinkSpec,
     Network,
     Node,
     Proxy,
@@ -209,7 +209,7 @@ def between_mistakes(
     return found
 
 
-def link_mistakes(links: Sequence[Link], nodes: Nodes, networks: Sequence[str]) -> list[Mistake]:
+def link_mistakes(links: Sequence[LinkSpec], nodes: Nodes, networks: Sequence[str]) -> list[Mistake]:
     """Return links between nodes without a common network, and duplicate links."""
     found = []
     seen: set[tuple[str, str]] = set()

@@ -6,7 +6,7 @@ from math import cos, pi, sin
 
 from toolkit.cluster.status_html import link_words
 from toolkit.cluster.view.facts import Facts
-from toolkit.faults.language.network import Link
+from toolkit.faults.language.network import ImpairLink
 from toolkit.report import svg
 from toolkit.report.text import fit
 
@@ -64,7 +64,7 @@ def pairs_of(facts: Facts) -> list[Pair]:
     for fault in facts.faults:
         for pair in fault.pairs:
             faults.setdefault(_sorted(*pair), []).append(str(fault))
-            cut.update([_sorted(*pair)] * (not isinstance(fault, Link)))
+            cut.update([_sorted(*pair)] * (not isinstance(fault, ImpairLink)))
     named = set(faults)
     for link in facts.links:
         pair = _sorted(link["from"], link["to"])

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from messenger.errors import LocalError
 from toolkit.checks.records import Record
-from toolkit.cluster.nemesis import Step, Timeline
+from toolkit.cluster.nemesis import Timeline, TimelineStep
 from toolkit.cluster.spec import read_spec
 from toolkit.cluster.spec.model import ClusterSpec
 from toolkit.faults.language import parse
@@ -43,7 +43,7 @@ def timeline_of(steps: Iterable[Record], ready_s: float) -> Timeline:
     found = []
     for record in steps:
         try:
-            found.append(Step(round(max(0.0, record.time_s - ready_s), 3), parse(fault_text(record))))
+            found.append(TimelineStep(round(max(0.0, record.time_s - ready_s), 3), parse(fault_text(record))))
         except LocalError:
             continue  # a step that is no fault, of a scenario for example
     return Timeline.of(found)

@@ -33,7 +33,7 @@ _ALGORITHMS: dict[object, str] = {int(each): each.name.lower() for each in Algor
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HandshakeStep:
     """One frame of a handshake."""
 
     time_ns: int
@@ -63,7 +63,7 @@ class LinkView:
     """Outcome of the handshake: the tag of its last frame, or of v1's last reply."""
     phases_ns: dict[str, int] = field(default_factory=dict)
     """Length of each phase of the handshake up to the phase's last frame."""
-    connect: Step | None = None
+    connect: HandshakeStep | None = None
     """The last CONNECT of a v1 link."""
     addresses: dict[Direction, str] = field(default_factory=dict)
     """Addresses that the sides of a v1 link announced, by the sender's direction."""
@@ -87,7 +87,7 @@ class LinkView:
     _last_step_ns: int | None = None
     _has_ident: bool = False
 
-    def take(self, frame: DecodedFrame) -> Step | None:
+    def take(self, frame: DecodedFrame) -> HandshakeStep | None:
         """Add a frame; returns it as a step of the handshake, if it is one.
 
         Of a frame with a wrong crc, authentication tag or signature only the time counts.
@@ -105,11 +105,11 @@ class LinkView:
                 self._names[frame.direction] = frame.message.src
         if frame.tag in _DATA or frame.tag in NO_FRAMES or frame.message is not None:
             return None
-        step = Step(frame.time_ns, frame.direction, frame.tag, frame.fields)
+        step = HandshakeStep(frame.time_ns, frame.direction, frame.tag, frame.fields)
         self._follow(step)
         return step
 
-    def _follow(self, step: Step) -> None:
+    def _follow(self, step: HandshakeStep) -> None:
         """Update the link by a step of the handshake. No step is kept, since a handshake may have any number."""
         if self.ready_ns is None or step.time_ns <= self.ready_ns:
             before = self.began_ns if self._last_step_ns is None else self._last_step_ns
@@ -130,7 +130,7 @@ class LinkView:
             name = "client_addr" if step.direction is Direction.TO_SERVER else "server_addr"
             self.addresses[step.direction] = str(step.fields.get(name, self.stream.source(step.direction)))
 
-    def _learn_name(self, step: Step) -> None:
+    def _learn_name(self, step: HandshakeStep) -> None:
         """Learn the sender's entity type from HELLO, and its number from the ident frames."""
         if step.tag == "HELLO":
             self._kinds.setdefault(step.direction, step.fields.get("entity_type"))

@@ -6,7 +6,7 @@ Either of the two parties of a session may have opened any of its links, so each
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from toolkit.dissect.analysis.links import LinkView, Step
+from toolkit.dissect.analysis.links import HandshakeStep, LinkView
 from toolkit.dissect.analysis.messages import Party
 from toolkit.dissect.direction import Direction
 
@@ -94,7 +94,7 @@ class Sessions:
         if first is not link and link.hop_of is None and time_ns - first.ended_ns <= _LONGEST_DELAY_NS:
             link.hop_of = first.hop_of or first
 
-    def take(self, link: LinkView, step: Step) -> None:
+    def take(self, link: LinkView, step: HandshakeStep) -> None:
         """Process a frame of a handshake."""
         key = _attempt(link, step)
         if key is not None:
@@ -115,7 +115,7 @@ class Sessions:
 
     # ---- v2
 
-    def _server_ident(self, link: LinkView, step: Step) -> None:
+    def _server_ident(self, link: LinkView, step: HandshakeStep) -> None:
         cookie, server = _number(step, "server_cookie"), str(step.fields.get("addrs", ""))
         client_cookie, client = self._cookies.get(link, (0, link.stream.client))
         if cookie and client_cookie:
@@ -123,7 +123,7 @@ class Sessions:
         else:
             self._begin(link, link, client, server, "one link, no cookies")
 
-    def _reconnect(self, link: LinkView, step: Step) -> None:
+    def _reconnect(self, link: LinkView, step: HandshakeStep) -> None:
         """Process SESSION_RECONNECT. Either side may send it; the cookies keep their order of the first link.
 
         See docs/protocol.md §4.9.
@@ -134,12 +134,12 @@ class Sessions:
 
     # ---- v1
 
-    def _connect(self, link: LinkView, step: Step) -> None:
+    def _connect(self, link: LinkView, step: HandshakeStep) -> None:
         if _number(step, "connect_seq"):
             client, server = _addresses(link)
             self._go_on(link, frozenset((client, server)), client, server, f"addresses {client} and {server}")
 
-    def _connect_reply(self, link: LinkView, step: Step) -> None:
+    def _connect_reply(self, link: LinkView, step: HandshakeStep) -> None:
         resumes = link.connect is not None and _number(link.connect, "connect_seq")
         if step.fields.get("tag") in {"READY", "SEQ"} and not resumes:
             client, server = _addresses(link)
@@ -173,7 +173,7 @@ class Sessions:
         session.joined[link] = None
 
 
-def _attempt(link: LinkView, step: Step) -> object:
+def _attempt(link: LinkView, step: HandshakeStep) -> object:
     """Return the key of a connection attempt: global_seq, and the entity that counts it; None for other frames."""
     match step.tag:
         case "CLIENT_IDENT" | "SESSION_RECONNECT":
@@ -192,7 +192,7 @@ def _attempt(link: LinkView, step: Step) -> object:
     return None
 
 
-def _number(step: Step, name: str) -> int:
+def _number(step: HandshakeStep, name: str) -> int:
     value = step.fields.get(name)
     return value if isinstance(value, int) else 0
 

@@ -3,7 +3,7 @@
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.links import LinkView
 from toolkit.dissect.direction import Direction
-from toolkit.report.lanes import Lane, LaneChart
+from toolkit.report.lanes import ChartLane, LaneChart
 from toolkit.report.text import duration
 
 _NANO = 1e9
@@ -28,14 +28,14 @@ def timeline(analysis: Analysis, session: int | None = None) -> LaneChart:
     return LaneChart(lanes, analysis.began_ns or 0, analysis.ended_ns)
 
 
-def _lane(analysis: Analysis, link: LinkView, group: str) -> Lane:
+def _lane(analysis: Analysis, link: LinkView, group: str) -> ChartLane:
     spent = duration((link.ended_ns - link.began_ns) / _NANO)
     tip = [
         f"stream {link.stream.index}: {link.stream.client} to {link.stream.server}",
         f"{link.protocol} {link.mode}, handshake ended with {link.outcome or 'nothing'}",
         f"{link.frames} frames, {link.messages} of them messages, within {spent}",
     ]
-    return Lane(
+    return ChartLane(
         f"stream {link.stream.index} {link.protocol} {link.mode}",
         group,
         link.began_ns,

@@ -20,7 +20,7 @@ from toolkit.dissect.columns.gather import Gatherer
 from toolkit.dissect.columns.schema import NULL, Rows, dtype_of
 from toolkit.dissect.frames import Verdict
 from toolkit.dissect.keys import KEY_MESSAGES
-from toolkit.dissect.links import Lane, RecordPhase, V1Lane, V2Lane
+from toolkit.dissect.links import FlowLane, RecordPhase, V1Lane, V2Lane
 from toolkit.dissect.links.lane import copied
 from toolkit.dissect.links.names import source_name
 from toolkit.dissect.links.v2lane import Judged
@@ -57,7 +57,7 @@ class BulkPhase:
         self._names = np.full(_TYPES, _UNNAMED, np.int32)
         """By message type, the number of its name in the vocabulary; _UNNAMED until the type is met."""
 
-    def frames(self, lane: Lane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
+    def frames(self, lane: FlowLane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
         """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or malformed."""
         if not lane.link.stream.batched or len(view) - at < _LEAST_BYTES:
             return self._one_by_one.frames(lane, view, at)
@@ -165,7 +165,7 @@ class BulkPhase:
 
     # ---- both
 
-    def _rows(self, lane: Lane, starts: Integers, stops: Integers, **same: str | int | None) -> Rows:
+    def _rows(self, lane: FlowLane, starts: Integers, stops: Integers, **same: str | int | None) -> Rows:
         """Return rows for frames; ``same`` holds the columns that are the same for all, texts as words."""
         flow, stream = lane.flow, lane.link.stream
         same |= {
@@ -182,7 +182,7 @@ class BulkPhase:
         return rows
 
     def _messages(
-        self, lane: Lane, starts: Integers, stops: Integers, fields: Rows, tag: str, judged: Judged
+        self, lane: FlowLane, starts: Integers, stops: Integers, fields: Rows, tag: str, judged: Judged
     ) -> Rows:
         """Return rows for messages, with the fields that the headers of both protocols have."""
         verdict: dict[str, str | None] = {"crc": judged.crc, "auth": judged.auth, "error": judged.error}
@@ -192,7 +192,7 @@ class BulkPhase:
             rows[name] = fields[name]
         return rows
 
-    def _small(self, lane: Lane, small: list[_Small], crc: Verdict, auth: Verdict) -> None:
+    def _small(self, lane: FlowLane, small: list[_Small], crc: Verdict, auth: Verdict) -> None:
         """Add rows for well-formed ACK and keepalive frames."""
         starts, stops, tags = zip(*small, strict=True)
         rows = self._rows(lane, np.array(starts), np.array(stops), crc=crc, auth=auth, error=None)

@@ -11,7 +11,7 @@ from toolkit.dissect.frames import CAPTURE_ENDS, DecodedFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.links.flow import Flow
 from toolkit.dissect.links.lane import OpenPhase, RecordPhase
-from toolkit.dissect.links.link import Link
+from toolkit.dissect.links.link import DecodedLink
 from toolkit.dissect.links.names import Names
 from toolkit.dissect.links.search import Proof, Resync
 from toolkit.dissect.links.search_midstream import MidstreamSearch, NoSearch
@@ -47,7 +47,7 @@ class LinkDecoder:
         caches: FrameCaches | None = None,
     ) -> None:
         phase = open_phase or RecordPhase()
-        self._link = Link(stream, keys, emit, names or Names(), phase, caches or FrameCaches())
+        self._link = DecodedLink(stream, keys, emit, names or Names(), phase, caches or FrameCaches())
         self._v1: V1Talk | None = None
         self._v2: V2Talk | None = None
         self._finished = False
@@ -193,7 +193,7 @@ class LinkDecoder:
 class _Opening:
     """Reads a flow whose protocol is unknown yet."""
 
-    def __init__(self, decoder: LinkDecoder, link: Link, flow: Flow) -> None:
+    def __init__(self, decoder: LinkDecoder, link: DecodedLink, flow: Flow) -> None:
         self._decoder = decoder
         self._link = link
         self._flow = flow
@@ -259,7 +259,7 @@ class _Unproven(Resync):
 
     CONTEXT = "no banner, and no frame that proves itself"
 
-    def __init__(self, decoder: LinkDecoder, link: Link, flow: Flow, *, searching: bool) -> None:
+    def __init__(self, decoder: LinkDecoder, link: DecodedLink, flow: Flow, *, searching: bool) -> None:
         super().__init__(link, flow, MidstreamSearch(link, flow) if searching else NoSearch(), self._joined)
         self._decoder = decoder
         self._link = link

@@ -7,13 +7,13 @@ from messenger.denc.codec import Buffer
 from messenger.errors import PeerError
 from toolkit.dissect.frames import DecodedFrame
 from toolkit.dissect.links.flow import Flow
-from toolkit.dissect.links.link import Link
+from toolkit.dissect.links.link import DecodedLink
 
 
 class OpenPhase(Protocol):
     """Reads the frames of open links, the part of decoding that needs speed."""
 
-    def frames(self, lane: "Lane", view: memoryview, at: int) -> tuple[int, PeerError | None]:
+    def frames(self, lane: "FlowLane", view: memoryview, at: int) -> tuple[int, PeerError | None]:
         """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or malformed.
 
         Messages whose type is in ``KEY_MESSAGES`` must be passed to ``lane.key_message``; compressed frames may be
@@ -38,7 +38,7 @@ _LARGE_BYTES = 1 << 20
 class RecordPhase:
     """Makes a record of each frame."""
 
-    def frames(self, lane: "Lane", view: memoryview, at: int) -> tuple[int, PeerError | None]:
+    def frames(self, lane: "FlowLane", view: memoryview, at: int) -> tuple[int, PeerError | None]:
         """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or wrong."""
         end = len(view)
         next_frame = lane.reader.next_frame
@@ -67,7 +67,7 @@ def wire_of(flow: Flow, view: memoryview, at: int, stop: int) -> Buffer:
     return part if flow.owned and stop - at >= _LARGE_BYTES else part.tobytes()
 
 
-class Lane(ABC):
+class FlowLane(ABC):
     """One direction of a link of either protocol.
 
     Args:
@@ -81,7 +81,7 @@ class Lane(ABC):
 
     def __init__(
         self,
-        link: Link,
+        link: DecodedLink,
         flow: Flow,
         protocol: str,
         mode: str,

@@ -45,7 +45,7 @@ class Reading(Protocol):
         """Skip ``size_bytes`` missing bytes; called after :meth:`close`."""
 
 
-class Link:
+class DecodedLink:
     """One link of a capture.
 
     Args:
@@ -194,7 +194,7 @@ class Unreadable:
         skipped: number of bytes consumed before, which count as well.
     """
 
-    def __init__(self, link: Link, flow: Flow, why: str, auth: Verdict, skipped: int) -> None:
+    def __init__(self, link: DecodedLink, flow: Flow, why: str, auth: Verdict, skipped: int) -> None:
         self._link = link
         self._flow = flow
         self._why = why

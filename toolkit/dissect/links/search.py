@@ -19,7 +19,7 @@ from toolkit.dissect.frames import Verdict
 from toolkit.dissect.links.borders import read_crc_frame
 from toolkit.dissect.links.checksums import Bytes, that_fit
 from toolkit.dissect.links.flow import Flow
-from toolkit.dissect.links.link import Link
+from toolkit.dissect.links.link import DecodedLink
 from toolkit.dissect.links.sealed import MOST_NONCES, SealedFrames
 
 _U32 = Struct("<I")
@@ -230,7 +230,7 @@ class Resync:
 
     def __init__(
         self,
-        link: Link,
+        link: DecodedLink,
         flow: Flow,
         search: Search,
         found: Callable[[Proof, memoryview, int], bool],

@@ -6,7 +6,7 @@ from messenger.v2.rev0 import Rev0CrcReader
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.keys.nonces import NonceTables
 from toolkit.dissect.links.flow import Flow
-from toolkit.dissect.links.link import LIMIT_BYTES, Link
+from toolkit.dissect.links.link import LIMIT_BYTES, DecodedLink
 from toolkit.dissect.links.sealed import SealedFrames
 from toolkit.dissect.links.search import Proof, frame_fits, preamble_places
 from toolkit.dissect.links.search_v1 import V1Search
@@ -30,7 +30,7 @@ class MidstreamSearch:
 
     exhausted = False
 
-    def __init__(self, link: Link, flow: Flow) -> None:
+    def __init__(self, link: DecodedLink, flow: Flow) -> None:
         self._v1 = V1Search(footer_known=False)
         self._readers: dict[str, RawReader] = {"v2.1": CrcReader(LIMIT_BYTES), "v2.0": Rev0CrcReader(LIMIT_BYTES)}
         self._sealed = _SealedSearch(link, flow)
@@ -63,7 +63,7 @@ class _SealedSearch:
     Each place is tried once. A sender writes whole frames with one call, so some packets begin with a frame.
     """
 
-    def __init__(self, link: Link, flow: Flow) -> None:
+    def __init__(self, link: DecodedLink, flow: Flow) -> None:
         self._link = link
         self._flow = flow
         self._places_left = _MOST_PLACES

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from toolkit.dissect.frames import DecodedFrame
 from toolkit.dissect.links.flow import Flow
-from toolkit.dissect.links.lane import Lane
+from toolkit.dissect.links.lane import FlowLane
 from toolkit.dissect.stream import Gap
 
 
@@ -20,7 +20,7 @@ class Snapped:
         record: record of the frame, without time and packet of its end.
     """
 
-    def __init__(self, lane: Lane, record: DecodedFrame) -> None:
+    def __init__(self, lane: FlowLane, record: DecodedFrame) -> None:
         self._lane = lane
         self._record = record
         self._flow: Flow = lane.flow
@@ -82,7 +82,7 @@ def passed_over(reading: object, gap: Gap, read_by: Callable[[Snapped], None]) -
         gap: the gap.
         read_by: called with the reading that skips the frame, if the lane had begun a frame.
     """
-    if isinstance(reading, Lane) and (record := reading.snapped()) is not None:
+    if isinstance(reading, FlowLane) and (record := reading.snapped()) is not None:
         reading = Snapped(reading, record)
         read_by(reading)
     return reading.skip(gap) if isinstance(reading, Snapped) else gap

@@ -32,8 +32,8 @@ from toolkit.dissect.follow_v1 import V1Opening
 from toolkit.dissect.frames import IN_PART, DecodedFrame, MessageInfo, Verdict
 from toolkit.dissect.keys import KEY_MESSAGES, LinkKeys
 from toolkit.dissect.links.flow import Flow
-from toolkit.dissect.links.lane import Lane, OpenPhase, wire_of
-from toolkit.dissect.links.link import LIMIT_BYTES, Link
+from toolkit.dissect.links.lane import FlowLane, OpenPhase, wire_of
+from toolkit.dissect.links.link import LIMIT_BYTES, DecodedLink
 from toolkit.dissect.links.names import source_name
 from toolkit.dissect.links.search import Proof, Resync
 from toolkit.dissect.links.search_v1 import V1Search, has_msg_auth
@@ -43,7 +43,7 @@ _MSG = int(Tag.MSG)
 _MSG_NAME = Piece.MSG.value
 
 
-class V1Lane(Lane):
+class V1Lane(FlowLane):
     """One direction of an open v1 link.
 
     Args:
@@ -54,7 +54,9 @@ class V1Lane(Lane):
         signer: verifies signatures; None if they are not verified.
     """
 
-    def __init__(self, link: Link, flow: Flow, phase: OpenPhase, features: int, signer: Signer | None) -> None:
+    def __init__(
+        self, link: DecodedLink, flow: Flow, phase: OpenPhase, features: int, signer: Signer | None
+    ) -> None:
         form = stream_form(features)
         self._msg_auth, self._old_header = form["msg_auth"], form["old_header"]
         self._signer = signer
@@ -256,7 +258,9 @@ def _info(header: HeaderFields, sizes: tuple[int, int, int]) -> MessageInfo:
     return MessageInfo(kind, message_name(kind), seq, tid, src, version, compat, priority, *sizes, 0)
 
 
-def made(link: Link, flow: Flow, view: memoryview, at: int, stop: int, tag: str, judged: Judged) -> DecodedFrame:
+def made(
+    link: DecodedLink, flow: Flow, view: memoryview, at: int, stop: int, tag: str, judged: Judged
+) -> DecodedFrame:
     """Return the record of a v1 frame."""
     time_ns, packet = flow.moment(flow.offset + stop)
     return DecodedFrame(
@@ -287,7 +291,7 @@ def _complaint(what: str, stored: int, right: int) -> str:
 class V1Talk:
     """The handshake of one link."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: DecodedLink) -> None:
         self._link = link
         self._opening = V1Opening(LIMIT_BYTES)
         self._to_monitor = True
@@ -315,7 +319,7 @@ class V1Talk:
             self._link.stream.batched = True
 
 
-def lane_behind(link: Link, flow: Flow, view: memoryview, at: int) -> None:
+def lane_behind(link: DecodedLink, flow: Flow, view: memoryview, at: int) -> None:
     """Read a flow from a message on, because its beginning was not captured."""
     msg_auth = has_msg_auth(view, at)
     features = ALL_FEATURES if msg_auth else ALL_FEATURES & ~int(Feature.MSG_AUTH)
@@ -326,7 +330,7 @@ def lane_behind(link: Link, flow: Flow, view: memoryview, at: int) -> None:
 class _OpeningReading:
     """Reads one direction of a handshake."""
 
-    def __init__(self, link: Link, flow: Flow, talk: V1Talk, opening: V1Opening) -> None:
+    def __init__(self, link: DecodedLink, flow: Flow, talk: V1Talk, opening: V1Opening) -> None:
         self._link = link
         self._flow = flow
         self._talk = talk

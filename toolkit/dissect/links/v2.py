@@ -37,8 +37,8 @@ from messenger.v2.wire import (
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame, Verdict
 from toolkit.dissect.links.flow import Flow
-from toolkit.dissect.links.lane import Lane, copied
-from toolkit.dissect.links.link import LIMIT_BYTES, Link
+from toolkit.dissect.links.lane import FlowLane, copied
+from toolkit.dissect.links.link import LIMIT_BYTES, DecodedLink
 from toolkit.dissect.links.sealed import SealedFrames
 from toolkit.dissect.links.search import CrcSearch, Proof, SealedSearch
 from toolkit.dissect.links.v2lane import Judged, V2Lane
@@ -80,7 +80,7 @@ _DATA = frozenset({Tag.MESSAGE, Tag.ACK, Tag.KEEPALIVE2, Tag.KEEPALIVE2_ACK, ABO
 class V2Talk:
     """The handshake of one link; processes the frames of both lanes until it is over."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: DecodedLink) -> None:
         self._link = link
         self._banners: dict[Direction, int] = {}
         self._lanes: dict[Direction, V2Lane] = {}
@@ -178,7 +178,7 @@ class V2Talk:
 
     # ---- frames
 
-    def frames(self, lane: Lane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
+    def frames(self, lane: FlowLane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
         """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or wrong."""
         assert isinstance(lane, V2Lane)
         end = len(view)
@@ -360,7 +360,7 @@ class V2Talk:
 class _HandshakeLane(V2Lane):
     """A lane that begins with the frames of the handshake."""
 
-    def __init__(self, link: Link, flow: Flow, reader: object, talk: V2Talk, *, rev1: bool) -> None:
+    def __init__(self, link: DecodedLink, flow: Flow, reader: object, talk: V2Talk, *, rev1: bool) -> None:
         super().__init__(link, flow, reader, talk, rev1=rev1)  # type: ignore[arg-type]
         self._talk = talk
 

@@ -32,8 +32,8 @@ from toolkit.dissect.frames import IN_PART, DecodedFrame, MessageInfo, Verdict
 from toolkit.dissect.keys import KEY_MESSAGES, LinkKeys
 from toolkit.dissect.links.borders import Broken, read_crc_frame, with_right_crc
 from toolkit.dissect.links.flow import Flow
-from toolkit.dissect.links.lane import Lane, OpenPhase, wire_of
-from toolkit.dissect.links.link import LIMIT_BYTES, Link
+from toolkit.dissect.links.lane import FlowLane, OpenPhase, wire_of
+from toolkit.dissect.links.link import LIMIT_BYTES, DecodedLink
 from toolkit.dissect.links.sealed import SealedFrames
 from toolkit.dissect.links.search import CrcSearch, Proof, Resync, SealedSearch
 
@@ -63,10 +63,10 @@ class Judged:
         return self.crc is Verdict.BAD or self.auth is Verdict.BAD
 
 
-class V2Lane(Lane):
+class V2Lane(FlowLane):
     """One direction of a v2 link. ``reader`` returns compressed frames as they are on the wire (§4.10)."""
 
-    def __init__(self, link: Link, flow: Flow, reader: RawReader, phase: OpenPhase, *, rev1: bool) -> None:
+    def __init__(self, link: DecodedLink, flow: Flow, reader: RawReader, phase: OpenPhase, *, rev1: bool) -> None:
         super().__init__(link, flow, "v2.1" if rev1 else "v2.0", "crc", reader, phase)
         reader.allow_compressed()
         self.rev1 = rev1

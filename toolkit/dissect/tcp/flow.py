@@ -8,7 +8,7 @@ from typing import Protocol
 from toolkit.dissect.conduct import Conduct
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.stream import End, Ending, Gap, Stream
-from toolkit.dissect.tcp.lane import FARTHEST_AHEAD_BYTES, FARTHEST_BEHIND_BYTES, Lane, Piece, Proof
+from toolkit.dissect.tcp.lane import FARTHEST_AHEAD_BYTES, FARTHEST_BEHIND_BYTES, Piece, Proof, TcpLane
 
 FIN = 0x01
 SYN = 0x02
@@ -114,7 +114,7 @@ class Flow:
     def __init__(self, key: Key, outlet: Outlet) -> None:
         self.key = key
         self.outlet = outlet
-        self.lanes = Lane(), Lane()
+        self.lanes = TcpLane(), TcpLane()
         self.lanes[0].other, self.lanes[1].other = self.lanes[1], self.lanes[0]
         self.index = -1
         """Number of the stream; -1 before it begins."""

@@ -52,7 +52,7 @@ class Proof:
     time_ns: int
 
 
-class Lane:
+class TcpLane:
     """One direction. Methods that return pieces return the next ones, in order and without a hole between them."""
 
     __slots__ = (

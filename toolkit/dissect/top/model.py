@@ -12,7 +12,7 @@ from toolkit.dissect.decode import Decoder
 from toolkit.dissect.frames import NO_FRAMES, DecodedFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.stream import End, Run, StreamEvent
-from toolkit.dissect.top.record import LINKS, Link, Record, announces_secure
+from toolkit.dissect.top.record import LINKS, OpenLink, Record, announces_secure
 from toolkit.dissect.top.snapshot import Snapshot
 
 _NANO = 1_000_000_000
@@ -123,11 +123,11 @@ class Top:
     def _begin(self, view: LinkView) -> Record:
         record = Record(self._numbers, view.began_ns, view)
         self._numbers += 1
-        record.links[view.stream.index] = Link(view)
+        record.links[view.stream.index] = OpenLink(view)
         self._records[record.number] = self._of_stream[view.stream.index] = record
         return record
 
-    def _end(self, record: Record, link: Link, end: End) -> None:
+    def _end(self, record: Record, link: OpenLink, end: End) -> None:
         if not link.end(end.how):
             return
         view = link.view
@@ -162,7 +162,7 @@ class Top:
             record.note(frame.time_ns, f"stream {view.stream.index} {'reconnected' if again else 'ready'}")
         self._count(record, link, frame)
 
-    def _identified(self, record: Record, link: Link, frame: DecodedFrame) -> Record:
+    def _identified(self, record: Record, link: OpenLink, frame: DecodedFrame) -> Record:
         """Return the record of the link's session, once that is known."""
         view = link.view
         if frame.message is None and not self._sessions.has(view):
@@ -185,7 +185,7 @@ class Top:
             self._of_session[session] = self._by_index[session.index] = known
         return known
 
-    def _move(self, link: Link, old: Record, new: Record) -> None:
+    def _move(self, link: OpenLink, old: Record, new: Record) -> None:
         """Move a link to another session."""
         view = link.view
         old.links.pop(view.stream.index)
@@ -203,7 +203,7 @@ class Top:
         self._of_stream.pop(stream, None)
         self._ended.append(link.view)
 
-    def _count(self, record: Record, link: Link, frame: DecodedFrame) -> None:
+    def _count(self, record: Record, link: OpenLink, frame: DecodedFrame) -> None:
         view = link.view
         party = record.party(view, frame.direction)
         counts = record.counts[party]

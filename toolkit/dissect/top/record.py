@@ -25,7 +25,7 @@ _SECURE = 2
 
 
 @dataclass(slots=True, eq=False)
-class Link:
+class OpenLink:
     """A link that may still carry frames."""
 
     view: LinkView
@@ -69,7 +69,7 @@ class Record:
     newest: LinkView
     """The link of the last frame."""
     session: SessionView | None = None
-    links: dict[int, Link] = field(default_factory=dict)
+    links: dict[int, OpenLink] = field(default_factory=dict)
     """Links by stream, the oldest first."""
     counts: tuple[Counts, Counts] = field(default_factory=lambda: (Counts(), Counts()))
     """Totals of both parties, first those of the connector of the first link."""

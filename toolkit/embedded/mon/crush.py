@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from messenger.denc.codec import Encoder
-from toolkit.rados.crush_map import Alg, Bucket, CrushMap, Rule, RuleOp, Step, Tunables
+from toolkit.rados.crush_map import Alg, Bucket, CrushMap, CrushStep, Rule, RuleOp, Tunables
 
 RULE_NAME = "replicated_rule"
 ROOT_NAME = "default"
@@ -56,7 +56,11 @@ def new_crush(hosts: Mapping[int, str]) -> CrushMap:
     for position, (osd, host) in enumerate(sorted(hosts.items())):
         buckets[host_id(position)] = _bucket(host_id(position), _HOST, (osd,))
         names |= {host_id(position): host, osd: f"osd.{osd}"}
-    steps = (Step(RuleOp.TAKE, ROOT_ID), Step(RuleOp.CHOOSELEAF_FIRSTN, 0, _HOST), Step(RuleOp.EMIT))
+    steps = (
+        CrushStep(RuleOp.TAKE, ROOT_ID),
+        CrushStep(RuleOp.CHOOSELEAF_FIRSTN, 0, _HOST),
+        CrushStep(RuleOp.EMIT),
+    )
     return CrushMap(
         max_devices=max(hosts, default=-1) + 1,
         buckets=buckets,

@@ -179,7 +179,7 @@ _STATE = Kind("KEY=VALUE", _read_state, _write_state)
 
 
 @dataclass(frozen=True, slots=True)
-class Link(_OfNetwork):
+class ImpairLink(_OfNetwork):
     """Impair packets from one node to another: delay, loss, reordering and all other settings of links."""
 
     WORD = "link"

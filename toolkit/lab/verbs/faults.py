@@ -10,7 +10,7 @@ from messenger.interception import Action
 from toolkit.checks.history import NETWORK
 from toolkit.faults.dials import release
 from toolkit.faults.language import Fault, parse
-from toolkit.faults.language.network import BlackHole, Heal, Link, Nat, NatFlush, Partition, Refuse, Reset
+from toolkit.faults.language.network import BlackHole, Heal, ImpairLink, Nat, NatFlush, Partition, Refuse, Reset
 from toolkit.faults.mangle import Mangle
 from toolkit.faults.strike import Strike
 from toolkit.faults.tap import Breakpoint, Tape, Trickle
@@ -221,11 +221,11 @@ class FaultVerbs(NodeVerbs):
         with self.scene.by_verb():
             self.scene.do(Heal())  # also ends faults of the language
 
-    def _link(self, a: str, b: str, **changes: Any) -> Link:  # noqa: ANN401 - fields of LinkState
+    def _link(self, a: str, b: str, **changes: Any) -> ImpairLink:  # noqa: ANN401 - fields of LinkState
         """The link fault from a to b with these changes added to the present impairments."""
         from toolkit.network.state import LinkState  # noqa: PLC0415 - importing it takes half a second
 
-        return Link(a, b, LinkState(**(self.network.link(a, b).model_dump() | changes)))
+        return ImpairLink(a, b, LinkState(**(self.network.link(a, b).model_dump() | changes)))
 
     def _disturb(
         self, verb: str, fault: Fault, about: Mapping[str, float] = _NOTHING, *, undone: bool = False

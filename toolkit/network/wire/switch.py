@@ -35,16 +35,16 @@ class Port:
     network: str
     file: int
     mtu: int
-    links: list["Link"] = field(default_factory=list)
+    links: list["PortLink"] = field(default_factory=list)
     """Links to all other ports of the network."""
-    routes: dict[bytes, "Link"] = field(default_factory=dict)
+    routes: dict[bytes, "PortLink"] = field(default_factory=dict)
     """Those links by the addresses behind their receivers."""
     sources: set[bytes] = field(default_factory=set)
     """Addresses behind this port."""
 
 
 @dataclass(eq=False, slots=True)
-class Link:
+class PortLink:
     """The packets from one port to another."""
 
     sender: Port
@@ -60,7 +60,7 @@ class Switch:
     def __init__(self) -> None:
         self._ports: dict[int, Port] = {}
         self._states: dict[tuple[str, str], LinkState] = {}
-        self._schedule: list[tuple[int, int, Link]] = []
+        self._schedule: list[tuple[int, int, PortLink]] = []
         self._scheduled = 0
         self._others: dict[int, Callable[[], None]] = {}
 
@@ -83,7 +83,7 @@ class Switch:
         port = Port(host, network, file, mtu)
         for other in self._ports.values():
             if other.network == network:
-                for link in (Link(port, other), Link(other, port)):
+                for link in (PortLink(port, other), PortLink(other, port)):
                     link.sender.links.append(link)
                     self._apply(link)
                     for address in link.receiver.sources:
@@ -137,11 +137,11 @@ class Switch:
             for link in self._links()
         ]
 
-    def _links(self) -> Iterator[Link]:
+    def _links(self) -> Iterator[PortLink]:
         for port in self._ports.values():
             yield from port.links
 
-    def _apply(self, link: Link) -> None:
+    def _apply(self, link: PortLink) -> None:
         state = self._states.get((link.sender.host, link.receiver.host))
         if link.fate is not None and (link.fate.queued or not (state or LinkState()).is_clear):
             link.fate.become(state or LinkState())
@@ -183,7 +183,7 @@ class Switch:
                 for link in port.links:
                     self._send(link, frame)
 
-    def _send(self, link: Link, frame: bytes) -> None:
+    def _send(self, link: PortLink, frame: bytes) -> None:
         fate = link.fate
         if fate is None:
             counts = link.counts
@@ -204,14 +204,14 @@ class Switch:
         elif before is None or fate.next_ns < before:
             self._plan(link)
 
-    def _write(self, link: Link, frame: bytes) -> None:
+    def _write(self, link: PortLink, frame: bytes) -> None:
         try:
             os.write(link.receiver.file, frame)
         except OSError:  # the interface is down, or has no memory for it
             link.counts.delivered -= 1
             link.counts.undelivered += 1
 
-    def _plan(self, link: Link) -> None:
+    def _plan(self, link: PortLink) -> None:
         """Schedule a link for the time at which its next packet is due; an early entry is harmless."""
         if link.fate is not None and link.fate.next_ns is not None:
             self._scheduled += 1

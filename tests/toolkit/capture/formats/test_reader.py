@@ -125,7 +125,7 @@ def test_sections_of_both_byte_orders() -> None:
     assert packets_of(opened(one + other + one)) == [b"one", b"other", b"one"]
 
 
-def test_blocks_that_say_nothing_to_us_are_skipped() -> None:
+def test_unknown_blocks_are_skipped() -> None:
     strange = block(0xBAD, struct.pack("<I", 32473) + b"x" * 40) + block(0x80000001, b"") + block(5, bytes(12))
     raw = section() + strange + interface() + strange + enhanced(b"one") + strange + enhanced(b"two") + strange
     reader = opened(raw)

@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
         PcapngWriter(tmp_path / "none" / "capture.pcapng")
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_an_error() -> None:
     writer = PcapngWriter(io.BytesIO())
     with pytest.raises(LocalError, match="interface 0 is not there"):
         writer.packet(TIME_NS, b"x")

@@ -148,7 +148,7 @@ def test_the_page_of_rules_is_up_to_date() -> None:
     assert written.read_text(encoding="utf-8") == page(), "run python docs/audit.py"
 
 
-def test_a_rule_that_judged_nothing_says_why() -> None:
+def test_rule_without_verdict_gives_a_reason() -> None:
     found = judged(sound.v1())
     assert {"client_cookie", "resumed_cookies", "compressed"} <= {rule.id for rule in found.not_judged}
     assert all(rule.needs for rule in found.not_judged)

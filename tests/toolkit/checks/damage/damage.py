@@ -110,7 +110,7 @@ def becomes(**fields: Any) -> Change:
     return change
 
 
-def says(**fields: Any) -> Change:
+def has_fields(**fields: Any) -> Change:
     """Fields of a frame have other values."""
 
     def change(records: Records, place: int) -> None:

@@ -19,7 +19,7 @@ from toolkit.checks.records import Record
 _DIALS = 200
 
 
-def _does(*actions: str) -> Callable[[Record], bool]:
+def _has_action(*actions: str) -> Callable[[Record], bool]:
     return lambda record: record["action"] in actions
 
 
@@ -60,19 +60,25 @@ def _was_used(records: Sequence[Record], place: int) -> bool:
     )
 
 
-damage("a link is never closed", "link", drop, "link_lifecycle", where=which(_does("close")))
+damage("a link is never closed", "link", drop, "link_lifecycle", where=which(_has_action("close")))
 damage(
     "a link is closed, and goes on",
     "link",
     followed_by("link", link=of("link"), action="close", peer=of("peer"), session=of("session"), detail=""),
     "link_lifecycle",
-    where=which(_does("open", "accept")),
+    where=which(_has_action("open", "accept")),
 )
 damage("a link is used behind its end", "link", _use_again, "link_lifecycle", where=_was_used)
-damage("an accept is missing", "link", drop, "link_lifecycle", where=which(_does("accept")))
-damage("a dial is missing", "link", drop, "link_lifecycle", where=which(_does("dial")))
-damage("a session dials twice at once", "link", _dial_again, "link_lifecycle", where=which(_does("dial")))
-damage("a session dials 200 times at once", "link", _dial_all_the_time, "redial_pause", where=which(_does("dial")))
+damage("an accept is missing", "link", drop, "link_lifecycle", where=which(_has_action("accept")))
+damage("a dial is missing", "link", drop, "link_lifecycle", where=which(_has_action("dial")))
+damage("a session dials twice at once", "link", _dial_again, "link_lifecycle", where=which(_has_action("dial")))
+damage(
+    "a session dials 200 times at once",
+    "link",
+    _dial_all_the_time,
+    "redial_pause",
+    where=which(_has_action("dial")),
+)
 damage("a fault has a name that nobody knows", "fault", becomes(reason="WHATEVER"), "table_total")
 
 

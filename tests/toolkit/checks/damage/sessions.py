@@ -74,9 +74,9 @@ def _frozen(name: str, value: int) -> Callable[[Records, int], None]:
             if record.kind == "state" and record.node == node:
                 records[at] = like(record, **{name: value})
             elif record.kind == "frame" and name in record["fields"]:
-                said = record["direction"] == "tx" and record["link"] in links
-                heard = record["direction"] == "rx" and _far(record["link"]) in far and record.node != node
-                if said or heard:
+                sent = record["direction"] == "tx" and record["link"] in links
+                received = record["direction"] == "rx" and _far(record["link"]) in far and record.node != node
+                if sent or received:
                     records[at] = like(record, fields={**record["fields"], name: value})
 
     return change
@@ -192,7 +192,7 @@ def _has_old(records: Sequence[Record], place: int) -> bool:
     return any(one.kind == "deliver" and one.node == records[place].node for one in records[:place])
 
 
-def _told(event: str) -> Any:
+def _raised(event: str) -> Any:
     return followed_by("event", session=of("session"), peer=of("peer"), event=event, detail="")
 
 
@@ -215,12 +215,16 @@ damage(
 damage("reset is not told", "event", drop, "at_most_once_lossy", "event_grammar", where=which(_is("reset")))
 damage("reset is told twice", "event", repeat, "event_grammar", where=which(_is("reset")))
 damage(
-    "reset is told, and the session goes on", "event", _told("reset"), "event_grammar", where=which(_is(*_OPENING))
+    "reset is told, and the session goes on",
+    "event",
+    _raised("reset"),
+    "event_grammar",
+    where=which(_is(*_OPENING)),
 )
 damage(
     "remote_reset is told for no reason",
     "event",
-    _told("remote_reset"),
+    _raised("remote_reset"),
     "no_stale_session",
     where=which(_is(*_OPENING)),
 )

@@ -10,10 +10,10 @@ from tests.toolkit.checks.damage.damage import (
     damage,
     drop,
     following,
+    has_fields,
     like,
     more,
     repeat,
-    says,
     which,
 )
 from toolkit.checks.records import MESSAGE_TAGS, Record
@@ -23,7 +23,7 @@ _NUMBERS = ("global_seq", "connect_seq", "msg_seq", "client_cookie", "server_coo
 _FREE = ("ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK")
 
 
-def _goes(direction: str, *tags: str) -> Callable[[Record], bool]:
+def _passes(direction: str, *tags: str) -> Callable[[Record], bool]:
     return lambda frame: frame["direction"] == direction and (not tags or frame["tag"] in tags)
 
 
@@ -86,8 +86,8 @@ def _early(records: Records, place: int) -> None:
         records[at] = like(records[at], fields={"seq": frame["fields"]["seq"] + 1})
 
 
-_RX_MESSAGE, _TX_MESSAGE = which(_goes("rx", *MESSAGE_TAGS)), which(_goes("tx", *MESSAGE_TAGS))
-_RX_ACK, _TX_ACK = which(_goes("rx", "ACK")), which(_goes("tx", "ACK"))
+_RX_MESSAGE, _TX_MESSAGE = which(_passes("rx", *MESSAGE_TAGS)), which(_passes("tx", *MESSAGE_TAGS))
+_RX_ACK, _TX_ACK = which(_passes("rx", "ACK")), which(_passes("tx", "ACK"))
 _LAST = "the last frame of a link may as well not have arrived"
 
 damage(
@@ -101,7 +101,13 @@ damage(
 )
 damage("an ACK is not received", "frame", drop, "decode_total", where=both(_RX_ACK, _not_last), reason=_LAST)
 damage("no ACK is recorded", "frame", _without_acks, "seq_accounting", "decode_total", where=_RX_ACK)
-damage("an ACK says one more where it arrives", "frame", says(seq=lambda seq: seq + 1), "agreement", where=_RX_ACK)
+damage(
+    "an ACK says one more where it arrives",
+    "frame",
+    has_fields(seq=lambda seq: seq + 1),
+    "agreement",
+    where=_RX_ACK,
+)
 damage("an ACK is of one more than has come", "frame", _early, "acknowledged", where=both(_TX_ACK, _arrives))
 damage("an ACK is of what was never sent", "frame", _never_sent, "acknowledged", where=both(_TX_ACK, _arrives))
 damage(
@@ -124,16 +130,20 @@ damage(
     reason=_LAST,
 )
 damage(
-    "received frames change places", "frame", _swap, "decode_total", where=both(which(_goes("rx")), _next_differs)
+    "received frames change places",
+    "frame",
+    _swap,
+    "decode_total",
+    where=both(which(_passes("rx")), _next_differs),
 )
-damage("a received frame has another length", "frame", more("length"), "agreement", where=which(_goes("rx")))
+damage("a received frame has another length", "frame", more("length"), "agreement", where=which(_passes("rx")))
 damage(
     "a written frame has another length",
     "frame",
     more("length"),
     "decode_total",
     "agreement",
-    where=both(which(_goes("tx")), _arrives),
+    where=both(which(_passes("tx")), _arrives),
     reason=_LAST,
 )
 damage("a received message has another tag", "frame", becomes(tag="KEEPALIVE2"), "agreement", where=_RX_MESSAGE)
@@ -142,14 +152,14 @@ damage("a frame begins somewhere else", "frame", more("offset", 7), "decode_tota
 damage(
     "a message has another seq where it arrives",
     "frame",
-    says(seq=lambda seq: seq + 1),
+    has_fields(seq=lambda seq: seq + 1),
     "agreement",
     where=_RX_MESSAGE,
 )
 damage(
     "a number of a handshake is another one where it arrives",
     "frame",
-    says(**dict.fromkeys(_NUMBERS, lambda number: number + 1)),
+    has_fields(**dict.fromkeys(_NUMBERS, lambda number: number + 1)),
     "agreement",
     where=which(
         lambda r: r["direction"] == "rx" and _is_handshake(r) and not set(_NUMBERS).isdisjoint(r["fields"])
@@ -169,7 +179,7 @@ damage(
     drop,
     "decode_total",
     "agreement",
-    where=both(which(_goes("rx", "KEEPALIVE2_ACK")), _not_last),
+    where=both(which(_passes("rx", "KEEPALIVE2_ACK")), _not_last),
     reason=_LAST,
 )
 damage(
@@ -177,6 +187,6 @@ damage(
     "frame",
     becomes(tag="SESSION_RETRY"),
     "table_total",
-    where=both(which(_goes("rx", "HELLO", "IDENTIFY")), _not_last),
+    where=both(which(_passes("rx", "HELLO", "IDENTIFY")), _not_last),
     reason="behind the last frame the fault may be about to come",
 )

@@ -164,7 +164,7 @@ def after_a_crash() -> dict[str, object]:
     return {"problems": cluster.lease.journal.undo()} | remains()
 
 
-def say(name: str, part: Callable[[], dict[str, object]]) -> None:
+def report(name: str, part: Callable[[], dict[str, object]]) -> None:
     began_s = time.monotonic()
     try:
         result: dict[str, object] = part()
@@ -180,10 +180,10 @@ def main() -> None:
     with up(SPEC) as cluster:
         for part in PARTS:
             if not wanted or part.__name__ in wanted:
-                say(part.__name__, lambda part=part: part(cluster))  # type: ignore[misc]
+                report(part.__name__, lambda part=part: part(cluster))  # type: ignore[misc]
     cluster.history.so_far().save(history)  # judged elsewhere, where Python is quick
-    say("remains", remains)
-    say("after_a_crash", after_a_crash)
+    report("remains", remains)
+    report("after_a_crash", after_a_crash)
 
 
 if __name__ == "__main__":

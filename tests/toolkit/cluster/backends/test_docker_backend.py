@@ -20,7 +20,7 @@ PUBLIC, CLUSTER = NetworkWish("public"), NetworkWish("cluster", mtu=1400)
 HOSTS = [HostWish("a", ("public", "cluster")), HostWish("b", ("public",))]
 
 
-def test_without_docker_one_line_says_so(monkeypatch):
+def test_missing_docker_is_one_error_line(monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     with pytest.raises(Unsupported, match=r"Docker at unix:///nowhere/docker.sock does not run"):
         backend_named("docker").check([PUBLIC], HOSTS[1:])
@@ -35,7 +35,7 @@ def test_without_docker_one_line_says_so(monkeypatch):
         (NetworkWish("public", "10.99.0.0/31"), HOSTS[1], "no address left for Docker's own end"),
     ],
 )
-def test_impossible_addresses_are_said_before_anything_is_asked(monkeypatch, network, host, words):
+def test_impossible_addresses_are_an_error_before_any_request(monkeypatch, network, host, words):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     with pytest.raises(LocalError, match=words or "does not run"):
         backend_named("docker").check([network], [host])
@@ -47,7 +47,7 @@ class TestWithDocker:
     def image(self):
         node.build(announce=lambda _: None)
 
-    def test_what_is_missing_is_said_with_the_command_that_helps(self, monkeypatch):
+    def test_missing_part_is_an_error_with_the_command_for_it(self, monkeypatch):
         wish = HostWish("a", ("public",), image="ceph:nautilus")
         monkeypatch.setattr("toolkit.cluster.images.ceph.tag", lambda _: "msgrlab/ceph:none")
         with pytest.raises(Unsupported, match="no image msgrlab/ceph:none: msgrlab images build ceph:nautilus"):
@@ -88,7 +88,7 @@ class TestWithDocker:
             assert config["PidsLimit"] > 0
             assert not config["Privileged"]
 
-    def test_a_busy_subnet_is_said_with_who_has_it(self):
+    def test_subnet_in_use_is_an_error_with_its_owner(self):
         taken = "10.99.7.0/24"
         with opened([NetworkWish("public", taken)], HOSTS[1:]) as backend:
             assert backend.hosts["b"].addresses == {"public": "10.99.7.1"}
@@ -190,7 +190,7 @@ class TestSwarm:
         ],
     )
     @pytest.mark.needs("docker")
-    def test_an_engine_without_a_swarm_is_said(self, monkeypatch, swarm, words):
+    def test_engine_without_swarm_is_an_error(self, monkeypatch, swarm, words):
         node.build(announce=lambda _: None)
         monkeypatch.setattr("docker.DockerClient.info", lambda _: {"Swarm": swarm})
         with pytest.raises(Unsupported, match=words):

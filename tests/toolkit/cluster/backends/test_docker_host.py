@@ -56,7 +56,7 @@ def test_what_a_program_prints(host):
     assert host.run("cat", stdin=big) == big
 
 
-def test_a_program_that_fails_says_so(host):
+def test_failed_program_is_an_error(host):
     with pytest.raises(LocalError, match="a: sh ended with exit code 3: why"):
         host.run("sh", "-c", "echo why >&2; exit 3")
     with pytest.raises(LocalError, match="nonsense: no such program in the container"):
@@ -110,7 +110,7 @@ def test_signals_reach_what_a_program_has_started(anywhere):
             assert time.monotonic() < deadline_s
 
 
-def test_who_writes_to_a_program_that_has_ended_hears_of_it(host):
+def test_write_to_an_ended_program_is_an_error(host):
     with piped(host, "true") as program:
         program.wait(TIMEOUT_S)
         with pytest.raises((BrokenPipeError, ValueError)):  # noqa: PT012 - the first may be taken

@@ -11,7 +11,7 @@ from toolkit.cluster.backends.docker.subnets import free, require_free
 LAN = {ip_network("10.80.0.0/16"): "the route through eth0", ip_network("fd00::/64"): "Docker network 'x'"}
 
 
-def test_who_has_a_subnet_is_said():
+def test_owner_of_a_subnet_is_reported():
     with pytest.raises(
         LocalError, match=r"public: subnet 10.80.7.0/24 is in use: 10.80.0.0/16 by the route through"
     ):

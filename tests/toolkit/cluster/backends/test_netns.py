@@ -83,7 +83,7 @@ def test_files_are_written_where_programs_find_them(backend: NetnsBackend) -> No
         host.read("nothing")
 
 
-def test_what_fails_says_so(backend: NetnsBackend) -> None:
+def test_failures_are_errors(backend: NetnsBackend) -> None:
     host = backend.hosts["a"]
     with pytest.raises(LocalError, match="a: sh: it is broken"):
         host.run("sh", "-c", "echo it is broken >&2; exit 3")
@@ -176,7 +176,7 @@ def test_what_a_crash_leaves_the_journal_undoes(new_lease: Callable[[], Lease]) 
     assert program.wait(5) == -signal.SIGKILL
 
 
-def test_what_cannot_be_had_is_told_before_anything_is_made() -> None:
+def test_unsupported_wish_is_an_error_before_any_change() -> None:
     with pytest.raises(LocalError, match="no network 'private'"):
         NetnsBackend.check(PUBLIC, [HostWish("a", ("private",))])
     NetnsBackend.check(PUBLIC, TWO)

@@ -87,7 +87,7 @@ def test_files_and_ports(backend: ProcessBackend) -> None:
 
 
 @pytest.mark.parametrize("argv", [["nosuch"], ["sh", "-c", "echo no >&2; exit 3"]])
-def test_programs_that_fail_say_why(argv: list[str], backend: ProcessBackend) -> None:
+def test_failed_programs_report_their_cause(argv: list[str], backend: ProcessBackend) -> None:
     with pytest.raises(LocalError, match=r"^a: (nosuch: No such file|sh: no)"):
         host(backend).run(*argv)
     if argv == ["nosuch"]:

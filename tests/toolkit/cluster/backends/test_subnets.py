@@ -70,7 +70,7 @@ def test_no_two_hosts_share_an_address(count: int) -> None:
         ),
     ],
 )
-def test_what_is_impossible_is_told(networks: list[NetworkWish], hosts: list[HostWish], words: str) -> None:
+def test_impossible_subnet_is_an_error(networks: list[NetworkWish], hosts: list[HostWish], words: str) -> None:
     with pytest.raises(LocalError) as error:
         assign(networks, hosts)
     assert words in str(error.value)

@@ -21,10 +21,10 @@ BACKENDS = ["process", pytest.param("netns", marks=pytest.mark.needs("netns"))]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_it_is_healthy_and_says_so(backend: str, ceph_cluster: Clusters) -> None:
+def test_cluster_reports_health(backend: str, ceph_cluster: Clusters) -> None:
     cluster = ceph_cluster(backend)
-    told = cluster.nodes["mon"].status()
-    assert told["cluster"] == {
+    status = cluster.nodes["mon"].status()
+    assert status["cluster"] == {
         "health": "HEALTH_OK",
         "checks": {},
         "quorum": ["mon"],
@@ -120,9 +120,9 @@ def test_a_cluster_with_everything() -> None:
     ceph = {"release": "pacific", "options": {"osd_pool_default_size": 1}}
     values = {"name": "full", "nodes": nodes, "ceph": ceph}
     with up(ClusterSpec.model_validate(values), name=f"t{uuid.uuid4().hex[:12]}") as cluster:
-        told = cluster.nodes["mon1"].status()["cluster"]
-        assert sorted(told["quorum"]) == ["mon0", "mon1", "mon2"]
-        assert told["mgr"]
+        status = cluster.nodes["mon1"].status()["cluster"]
+        assert sorted(status["quorum"]) == ["mon0", "mon1", "mon2"]
+        assert status["mgr"]
         # a module of the manager's makes a pool of its own when it likes
         eventually(lambda: set(cluster.nodes["mon1"].status()["cluster"]["pgs"]) == {"active+clean"})
         assert cluster.nodes["mds"].status()["serves_as"] == "up:active"
@@ -147,18 +147,18 @@ def test_what_they_speak(speaks: dict[str, str], ceph: dict[str, str]) -> None:
     spec = ClusterSpec.model_validate({"name": "speech", "nodes": nodes, "speaks": speaks, "ceph": ceph})
     with up(spec, name=f"t{uuid.uuid4().hex[:12]}") as cluster:
         assert cluster.nodes["app"].command("put", oid="said", text="so")["state"] == "done"
-        told = cluster.nodes["osd"].command("config show")
-        assert told["auth_service_required"] == speaks.get("auth", "cephx")
-        assert told["ms_service_mode"] == speaks.get("mode", "crc")
-        assert told["ms_bind_msgr2"] == str(speaks.get("protocol") != "v1").lower()
-        assert told["osd_objectstore"] == ceph.get("store", "memstore")
+        status = cluster.nodes["osd"].command("config show")
+        assert status["auth_service_required"] == speaks.get("auth", "cephx")
+        assert status["ms_service_mode"] == speaks.get("mode", "crc")
+        assert status["ms_bind_msgr2"] == str(speaks.get("protocol") != "v1").lower()
+        assert status["osd_objectstore"] == ceph.get("store", "memstore")
         frames = cluster.history.so_far().node("app").of("frame")
         assert any(
             record.fields["tag"] == ("MSG" if speaks.get("protocol") == "v1" else "MESSAGE") for record in frames
         )
 
 
-def test_a_daemon_that_cannot_start_says_why_and_leaves_nothing() -> None:
+def test_failed_start_of_a_daemon_reports_its_cause_and_leaves_nothing() -> None:
     nodes = {
         "mon": {"ceph": "mon"},
         "osd": {"ceph": "osd", "options": {"public_addr": "192.0.2.1", "ms_bind_retry_count": 0}},

@@ -146,7 +146,7 @@ def test_a_package_of_keys_that_is_not_verified_renews_nothing(
 
 
 @takes_debootstrap
-def test_the_command_says_first_what_is_fetched_and_run(mirror: Mirror, tmp_path: Path) -> None:
+def test_command_announces_downloads_and_programs(mirror: Mirror, tmp_path: Path) -> None:
     failed = msgrlab(
         *("images", "build", "ceph:reef", "--directory", "--root", str(tmp_path / "images")),
         *("--mirror", mirror.url, "--keyring", str(OLD)),
@@ -159,7 +159,7 @@ def test_the_command_says_first_what_is_fetched_and_run(mirror: Mirror, tmp_path
 
 
 @takes_debootstrap
-def test_a_cluster_that_needs_an_image_says_so_before_it_fetches_anything(
+def test_missing_image_is_announced_before_the_download(
     mirror: Mirror, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(IMAGES_VARIABLE, str(tmp_path / "images"))
@@ -186,7 +186,7 @@ def test_what_is_given_comes_before_the_environment(monkeypatch: pytest.MonkeyPa
         Archive.wanted()
 
 
-def test_a_machine_without_keys_is_told_what_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_archive_keys_are_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive_module, "_KEYRINGS", (Path("/no/such.gpg"),))
     with pytest.raises(Unsupported, match="apt-get install debian-archive-keyring, or --keyring FILE"):
         Archive().keys()

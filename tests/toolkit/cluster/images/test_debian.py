@@ -36,7 +36,7 @@ def test_an_image_that_is_there_is_not_made_again(tmp_path):
 
 @pytest.mark.parametrize(("uid", "tool", "words"), [(1000, "/x", "made by root"), (0, None, "no debootstrap")])
 @pytest.mark.parametrize("make", [lambda root: images.find_or_build("reef", root), debian.python_base])
-def test_what_images_need_is_said(monkeypatch, tmp_path, uid, tool, words, make):
+def test_missing_programs_for_images_are_an_error(monkeypatch, tmp_path, uid, tool, words, make):
     monkeypatch.setattr("os.geteuid", lambda: uid)
     monkeypatch.setattr("shutil.which", lambda _: tool)
     with pytest.raises(Unsupported, match=words):
@@ -50,10 +50,10 @@ def test_an_image_that_cannot_be_made_leaves_only_a_log(monkeypatch, tmp_path):
     monkeypatch.setattr(archive, "_DEBOOTSTRAP", ("sh", "-c", "echo no such mirror; exit 1"))
     keys = tmp_path / "keys.gpg"
     keys.touch()
-    said = []
+    lines = []
     with pytest.raises(LocalError, match=r"sh ended with exit code 1; what was said is in .*ceph-reef.log"):
-        images.find_or_build("reef", tmp_path, said.append, archive=Archive("http://mirror", keys))
-    (announced,) = said
+        images.find_or_build("reef", tmp_path, lines.append, archive=Archive("http://mirror", keys))
+    (announced,) = lines
     assert announced.startswith(f"making an image of Ceph 18.2.7 in {tmp_path}/ceph-reef: ")
     assert f"Debian trixie from http://mirror, verify them with {keys}" in announced
     keys.unlink()

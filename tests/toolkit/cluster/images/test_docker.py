@@ -80,7 +80,7 @@ def test_an_import_that_breaks_off_leaves_nothing(engine, tag, root, tmp_path):
     assert not docker.has(engine, tag)
 
 
-def test_a_build_that_fails_says_where_to_read_why(engine, tag, tmp_path):
+def test_failed_build_names_its_log(engine, tag, tmp_path):
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as tar:
         recipe = b"FROM scratch\nCOPY missing /\n"
@@ -97,11 +97,11 @@ def test_ceph_comes_from_a_registry_that_answers(monkeypatch, engine, release, t
     with registry("ceph/ceph", "v1.2.3") as stock:
         image = debian.Image(release, Suite("sid", "20260101T000000Z"), "1.2.3", stock)
         monkeypatch.setitem(debian.RELEASES, release, image)
-        said = []
-        made = ceph.build(release, root=tmp_path, announce=said.append)
+        lines = []
+        made = ceph.build(release, root=tmp_path, announce=lines.append)
         pulled = engine.api.inspect_image(made)["Config"]["Labels"][ceph.BASE_LABEL]
         engine.api.remove_image(pulled)
-    assert said == [
+    assert lines == [
         f"making the image msgrlab/ceph:{release} of {stock}, or of Debian's packages if that is not to be had"
     ]
     assert "from-the-registry" in files(engine, made)
@@ -137,7 +137,7 @@ def test_ceph_comes_from_debian_where_no_registry_answers(engine, release, root,
     assert (found[f"ceph:{release}"].what, found[f"ceph:{release}"].version) == (made, "1.2.4")
     assert [image.name for image in names.directories(tmp_path)] == [f"ceph:{release}"]
     names.require(f"ceph:{release}", engine)
-    gone = names.remove(f"ceph:{release}", "", tmp_path)
-    assert sorted(gone) == sorted([made, str(tmp_path / f"ceph-{release}")])
+    removed = names.remove(f"ceph:{release}", "", tmp_path)
+    assert sorted(removed) == sorted([made, str(tmp_path / f"ceph-{release}")])
     with pytest.raises(Unsupported, match=f"no image {made}: msgrlab images build ceph:{release}"):
         names.require(f"ceph:{release}", engine)

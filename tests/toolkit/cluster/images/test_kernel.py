@@ -33,7 +33,7 @@ def test_a_kernel_that_is_there_is_not_made_again_and_can_be_removed(tmp_path: P
     assert names.directories(tmp_path) == []
 
 
-def test_what_making_a_kernel_takes_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_programs_for_a_kernel_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda *_args, **_options: None)
     with pytest.raises(Unsupported, match=r"no apt-get here \(Debian: apt-get install apt\)"):
         kernel.find_or_build("vm", tmp_path)

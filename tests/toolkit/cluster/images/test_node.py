@@ -60,7 +60,7 @@ def test_a_context_has_the_recipe_the_source_and_wheels(checkout, tmp_path):
     assert node._context(wheels).getvalue() == context.getvalue()
 
 
-def test_a_recipe_that_is_not_installed_is_said(checkout):
+def test_missing_recipe_is_an_error(checkout):
     shutil.rmtree(checkout / "clusters")
     package = toolkit.__file__.rpartition("/")[0]
     assert package
@@ -78,11 +78,11 @@ known = packages_distributions()
 print(*sorted({name.lower().replace("_", "-") for top in {m.partition(".")[0] for m in sys.modules}
                for name in known.get(top, ())}))
 """
-    said = subprocess.run(
+    installed = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout.split()
     locked = re.findall(r"^([a-z0-9-]+)==", (node._recipe() / "requirements.txt").read_text("ascii"), re.MULTILINE)
-    assert set(said) <= {*locked, "msgrlab", "setuptools"}
+    assert set(installed) <= {*locked, "msgrlab", "setuptools"}
 
 
 @pytest.mark.needs("docker")
@@ -93,10 +93,10 @@ def test_the_image_runs_a_node():
         assert docker.has(engine, tag)
         assert node.exists(engine)
         options = {"network_mode": "none", "cap_drop": ["ALL"], "remove": True, "init": True}
-        said = engine.containers.run(
+        output = engine.containers.run(
             tag, ["python3", "-c", "import toolkit.cluster.node as n; print(n)"], **options
         )
-    assert b"/opt/msgrlab/toolkit/cluster/node.py" in said
+    assert b"/opt/msgrlab/toolkit/cluster/node.py" in output
 
 
 @pytest.mark.needs("docker")

@@ -9,24 +9,24 @@ from messenger.errors import LocalError
 from toolkit.cluster.images.work import Work, alone, whole
 
 
-def test_what_programs_say_is_in_the_log(tmp_path):
-    told = []
-    work = Work(tmp_path / "log", told.append)
+def test_log_contains_output_of_programs(tmp_path):
+    reported = []
+    work = Work(tmp_path / "log", reported.append)
     assert work.run("sh", "-c", "echo out; echo err >&2") == "out\nerr\n"
     assert (tmp_path / "log").read_text().splitlines()[1:] == ["out", "err"]
-    assert told[1:] == ["out", "err"]
+    assert reported[1:] == ["out", "err"]
 
 
-def test_a_program_that_fails_says_where_to_read_why(tmp_path):
+def test_failed_program_names_its_log(tmp_path):
     work = Work(tmp_path / "log")
     with pytest.raises(LocalError, match=r"sh ended with exit code 3; what was said is in .*/log$"):
         work.run("sh", "-c", "echo why; exit 3")
     assert "why" in (tmp_path / "log").read_text()
 
 
-def test_a_program_ends_with_whoever_waits(tmp_path):
-    def interrupt(said):
-        if said == "begun":
+def test_program_ends_with_its_caller(tmp_path):
+    def interrupt(line):
+        if line == "begun":
             raise KeyboardInterrupt
 
     began_s = time.monotonic()
@@ -57,20 +57,20 @@ def _hold(path, held, release):
         release.wait()
 
 
-def test_others_wait_and_say_so(tmp_path):
+def test_others_wait_with_a_note(tmp_path):
     context = multiprocessing.get_context("spawn")
     held, release = context.Event(), context.Event()
     other = context.Process(target=_hold, args=(tmp_path / "image", held, release))
     other.start()
     assert held.wait(30)
-    said = []
+    line = []
 
-    def say(what):
-        said.append(what)
+    def on_wait(what):
+        line.append(what)
         release.set()
 
-    with alone(tmp_path / "image", say):
-        assert said == ["image is being made already: waiting"]
+    with alone(tmp_path / "image", on_wait):
+        assert line == ["image is being made already: waiting"]
     other.join()
 
 

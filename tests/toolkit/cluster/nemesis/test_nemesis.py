@@ -15,7 +15,7 @@ from toolkit.checks.history import SCENARIO
 from toolkit.checks.live import Sighting
 from toolkit.cluster import up
 from toolkit.cluster.backends.base import Host
-from toolkit.cluster.nemesis import Crowd, Nemesis, Step, Timeline, draw, torment
+from toolkit.cluster.nemesis import Crowd, Nemesis, Timeline, TimelineStep, draw, torment
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.cluster.spec.model import Chaos
 from toolkit.faults.language import parse
@@ -34,7 +34,7 @@ def spec(names: str = "ab", **changes: Any) -> ClusterSpec:
 
 
 def timeline(*steps: tuple[float, str]) -> Timeline:
-    return Timeline.of(Step(at_s, parse(text)) for at_s, text in steps)
+    return Timeline.of(TimelineStep(at_s, parse(text)) for at_s, text in steps)
 
 
 @pytest.mark.parametrize(("nodes", "seed"), [("ab", 1), ("ab", 2), ("abc", 3)])
@@ -47,8 +47,8 @@ def test_invariants_hold_in_chaos(nodes: str, seed: int) -> None:
         assert verdict.passed, str(verdict)
         assert [done.step for done in verdict.done] == list(drawn)
         steps = [record for record in cluster.history.so_far().of("step") if record.node == SCENARIO]
-        said = [f"{step['verb']} {step['args']}" for step in steps if step["verb"] != "not done"]
-        assert said[: len(drawn)] == [str(one.fault) for one in drawn], str(verdict)
+        carried_out = [f"{step['verb']} {step['args']}" for step in steps if step["verb"] != "not done"]
+        assert carried_out[: len(drawn)] == [str(one.fault) for one in drawn], str(verdict)
         assert cluster.scene.in_force == ()
         assert all(node.ready() for node in cluster.nodes.values())
     assert leftovers(cluster.lease, network=False) == []
@@ -129,7 +129,7 @@ def test_what_cannot_be_done_is_noted_and_the_next_step_comes() -> None:
     assert [done.error for done in nemesis.done][:2] == ["", "kill b: it is so already"]
     assert "real daemon" in nemesis.done[2].error
     assert nemesis.done[3].outcome == "2 connections"
-    noted = [step["args"] for step in cluster.told("step") if step["verb"] == "not done"]
+    noted = [step["args"] for step in cluster.recorded("step") if step["verb"] == "not done"]
     assert noted[0] == "kill b: kill b: it is so already"
     assert [str(fault) for fault in cluster.scene.in_force] == ["kill b"]
 
@@ -179,9 +179,9 @@ def test_rules_of_a_proxy_are_faults() -> None:
         verdict = torment(cluster, script)
         assert verdict.passed, str(verdict)
         assert not [done for done in verdict.done if done.error], str(verdict)
-        told = [record.kind for record in cluster.history.so_far().records if record.node == "network"]
-        assert "mangle" in told
-        assert told.count("cut") == 2
+        kinds = [record.kind for record in cluster.history.so_far().records if record.node == "network"]
+        assert "mangle" in kinds
+        assert kinds.count("cut") == 2
 
 
 @pytest.mark.needs("netns", "nft")

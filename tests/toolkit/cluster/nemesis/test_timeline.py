@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from toolkit.cluster.nemesis import Crowd, Step, Timeline, draw
+from toolkit.cluster.nemesis import Crowd, Timeline, TimelineStep, draw
 from toolkit.cluster.nemesis.shrinking import shrink
 from toolkit.cluster.spec.model import Chaos, ClusterSpec
 from toolkit.faults.language import parse
@@ -15,7 +15,7 @@ CROWD = Crowd(("a", "b", "c"), ("a", "b", "c"))
 
 
 def timeline(*steps: tuple[float, str]) -> Timeline:
-    return Timeline.of(Step(at_s, parse(text)) for at_s, text in steps)
+    return Timeline.of(TimelineStep(at_s, parse(text)) for at_s, text in steps)
 
 
 STORY = timeline(
@@ -74,7 +74,7 @@ def test_a_spec_can_have_it() -> None:
         ("- {at_s: 1, fault: heal}\n- {at_s: 2, fault: kil b}", "step 2: no fault 'kil'; did you mean kill?"),
     ],
 )
-def test_mistakes_are_told(tmp_path: Path, text: str, complaint: str) -> None:
+def test_mistakes_are_errors(tmp_path: Path, text: str, complaint: str) -> None:
     path = tmp_path / "timeline.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(LocalError) as caught:

@@ -10,7 +10,7 @@ def spec(text: str) -> ClusterSpec:
     return parse_spec(text, "f.yaml")
 
 
-def said(text: str) -> str:
+def error_text(text: str) -> str:
     with pytest.raises(LocalError) as caught:
         spec(text)
     return str(caught.value)
@@ -116,4 +116,4 @@ def test_one_node_of_a_group_can_be_meant() -> None:
     ],
 )
 def test_groups_that_cannot_be(text: str, line: str) -> None:
-    assert said(text).startswith(line), said(text)
+    assert error_text(text).startswith(line), error_text(text)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from messenger.errors import LocalError
 from toolkit.cluster.spec import ClusterSpec, parse_spec, read_spec, ready_made
-from toolkit.cluster.spec.model import Link, Node
+from toolkit.cluster.spec.model import LinkSpec, Node
 
 READY = [path.read_text() for path in ready_made().values()]
 LINE = re.compile(r"f\.yaml:[1-9][0-9]*: .+")
@@ -152,7 +152,7 @@ def test_a_spec_made_by_a_program_survives_being_written_down(
     a: Node, b: Node, state: dict[str, Any], *, both_ways: bool
 ) -> None:
     b = b.model_copy(update={"entity": b.entity.replace("osd", "mds")})
-    link = Link(sender="a", receiver="b", both_ways=both_ways, **state)
+    link = LinkSpec(sender="a", receiver="b", both_ways=both_ways, **state)
     spec = ClusterSpec(name="x", nodes={"a": a, "b": b}, links=(link,))
     assert len(spec.nodes) == a.count + b.count
     assert len(spec.links) == a.count * b.count

@@ -13,7 +13,7 @@ from toolkit.cluster.spec.document import MAX_CHARS
 SMALLEST = "nodes: {a: {entity: osd.1}, b: {entity: osd.2}}\n"
 
 
-def said(text: str) -> list[str]:
+def error_lines(text: str) -> list[str]:
     with pytest.raises(LocalError) as caught:
         parse_spec(text, "f.yaml")
     return str(caught.value).splitlines()
@@ -56,16 +56,14 @@ def test_a_name_that_is_none_is_answered_with_those_there_are() -> None:
 
 
 @pytest.mark.parametrize("name", ["gone.yaml", "./gone", "", ".", "..", "clusters/gone"])
-def test_a_file_that_is_not_there_is_said_so_in_one_line(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_file_is_one_error_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LocalError) as caught:
         read_spec(name)
     assert "\n" not in str(caught.value)
 
 
-def test_bytes_that_are_no_text_are_said_with_their_line(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_an_error_with_the_line(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_bytes(SMALLEST.encode() + b"about: \xff\n")
     with pytest.raises(LocalError, match=r"f\.yaml:2: not a cluster spec: byte 0xff is not text in UTF-8$"):
@@ -120,14 +118,14 @@ def test_a_number_of_any_length_is_a_mistake_in_its_line(digits: str) -> None:
     ],
 )
 def test_what_is_no_spec_at_all_is_one_line(text: str, line: str) -> None:
-    (only,) = said(text)
+    (only,) = error_lines(text)
     assert only.startswith(line)
 
 
 def test_aliases_that_explode_are_stopped_early() -> None:
     levels = ["l0: &l0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12)]
-    (only,) = said("\n".join(levels))
+    (only,) = error_lines("\n".join(levels))
     assert only.startswith("f.yaml:1: more than 50000 values, counting what aliases")
 
 
@@ -138,14 +136,14 @@ def test_aliases_that_do_not_are_read() -> None:
     assert spec.messengers()["b"].options == {"ms_max_backoff": 1.0}
 
 
-def test_a_key_that_is_there_twice_is_said_with_both_lines() -> None:
-    assert said("about: a\nnodes:\n  a: {entity: osd.1}\n  a: {entity: osd.2}\n") == [
+def test_duplicate_key_is_an_error_with_both_lines() -> None:
+    assert error_lines("about: a\nnodes:\n  a: {entity: osd.1}\n  a: {entity: osd.2}\n") == [
         "f.yaml:4: nodes.a: it is there twice, first in line 3"
     ]
 
 
-def test_all_mistakes_are_said_in_the_order_of_lines() -> None:
-    assert said(
+def test_all_mistakes_are_listed_in_the_order_of_lines() -> None:
+    assert error_lines(
         "backend: nets\n"
         "nodes:\n"
         "  a: {entity: osd.x}\n"
@@ -165,8 +163,8 @@ def test_all_mistakes_are_said_in_the_order_of_lines() -> None:
     ]
 
 
-def test_of_many_mistakes_ten_lines_are_said() -> None:
-    lines = said("nodes:\n" + "".join(f"  n{n}: {{entity: x}}\n" for n in range(30)))
+def test_at_most_ten_mistakes_are_listed() -> None:
+    lines = error_lines("nodes:\n" + "".join(f"  n{n}: {{entity: x}}\n" for n in range(30)))
     assert len(lines) == 10
     assert lines[-1] == "f.yaml:11: from here on 21 more mistakes"
 
@@ -203,9 +201,9 @@ def test_a_file_name_or_a_key_with_strange_characters_stays_in_its_line() -> Non
         ("name: Mine", "name: 'Mine' is no name for a cluster: a lower-case letter, then up to 29 of a-z 0-9 -"),
     ],
 )
-def test_values_of_wrong_types_are_said_in_words(value: str, text: str | None) -> None:
+def test_values_of_wrong_types_are_described_in_words(value: str, text: str | None) -> None:
     whole = f"{value}\n{SMALLEST}"
     if text is None:
         parse_spec(whole, "f.yaml")
     else:
-        assert any(line.startswith(f"f.yaml:1: {text}") for line in said(whole)), said(whole)
+        assert any(line.startswith(f"f.yaml:1: {text}") for line in error_lines(whole)), error_lines(whole)

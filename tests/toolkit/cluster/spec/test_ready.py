@@ -21,7 +21,7 @@ def spec_of(name: str) -> ClusterSpec:
 
 
 @pytest.mark.parametrize("name", ready_made())
-def test_each_says_what_it_is_for(name: str) -> None:
+def test_each_has_a_description(name: str) -> None:
     text = ready_made()[name].read_text()
     spec = spec_of(name)
     assert text.startswith(f"{EDITORS}\n# ")

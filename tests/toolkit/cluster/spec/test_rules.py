@@ -11,14 +11,14 @@ from toolkit.node import parse_entity
 PEERS = "nodes:\n  a: {entity: osd.1}\n  b: {entity: osd.2}\n"
 
 
-def said(text: str) -> list[str]:
+def error_lines(text: str) -> list[str]:
     with pytest.raises(LocalError) as caught:
         parse_spec(text, "f.yaml")
     return [line.removeprefix("f.yaml:") for line in str(caught.value).splitlines()]
 
 
 def test_no_nodes_are_no_cluster() -> None:
-    assert said("nodes: {}\n") == ["1: nodes: a cluster has at least one node"]
+    assert error_lines("nodes: {}\n") == ["1: nodes: a cluster has at least one node"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_no_nodes_are_no_cluster() -> None:
     ],
 )
 def test_a_node_that_is_wrong_by_itself(node: str, text: str) -> None:
-    lines = said(f"nodes:\n  a: {node}\n")
+    lines = error_lines(f"nodes:\n  a: {node}\n")
     assert any(line.startswith(f"2: {text}") for line in lines), lines
 
 
@@ -92,15 +92,15 @@ def test_a_node_that_is_wrong_by_itself(node: str, text: str) -> None:
     ],
 )
 def test_speech_that_contradicts_itself(speaks: str, place: str) -> None:
-    assert said(f"speaks: {speaks}\n{PEERS}")[0].startswith(f"1: {place}")
-    in_node = said(f"nodes:\n  a:\n    entity: osd.1\n    speaks: {speaks}\n")
+    assert error_lines(f"speaks: {speaks}\n{PEERS}")[0].startswith(f"1: {place}")
+    in_node = error_lines(f"nodes:\n  a:\n    entity: osd.1\n    speaks: {speaks}\n")
     assert in_node[0].startswith(f"4: nodes.a.{place}")
 
 
-def test_what_a_node_leaves_unsaid_it_speaks_as_the_cluster_does() -> None:
-    assert said("speaks: {mode: secure}\nnodes:\n  a: {entity: osd.1, speaks: {protocol: v1}}\n")[0].startswith(
-        "3: nodes.a.speaks.mode: msgr v1 has no mode secure"
-    )
+def test_node_inherits_the_speech_of_the_cluster() -> None:
+    assert error_lines("speaks: {mode: secure}\nnodes:\n  a: {entity: osd.1, speaks: {protocol: v1}}\n")[
+        0
+    ].startswith("3: nodes.a.speaks.mode: msgr v1 has no mode secure")
     text = "speaks: {mode: secure, cipher: aes256k}\nnodes:\n  a: {entity: osd.1, speaks: {protocol: v1+v2}}\n"
     spec = parse_spec(text + "  b: {entity: osd.2}\n", "f.yaml")
     assert spec.speech_of("a").model_dump() == {
@@ -142,7 +142,7 @@ def test_what_a_node_leaves_unsaid_it_speaks_as_the_cluster_does() -> None:
     ],
 )
 def test_networks_that_cannot_be(networks: str, text: str) -> None:
-    lines = said(f"networks: {networks}\n{PEERS}")
+    lines = error_lines(f"networks: {networks}\n{PEERS}")
     assert lines[0].startswith(f"1: {text}"), lines
 
 
@@ -202,7 +202,7 @@ nodes:
     ],
 )
 def test_what_is_between_nodes_and_cannot_be(part: str, text: str) -> None:
-    lines = said(APART + part)
+    lines = error_lines(APART + part)
     assert lines[0].startswith(f"9: {text}"), lines
 
 
@@ -233,32 +233,32 @@ def test_what_is_between_nodes_and_can_be(part: str) -> None:
         ("{mode: compressed}", "{}", ""),
     ],
 )
-def test_who_sends_to_each_other_has_something_in_common(one: str, other: str, text: str) -> None:
+def test_senders_and_receivers_need_a_common_protocol(one: str, other: str, text: str) -> None:
     spec = (
         f"nodes:\n  a: {{entity: osd.1, speaks: {one}}}\n  b: {{entity: osd.2, speaks: {other}}}\n"
         "traffic:\n  - {from: a, to: b}\n"
     )
     if text:
-        assert said(spec) == [f"5: traffic.0: {text}"]
+        assert error_lines(spec) == [f"5: traffic.0: {text}"]
     else:
         parse_spec(spec, "f.yaml")
 
 
-def test_a_server_sends_only_to_who_dials_it() -> None:
+def test_server_sends_only_to_its_clients() -> None:
     text = (
         "nodes:\n  a: {entity: mds.0, policy: stateful_server}\n  b: {entity: client.1, policy: lossless_client}\n"
     )
-    assert said(text + "traffic:\n  - {from: a, to: b}\n") == [
+    assert error_lines(text + "traffic:\n  - {from: a, to: b}\n") == [
         "5: traffic.0: a waits to be dialled (policy stateful_server), and b has nothing to send to it"
     ]
     parse_spec(text + "traffic:\n  - {from: a, to: b}\n  - {from: b, to: a}\n", "f.yaml")
 
 
 def test_two_nodes_are_not_the_same_entity() -> None:
-    assert said("nodes:\n  a: {entity: osd.1}\n  b: {entity: osd.1}\n") == [
+    assert error_lines("nodes:\n  a: {entity: osd.1}\n  b: {entity: osd.1}\n") == [
         "3: nodes.b.entity: a is osd.1 already"
     ]
-    assert said("nodes:\n  a: {entity: osd.3}\n  b: {entity: osd.1, count: 3}\n") == [
+    assert error_lines("nodes:\n  a: {entity: osd.3}\n  b: {entity: osd.1, count: 3}\n") == [
         "3: nodes.b.entity: a is osd.3 already"
     ]
 
@@ -314,12 +314,12 @@ def test_two_nodes_are_not_the_same_entity() -> None:
     ],
 )
 def test_real_daemons_that_cannot_be(text: str, lines: list[str]) -> None:
-    found = said(text)
+    found = error_lines(text)
     assert [line.startswith(start) for line, start in zip(found, lines, strict=True)] == [True] * len(lines), found
 
 
 def test_faults_and_rules_are_checked_by_their_languages() -> None:
-    found = said(
+    found = error_lines(
         f"{PEERS}timeline:\n  - {{at_s: 1, fault: kill a}}\n  - {{at_s: 2, fault: kill x}}\n"
         "  - {at_s: 3, fault: kil a}\nchaos:\n  faults:\n    - kill\n    - kil\n"
         "proxies:\n  - from: a\n    to: b\n    script:\n      - 'MESSAGE #3: cut after'\n      - 'MESAGE: cut'\n"
@@ -344,7 +344,7 @@ def test_every_option_can_be_given_as_it_is_by_default() -> None:
     assert spec.messengers()["a"].options == defaults
 
 
-def test_programs_are_told_places_as_well() -> None:
+def test_programs_get_places() -> None:
     with pytest.raises(ValidationError, match=r"speaks\.mode: msgr v1 has no mode secure") as caught:
         ClusterSpec.model_validate(
             {

@@ -41,8 +41,8 @@ def test_up_ends_if_its_supervisor_is_stopped(state: Path) -> None:
         label = str(leases()[0].label)
         os.kill(processes_of(label)[0], signal.SIGSTOP)
         assert up.stderr is not None
-        said = up.stderr.read().decode()
-    assert said == "msgrlab: cluster 'two-peers' did not come up: its supervisor was stopped\n"
+        errors = up.stderr.read().decode()
+    assert errors == "msgrlab: cluster 'two-peers' did not come up: its supervisor was stopped\n"
     assert up.returncode == 2
     assert (processes_of(label), remains(state)) == ([], [])
 
@@ -89,13 +89,13 @@ def test_an_engine_that_is_killed_in_the_middle_of_up(state: Path, monkeypatch: 
         )
         eventually(lambda: engine.count(DOCKER_LABEL) >= 2)  # a network and a container
         engine.kill()
-        _, said = up.communicate()
+        _, errors = up.communicate()
         assert up.returncode in {2, 3}
-        [line] = said.decode().splitlines()
+        [line] = errors.decode().splitlines()
         assert "Docker" in line
-        while_it_is_gone = msgrlab("down", "--all")
-        assert (while_it_is_gone.returncode, while_it_is_gone.stderr) == (1, "")
-        cluster, line = while_it_is_gone.stdout.splitlines()
+        during_absence = msgrlab("down", "--all")
+        assert (during_absence.returncode, during_absence.stderr) == (1, "")
+        cluster, line = during_absence.stdout.splitlines()
         assert cluster == "two-peers: some parts could not be removed"
         assert f"Docker at {engine.host} does not run" in line
         engine.start()

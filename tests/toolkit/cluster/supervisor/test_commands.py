@@ -19,6 +19,7 @@ import pytest
 
 from messenger.errors import LocalError
 from tests.support.clusters import (
+    answer_of,
     command_line,
     done,
     environment,
@@ -26,7 +27,6 @@ from tests.support.clusters import (
     processes_of,
     remains,
     state,
-    told,
 )
 from toolkit.checks.history import History
 from toolkit.cluster.supervisor import wire
@@ -61,7 +61,7 @@ def pair(spec: str) -> Iterator[str]:
 
 
 def status_of(name: str) -> Any:
-    found = told("status", name, "--json")["clusters"]
+    found = answer_of("status", name, "--json")["clusters"]
     assert len(found) == 1
     return found[0]
 
@@ -79,7 +79,7 @@ def test_a_cluster_from_up_to_down(spec: str, state: Path) -> None:
     deadline_s = time.monotonic() + 20
     while not (sessions := status_of("pair")["nodes"]["b"]["sessions"]) or sessions[0]["in_seq"] < 3:
         assert time.monotonic() < deadline_s
-    assert told("tell", "b", "session", "a")["in_seq"] == 3
+    assert answer_of("tell", "b", "session", "a")["in_seq"] == 3
     table = done("status")
     assert re.search(r"b +messenger +up +\d+ +v2:127\.0\.0\.1:\d+/1002 +a READY connect_seq=0 in_seq=3", table)
     assert "checks: " in table
@@ -121,10 +121,10 @@ def test_exec_runs_on_the_host_of_a_node(spec: str) -> None:
 
 def test_several_clusters_need_names(spec: str, state: Path) -> None:
     done("up", spec)
-    assert told("up", spec, "--name", "other", "--set", "speaks.mode=secure", "--json")["name"] == "other"
+    assert answer_of("up", spec, "--name", "other", "--set", "speaks.mode=secure", "--json")["name"] == "other"
     failed = msgrlab("exec", "a", "--", "true")
     assert failed.stderr == "msgrlab: several clusters are there: other, pair; say which by --name\n"
-    assert [each["name"] for each in told("status", "--json")["clusters"]] == ["other", "pair"]
+    assert [each["name"] for each in answer_of("status", "--json")["clusters"]] == ["other", "pair"]
     assert done("down", "--all") == "other: down\npair: down\n"
     assert remains(state) == []
     assert done("down", "--all") == "no cluster is up\n"
@@ -192,7 +192,7 @@ def test_foreground_ends_with_its_command(spec: str, state: Path) -> None:
     assert remains(state) == []
 
 
-def test_a_supervisor_that_is_told_to_end_takes_its_cluster_down(spec: str, state: Path) -> None:
+def test_signalled_supervisor_takes_its_cluster_down(spec: str, state: Path) -> None:
     done("up", spec)
     label = str(Lease.find("pair").label)
     for pid in processes_of(label):
@@ -205,7 +205,7 @@ def test_a_supervisor_that_is_told_to_end_takes_its_cluster_down(spec: str, stat
         time.sleep(0.01)
 
 
-def test_whoever_follows_sees_what_happens_until_the_end(spec: str) -> None:
+def test_follower_sees_all_events_until_the_end(spec: str) -> None:
     done("up", spec)
     following = subprocess.Popen(
         command_line("status", "pair", "--follow"), env=environment(), stdout=subprocess.PIPE, text=True
@@ -280,7 +280,7 @@ def test_a_damaged_cluster_is_named_and_the_others_are_served(label: bytes | Non
     (bad / "journal").write_text("")
     if label is not None:
         (bad / "label").write_bytes(label)
-    about = told("status", "--json")["clusters"]
+    about = answer_of("status", "--json")["clusters"]
     assert [(each["name"], each["state"]) for each in about] == [("pair", "up"), ("bad", "damaged")]
     assert f"cluster 'bad' is damaged: {bad / 'label'}: " in done("status")
     assert done("exec", "a", "--", "echo", "served") == "served\n"

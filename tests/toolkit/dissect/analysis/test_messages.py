@@ -22,7 +22,7 @@ def test_what_was_sent_over_two_links_is_one_message_sent_twice() -> None:
     assert [sent.frame for sent in box.messages[2].transmissions] == [1, 3]
 
 
-def test_seqs_that_the_capture_lacks_are_missing_and_unacknowledged_ones_are_told() -> None:
+def test_missing_and_unacknowledged_seqs_are_reported() -> None:
     box = outbox(3, 4, 8)
     assert (box.gaps, box.missing) == ([range(5, 8)], 3)
     assert box.unacked == []  # nothing was ever acknowledged, so that says nothing
@@ -31,7 +31,7 @@ def test_seqs_that_the_capture_lacks_are_missing_and_unacknowledged_ones_are_tol
 
 
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 30))
-def test_the_first_frame_that_says_at_least_the_seq_acknowledges_it(acks: list[int], seq: int) -> None:
+def test_first_frame_with_at_least_the_seq_acknowledges_it(acks: list[int], seq: int) -> None:
     box = outbox(seq)
     for frame, acked in enumerate(acks):
         box.acked(acked, at(frame), prompt=True)

@@ -83,7 +83,7 @@ def test_batches_have_as_many_rows_as_asked_for_and_frames_are_counted_on() -> N
     assert gatherer.batch(last=True) is None
 
 
-def test_texts_are_told_apart_and_missing_ones_are_null() -> None:
+def test_texts_are_distinguished_and_missing_ones_are_null() -> None:
     gatherer = Gatherer(1)
     gatherer.emit(record(1, 0, "ACK"))
     gatherer.emit(record(2, 10, "é\ud800", error="wrong"))

@@ -59,7 +59,7 @@ def test_connections_on_other_ports_are_left_out(secure: Recorded) -> None:
     assert len(frame_table(secure.path, secure.keys(), ports=[6800])) > 0
 
 
-def test_without_the_key_the_problem_says_so(secure: Recorded) -> None:
+def test_missing_key_is_named_in_the_problem(secure: Recorded) -> None:
     with ColumnDecoder(secure.path) as decoder:
         rows = sum(map(len, decoder))
     assert decoder.totals.frames == rows

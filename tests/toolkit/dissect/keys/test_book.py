@@ -14,7 +14,7 @@ from messenger.keylog import LinkSecrets
 from messenger.v1.wire import ConnectReply, Tag
 from messenger.v2 import wire
 from tests.support.cephx import ADMIN, OSD_0, Cluster
-from tests.support.overheard import TO_CLIENT, hear_connect, hear_login, osd_of
+from tests.support.overheard import TO_CLIENT, osd_of, replay_connect, replay_login
 from toolkit.dissect.keys import KeyBook, LinkKeys
 from toolkit.dissect.keys.recent import Recent
 
@@ -75,13 +75,13 @@ def test_files_that_are_none_are_named_in_one_line(
 def test_a_line_opens_its_link_without_any_keyring(mode: ConMode) -> None:
     cluster = Cluster()
     client = cluster.client()
-    heard: list[wire.AuthDone] = []
+    frames: list[wire.AuthDone] = []
     for peer in (EntityType.MON, OSD):
         server = cluster.server if peer is EntityType.MON else osd_of(cluster)
-        ear = _Ear(heard)
-        _, result = hear_login(KeyBook(), client, server, peer=peer, mode=mode, link=ear)
-        link = LinkKeys(logged("v2", heard[-1].auth_payload, result))
-        link.control(TO_CLIENT, heard[-1])
+        ear = _Ear(frames)
+        _, result = replay_login(KeyBook(), client, server, peer=peer, mode=mode, link=ear)
+        link = LinkKeys(logged("v2", frames[-1].auth_payload, result))
+        link.control(TO_CLIENT, frames[-1])
         assert link.missing == ""
         assert link.session_key is not None
         assert link.session_key.secret == result.session_key
@@ -91,20 +91,20 @@ def test_a_line_opens_its_link_without_any_keyring(mode: ConMode) -> None:
 class _Ear(LinkKeys):
     """Keeps what AUTH_DONE was."""
 
-    def __init__(self, heard: list[wire.AuthDone]) -> None:
+    def __init__(self, frames: list[wire.AuthDone]) -> None:
         super().__init__(KeyBook())
-        self._heard = heard
+        self._frames = frames
 
     def control(self, direction, frame) -> None:
         if isinstance(frame, wire.AuthDone):
-            self._heard.append(frame)
+            self._frames.append(frame)
 
 
 def test_a_line_of_v1_signs() -> None:
     cluster = Cluster()
     client = cluster.client()
     cluster.login(client)
-    link, result = hear_connect(KeyBook(services={OSD: cluster.keys.secrets(OSD)}), client, osd_of(cluster), OSD)
+    link, result = replay_connect(KeyBook(services={OSD: cluster.keys.secrets(OSD)}), client, osd_of(cluster), OSD)
     again = LinkKeys(logged("v1", b"last word", result))
     again.v1_piece(TO_CLIENT, ConnectReply(Tag.READY, (1 << 64) - 1, authorizer=b"last word"))
     assert link.signer is not None
@@ -115,17 +115,17 @@ def test_a_line_of_v1_signs() -> None:
 
 def test_another_links_line_is_of_no_use() -> None:
     book = logged("v2", b"another", AuthResult(1, KEY.secret, bytes(64), session_key_type=KeyType.AES))
-    link, _ = hear_login(book, Cluster().client(), Cluster().server)
+    link, _ = replay_login(book, Cluster().client(), Cluster().server)
     assert (link.connection_secret, link.missing) == (None, "key of client.admin")
 
 
 def test_what_is_heard_with_keys_is_what_a_log_would_have() -> None:
     cluster = Cluster()
-    told: list[LinkSecrets] = []
+    reported: list[LinkSecrets] = []
     link = LinkKeys(KeyBook({ADMIN: cluster.key(ADMIN)}))
-    link.on_secrets = told.append
-    _, result = hear_login(KeyBook(), cluster.client(), cluster.server, link=link)
-    (secrets,) = told
+    link.on_secrets = reported.append
+    _, result = replay_login(KeyBook(), cluster.client(), cluster.server, link=link)
+    (secrets,) = reported
     assert secrets.connection_secret == result.connection_secret
     assert secrets.session_key.secret == result.session_key
 
@@ -141,7 +141,7 @@ def test_the_oldest_is_forgotten() -> None:
     assert (len(recent), recent.get(4), recent.get(2)) == (3, "4", None)
 
 
-def test_tickets_are_told_apart_by_all_they_are() -> None:
+def test_tickets_are_distinguished_by_all_their_parts() -> None:
     book = KeyBook()
     book.learn_ticket(TicketBlob(1, b"sealed"), KEY)
     assert book.session_key(TicketBlob(1, b"sealed")) == KEY

@@ -34,11 +34,11 @@ from tests.support.cephx import (
 from tests.support.overheard import (
     TO_CLIENT,
     TO_SERVER,
-    hear_answer,
-    hear_login,
-    hear_mauth,
-    hear_request,
     osd_of,
+    replay_answer,
+    replay_login,
+    replay_mauth,
+    replay_request,
 )
 from toolkit.dissect.keys import KeyBook, LinkKeys
 
@@ -55,7 +55,7 @@ def knowing(cluster: Cluster, *names: AuthName) -> KeyBook:
 @pytest.mark.parametrize("mode", [ConMode.CRC, ConMode.SECURE])
 def test_the_entitys_key_opens_its_link(types: tuple[KeyType, KeyType], mode: ConMode) -> None:
     cluster = Cluster(*types)
-    link, result = hear_login(knowing(cluster, ADMIN), cluster.client(), cluster.server, mode=mode)
+    link, result = replay_login(knowing(cluster, ADMIN), cluster.client(), cluster.server, mode=mode)
     assert link.missing == ""
     assert link.session_key is not None
     assert (link.session_key.type, link.session_key.secret) == (result.session_key_type, result.session_key)
@@ -67,8 +67,8 @@ def test_the_entitys_key_opens_its_link(types: tuple[KeyType, KeyType], mode: Co
 def test_its_tickets_open_its_links_to_services(types: tuple[KeyType, KeyType]) -> None:
     cluster = Cluster(*types)
     book, client = knowing(cluster, ADMIN), cluster.client()
-    hear_login(book, client, cluster.server)
-    link, result = hear_login(book, client, osd_of(cluster), peer=OSD)
+    replay_login(book, client, cluster.server)
+    link, result = replay_login(book, client, osd_of(cluster), peer=OSD)
     assert (link.connection_secret, link.missing) == (result.connection_secret, "")
 
 
@@ -76,9 +76,9 @@ def test_its_tickets_open_its_links_to_services(types: tuple[KeyType, KeyType]) 
 def test_a_reclaimed_id_brings_tickets_that_open_as_well(types: tuple[KeyType, KeyType]) -> None:
     cluster = Cluster(*types)
     book, client = knowing(cluster, ADMIN), cluster.client()
-    hear_login(book, client, cluster.server)
+    replay_login(book, client, cluster.server)
     for hours in 1, 2:  # the second by the ticket that came with the first
-        link, result = hear_login(book, client, cluster.server, now_s=NOW_S + hours * HOUR_S)
+        link, result = replay_login(book, client, cluster.server, now_s=NOW_S + hours * HOUR_S)
         assert (link.connection_secret, link.missing) == (result.connection_secret, "")
         ticket = client.tickets[EntityType.AUTH]
         assert book.session_key(ticket.blob) == ticket.session_key
@@ -89,7 +89,7 @@ def test_a_reclaim_whose_old_ticket_was_not_seen_opens_all_but_the_new_one() -> 
     client = cluster.client()
     cluster.login(client)
     book = knowing(cluster, ADMIN)
-    link, result = hear_login(book, client, cluster.server)
+    link, result = replay_login(book, client, cluster.server)
     assert (link.connection_secret, link.missing) == (result.connection_secret, "")
     assert book.session_key(client.tickets[EntityType.AUTH].blob) is None
     assert book.session_key(client.tickets[OSD].blob) == client.tickets[OSD].session_key
@@ -104,16 +104,16 @@ def test_tickets_renewed_by_messages_are_learnt(protocol: str) -> None:
         pair = mauth_pair(cluster, client)
         pair.start()
     else:
-        link, result = hear_login(book, client, cluster.server)
+        link, result = replay_login(book, client, cluster.server)
         session = MonAuthSession(cluster.server, cluster.rng, established=result)
         pair = MAuthPair(MonAuthClient(client, cluster.rng, established=result), session)
-    hear_mauth(link, pair)
+    replay_mauth(link, pair)
     for hours in 1, 71:  # service tickets, then the AUTH ticket with them
         pair.requests.clear()
         pair.answers.clear()
         pair.renew(NOW_S + hours * HOUR_S)
         assert pair.requests
-        hear_mauth(link, pair)
+        replay_mauth(link, pair)
         for ticket in client.tickets.values():
             assert book.session_key(ticket.blob) == ticket.session_key
 
@@ -125,7 +125,7 @@ def test_messages_are_understood_without_the_beginning_of_the_link() -> None:
     pair = renewing_pair(cluster, client)
     pair.renew(NOW_S + 71 * HOUR_S)
     book = knowing(cluster, OSD_0, ADMIN)
-    hear_mauth(LinkKeys(book), pair)
+    replay_mauth(LinkKeys(book), pair)
     assert book.session_key(client.tickets[OSD].blob) == client.tickets[OSD].session_key
 
 
@@ -138,13 +138,13 @@ def test_a_daemons_key_gives_the_keys_of_its_service(protocol: str) -> None:
         pair, link = mauth_pair(cluster, daemon, rotating=rotating), LinkKeys(book)
         pair.start()
     else:
-        link, _ = hear_login(book, daemon, cluster.server, own=OSD)
+        link, _ = replay_login(book, daemon, cluster.server, own=OSD)
         pair = renewing_pair(cluster, daemon, rotating=rotating)
         pair.renew(NOW_S)
-    hear_mauth(link, pair)
+    replay_mauth(link, pair)
     client = cluster.client()
     cluster.login(client)  # which is not captured
-    link, result = hear_login(book, client, osd_of(cluster), peer=OSD)
+    link, result = replay_login(book, client, osd_of(cluster), peer=OSD)
     assert (link.connection_secret, link.missing) == (result.connection_secret, "")
 
 
@@ -153,26 +153,26 @@ def test_a_keyfile_may_be_anybodys() -> None:
     book = KeyBook()
     book.add_keyring(Keyring.parse(cluster.key(OSD_0).to_base64()))
     book.add_keyring(Keyring.parse(cluster.key(ADMIN).to_base64()))
-    link, result = hear_login(book, cluster.client(), cluster.server)
+    link, result = replay_login(book, cluster.client(), cluster.server)
     assert link.connection_secret == result.connection_secret
 
 
 def test_the_missing_key_is_named() -> None:
     cluster = Cluster()
-    link, _ = hear_login(knowing(cluster, OSD_0), cluster.client(), cluster.server)
+    link, _ = replay_login(knowing(cluster, OSD_0), cluster.client(), cluster.server)
     assert (link.connection_secret, link.session_key) == (None, None)
     assert link.missing == "key of client.admin"
 
 
 @by_types
-def test_a_wrong_key_is_told_from_a_missing_one(types: tuple[KeyType, KeyType]) -> None:
+def test_wrong_key_is_distinguished_from_a_missing_one(types: tuple[KeyType, KeyType]) -> None:
     cluster = Cluster(*types)
     wrong = CryptoKey.generate(Random(7), NOW_S, types[0])
     book = KeyBook({ADMIN: wrong})
     client = cluster.client()
-    link, _ = hear_login(book, client, cluster.server)
+    link, _ = replay_login(book, client, cluster.server)
     assert (link.connection_secret, link.missing) == (None, "key of client.admin does not fit")
-    link, _ = hear_login(book, client, osd_of(cluster), peer=OSD)
+    link, _ = replay_login(book, client, osd_of(cluster), peer=OSD)
     assert link.missing == (
         "service key of osd with secret_id 2 (or a key of client.admin that fits, and its exchange with a monitor)"
     )
@@ -182,7 +182,7 @@ def test_one_fitting_key_of_several_will_do() -> None:
     cluster = Cluster()
     book = KeyBook({ADMIN: CryptoKey(KeyType.AES, bytes(16))})
     book.add_key(ADMIN, cluster.key(ADMIN))
-    link, result = hear_login(book, cluster.client(), cluster.server)
+    link, result = replay_login(book, cluster.client(), cluster.server)
     assert (link.connection_secret, link.missing) == (result.connection_secret, "")
 
 
@@ -197,14 +197,14 @@ def test_a_second_attempt_begins_anew() -> None:
     link.control(TO_SERVER, wire.AuthRequest(opening.method, [2], opening.payload))
     link.control(TO_CLIENT, wire.AuthBadMethod(opening.method, -13, [2], [2]))
     assert link.missing == ""
-    _, result = hear_login(book, cluster.client(), cluster.server, link=link)
+    _, result = replay_login(book, cluster.client(), cluster.server, link=link)
     assert (link.connection_secret, link.missing) == (result.connection_secret, "")
 
 
 def test_auth_none_misses_nothing() -> None:
     cluster = Cluster()
     cluster.server.service_required = (AuthMethod.NONE,)
-    link, _ = hear_login(KeyBook(), NoneClient(ADMIN), cluster.server, mode=ConMode.CRC)
+    link, _ = replay_login(KeyBook(), NoneClient(ADMIN), cluster.server, mode=ConMode.CRC)
     assert (link.connection_secret, link.session_key, link.missing) == (None, None, "")
 
 
@@ -227,7 +227,7 @@ def test_monitors_among_themselves_need_their_own_key() -> None:
 def _between_monitors(cluster: Cluster, book: KeyBook) -> tuple[LinkKeys, AuthResult]:
     own = ServiceKey(NAMED_KEY_SECRET_ID, cluster.key(MON_NAME))
     client = MintingClient(MON_NAME, 0, {MON: own})
-    return hear_login(book, client, cluster.server, own=MON)
+    return replay_login(book, client, cluster.server, own=MON)
 
 
 def test_a_name_is_fit_for_one_line_whatever_it_is() -> None:
@@ -235,19 +235,19 @@ def test_a_name_is_fit_for_one_line_whatever_it_is() -> None:
     evil = AuthName(EntityType.CLIENT, "admin\n\x1b[2J" + "x" * 1000)
     link = LinkKeys(KeyBook())
     link.control(TO_SERVER, wire.AuthRequest(2, [2], encoded(Prelude(AuthMode.MON, evil, 0))))
-    _, result = hear_login(KeyBook(), cluster.client(), cluster.server)
+    _, result = replay_login(KeyBook(), cluster.client(), cluster.server)
     link.control(TO_CLIENT, wire.AuthDone(result.global_id, 2, b"\x00\x01\x00\x00\x00\x00rest"))
     assert link.missing.isprintable()
     assert len(link.missing) < 100
 
 
-def test_an_introduction_tells_who_has_the_id() -> None:
+def test_introduction_identifies_the_owner_of_the_id() -> None:
     cluster = Cluster()
     pair = mauth_pair(cluster, cluster.client())
     pair.start()
     book = knowing(cluster, ADMIN)
     link = LinkKeys(book)
-    hear_request(link, pair.requests[0])
-    hear_answer(link, pair.answers[0])
+    replay_request(link, pair.requests[0])
+    replay_answer(link, pair.answers[0])
     assert book.name_of(4100) == ADMIN
     assert link.missing == ""

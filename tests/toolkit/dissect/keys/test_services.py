@@ -12,13 +12,13 @@ from messenger.denc.features import ALL_FEATURES, Feature
 from messenger.v1.wire import Connect, ConnectReply, Tag
 from messenger.v2 import wire
 from tests.support.cephx import ADMIN, AES, AES256K, NOW_S, Cluster
-from tests.support.overheard import TO_CLIENT, TO_SERVER, hear_connect, hear_login, osd_of
+from tests.support.overheard import TO_CLIENT, TO_SERVER, osd_of, replay_connect, replay_login
 from toolkit.dissect.keys import KeyBook, LinkKeys
 
 OSD = EntityType.OSD
 COVERED = (1, 2, 3, 4, 5, 6, 7, 8)
 by_type = pytest.mark.parametrize("service", [AES, AES256K])
-by_protocol = pytest.mark.parametrize("hear", [hear_login, hear_connect])
+by_protocol = pytest.mark.parametrize("replay", [replay_login, replay_connect])
 
 
 def with_service_keys(cluster: Cluster, service: EntityType = OSD) -> KeyBook:
@@ -33,7 +33,7 @@ def test_the_services_keys_open_a_link(service: KeyType, mode: ConMode) -> None:
     cluster = Cluster(AES, service)
     client = cluster.client()
     cluster.login(client)
-    link, result = hear_login(with_service_keys(cluster), client, osd_of(cluster), peer=OSD, mode=mode)
+    link, result = replay_login(with_service_keys(cluster), client, osd_of(cluster), peer=OSD, mode=mode)
     assert link.missing == ""
     assert link.session_key is not None
     assert link.session_key.secret == result.session_key
@@ -46,7 +46,7 @@ def test_messages_on_v1_are_signed_with_the_session_key(service: KeyType, featur
     cluster = Cluster(service, service)
     client = cluster.client()
     cluster.login(client)
-    link, result = hear_connect(
+    link, result = replay_connect(
         with_service_keys(cluster), client, osd_of(cluster), OSD, features=features | Feature.MSG_AUTH
     )
     signer = message_signer(result, features)
@@ -61,7 +61,7 @@ def test_without_the_feature_nothing_is_signed() -> None:
     client = cluster.client()
     cluster.login(client)
     features = ALL_FEATURES & ~Feature.MSG_AUTH
-    link, _ = hear_connect(with_service_keys(cluster), client, osd_of(cluster), OSD, features=features)
+    link, _ = replay_connect(with_service_keys(cluster), client, osd_of(cluster), OSD, features=features)
     assert link.session_key is not None
     assert link.signer is None
 
@@ -71,7 +71,7 @@ def test_authorizers_are_repeated_after_a_retry() -> None:
     client = cluster.client()
     cluster.login(client)
     book = with_service_keys(cluster)
-    link, _ = hear_connect(book, client, osd_of(cluster), OSD)
+    link, _ = replay_connect(book, client, osd_of(cluster), OSD)
     reply = ConnectReply(Tag.RETRY_GLOBAL, ALL_FEATURES, authorizer=b"")
     link.v1_piece(TO_CLIENT, reply)
     assert link.session_key is not None
@@ -87,19 +87,19 @@ def test_clients_of_monitors_on_v1_have_no_keys() -> None:
 
 
 @by_protocol
-def test_auth_none_has_no_keys(hear) -> None:
+def test_auth_none_has_no_keys(replay) -> None:
     name = NoneClient(ADMIN, 4100)
-    options = {"mode": ConMode.CRC} if hear is hear_login else {}
-    link, _ = hear(KeyBook(), name, NoneServer(), peer=OSD, **options)
+    options = {"mode": ConMode.CRC} if replay is replay_login else {}
+    link, _ = replay(KeyBook(), name, NoneServer(), peer=OSD, **options)
     assert (link.session_key, link.connection_secret, link.signer, link.missing) == (None, None, None, "")
 
 
 @by_protocol
-def test_what_would_open_a_link_is_named(hear) -> None:
+def test_what_would_open_a_link_is_named(replay) -> None:
     cluster = Cluster()
     client = cluster.client()
     cluster.login(client)
-    link, _ = hear(KeyBook(), client, osd_of(cluster), peer=OSD)
+    link, _ = replay(KeyBook(), client, osd_of(cluster), peer=OSD)
     assert (link.session_key, link.connection_secret, link.signer) == (None, None, None)
     assert link.missing == (
         "service key of osd with secret_id 2 "
@@ -110,13 +110,13 @@ def test_what_would_open_a_link_is_named(hear) -> None:
 def test_the_holder_is_named_once_a_monitor_was_heard() -> None:
     cluster = Cluster()
     book, client = KeyBook(), cluster.client()
-    hear_login(book, client, cluster.server)
-    link, _ = hear_login(book, client, osd_of(cluster), peer=OSD)
+    replay_login(book, client, cluster.server)
+    link, _ = replay_login(book, client, osd_of(cluster), peer=OSD)
     assert link.missing == (
         "service key of osd with secret_id 2 (or the key of client.admin and its exchange with a monitor)"
     )
     book.add_key(ADMIN, cluster.key(ADMIN))
-    link, _ = hear_login(book, client, osd_of(cluster), peer=OSD)
+    link, _ = replay_login(book, client, osd_of(cluster), peer=OSD)
     assert link.missing == ("service key of osd with secret_id 2 (or the exchange of client.admin with a monitor)")
 
 
@@ -124,7 +124,7 @@ def test_a_services_key_that_does_not_fit() -> None:
     cluster, other = Cluster(), Cluster(seed=5)
     client = cluster.client()
     cluster.login(client)
-    link, _ = hear_login(with_service_keys(other), client, osd_of(cluster), peer=OSD)
+    link, _ = replay_login(with_service_keys(other), client, osd_of(cluster), peer=OSD)
     assert link.missing == "service key of osd with secret_id 2 does not fit"
 
 
@@ -139,7 +139,7 @@ def test_keys_of_two_clusters_do_not_get_into_each_others_way() -> None:
         cluster = Cluster(seed=seed)
         client = cluster.client()
         cluster.login(client)
-        link, result = hear_login(book, client, osd_of(cluster), peer=OSD)
+        link, result = replay_login(book, client, osd_of(cluster), peer=OSD)
         assert (link.connection_secret, link.missing) == (result.connection_secret, "")
 
 
@@ -172,11 +172,11 @@ def test_a_link_whose_beginning_is_not_there() -> None:
     assert link.missing == "the beginning of the link's authentication, which the capture does not have"
 
 
-def test_frames_that_go_the_wrong_way_say_nothing() -> None:
+def test_frames_in_the_wrong_direction_are_ignored() -> None:
     cluster = Cluster()
     client = cluster.client()
     cluster.login(client)
-    link, result = hear_login(with_service_keys(cluster), client, osd_of(cluster), peer=OSD)
+    link, result = replay_login(with_service_keys(cluster), client, osd_of(cluster), peer=OSD)
     link.control(TO_CLIENT, wire.AuthRequest(2, [2], b"\x0a"))
     link.control(TO_SERVER, wire.AuthDone(1, 2, b""))
     link.control(TO_SERVER, wire.AuthBadMethod(2, -13, [2], [2]))
@@ -185,12 +185,12 @@ def test_frames_that_go_the_wrong_way_say_nothing() -> None:
     assert link.missing == ""
 
 
-@pytest.mark.parametrize("heard_at_the_monitor", [False, True])
-def test_a_ticket_presented_by_somebody_else(heard_at_the_monitor: object) -> None:
+@pytest.mark.parametrize("seen_at_the_monitor", [False, True])
+def test_a_ticket_presented_by_somebody_else(seen_at_the_monitor: object) -> None:
     cluster = Cluster()
     client = cluster.client()
-    book = KeyBook({ADMIN: cluster.key(ADMIN)}) if heard_at_the_monitor else with_service_keys(cluster)
-    hear_login(book, client, cluster.server)
+    book = KeyBook({ADMIN: cluster.key(ADMIN)}) if seen_at_the_monitor else with_service_keys(cluster)
+    replay_login(book, client, cluster.server)
     genuine = client.exchange(OSD, NOW_S, cluster.rng).start().payload
     stolen = genuine[:-16] + bytes(16)
     link = LinkKeys(book)

@@ -17,7 +17,7 @@ by_mode = pytest.mark.parametrize("mode", [ConMode.CRC, ConMode.SECURE])
 by_direction = pytest.mark.parametrize("direction", Direction)
 
 
-class Heard:
+class ObservedLink:
     """What passed between two endpoints up to AUTH_DONE, and their signatures."""
 
     def __init__(self, book: KeyBook, mode: ConMode = ConMode.CRC, auth: str = "cephx") -> None:
@@ -33,9 +33,9 @@ class Heard:
 
     def _listen(self, wire: Wire) -> None:
         for pipe, direction in zip(wire.pipes, (Direction.TO_SERVER, Direction.TO_CLIENT), strict=True):
-            pipe.edit = lambda _at, raw, direction=direction: self._heard(direction, raw) or raw
+            pipe.edit = lambda _at, raw, direction=direction: self._observe(direction, raw) or raw
 
-    def _heard(self, direction: Direction, raw: bytes) -> None:
+    def _observe(self, direction: Direction, raw: bytes) -> None:
         for frame in self._follower.feed(direction, raw):
             if frame.tag in COVERED:
                 self.sent[direction] += frame.raw
@@ -58,27 +58,27 @@ def knowing(key=SHARED_KEY) -> KeyBook:
 @by_direction
 @by_mode
 def test_genuine(direction: Direction, mode: ConMode) -> None:
-    assert Heard(knowing(), mode).verdict(direction) is Verdict.OK
+    assert ObservedLink(knowing(), mode).verdict(direction) is Verdict.OK
 
 
 @by_direction
 @by_mode
 def test_bytes_that_the_signature_does_not_cover(direction: Direction, mode: ConMode) -> None:
-    heard = Heard(knowing(), mode)
-    assert heard.verdict(direction, b"\0") is Verdict.BAD
-    heard.sent[direction.other][-1] ^= 1
-    assert heard.verdict(direction) is Verdict.BAD
+    observed = ObservedLink(knowing(), mode)
+    assert observed.verdict(direction, b"\0") is Verdict.BAD
+    observed.sent[direction.other][-1] ^= 1
+    assert observed.verdict(direction) is Verdict.BAD
 
 
 @by_direction
 @pytest.mark.parametrize("book", [KeyBook(), knowing(OTHER_KEY)])
-def test_without_the_key_nothing_can_be_said(direction: Direction, book: KeyBook) -> None:
-    assert Heard(book).verdict(direction) is Verdict.NO_KEY
+def test_without_the_key_there_is_no_verdict(direction: Direction, book: KeyBook) -> None:
+    assert ObservedLink(book).verdict(direction) is Verdict.NO_KEY
 
 
 @by_direction
 def test_auth_none_signs_with_zeros(direction: Direction) -> None:
-    heard = Heard(KeyBook(), auth="none")
-    assert heard.verdict(direction) is Verdict.OK
-    assert heard.verdict(direction, b"more") is Verdict.OK
-    assert heard.keys.signature_verdict(AuthSignature(b"\1" * 32), b"") is Verdict.BAD
+    observed = ObservedLink(KeyBook(), auth="none")
+    assert observed.verdict(direction) is Verdict.OK
+    assert observed.verdict(direction, b"more") is Verdict.OK
+    assert observed.keys.signature_verdict(AuthSignature(b"\1" * 32), b"") is Verdict.BAD

@@ -62,8 +62,8 @@ async def test_a_proxy_with_the_services_key_writes_what_the_ends_write(
 
             async with messenger(1, mode=mode, route=through_proxy, key_log=lines.append) as client:
                 await client.connect(address, OSD).ready(10.0)
-    (mine,), (heard,) = secrets_in("".join(lines)), secrets_in(log.read_text())
-    assert same(mine, heard)
+    (mine,), (theirs,) = secrets_in("".join(lines)), secrets_in(log.read_text())
+    assert same(mine, theirs)
     assert (mine.protocol, len(mine.connection_secret)) == (protocol, 64 * (mode is ConMode.SECURE))
 
 
@@ -87,7 +87,7 @@ async def test_the_keyring_of_a_client_opens_its_link_to_a_real_monitor(
         config = Config.only_mode(ConMode[mode.upper()])
         async with Messenger(auth_client=auth, config=config, route=through_proxy, key_log=lines.append) as client:
             await client.connect(monitor.addr_v2, EntityType.MON, LOSSY_CLIENT).ready(10.0)
-    (mine,), (heard,) = secrets_in("".join(lines)), secrets_in(log.read_text())
-    assert same(mine, heard)
+    (mine,), (theirs,) = secrets_in("".join(lines)), secrets_in(log.read_text())
+    assert same(mine, theirs)
     for ticket in auth.tickets.values():
         assert book.session_key(ticket.blob) == ticket.session_key

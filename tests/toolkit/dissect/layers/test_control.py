@@ -139,7 +139,7 @@ def test_people_may_write_names_and_text() -> None:
     ],
     ids=["mode", "entity", "address", "field"],
 )
-def test_a_wrong_name_is_told_at_once(make: object, error: type[Exception]) -> None:
+def test_wrong_name_is_an_immediate_error(make: object, error: type[Exception]) -> None:
     with pytest.raises(error):
         make()
 

@@ -65,10 +65,10 @@ class Crafted:
     def __exit__(self, *_: object) -> None:
         self.socket.close()
 
-    def say(self, layer: Packet) -> None:
+    def send(self, layer: Packet) -> None:
         self.stream.send(self.frame() / layer)
 
-    def hear(self, layer: type[Packet]) -> Packet:
+    def receive(self, layer: type[Packet]) -> Packet:
         """The next frame, which must have that layer."""
         received = self.stream.recv()
         assert layer in received, received.summary()
@@ -82,16 +82,16 @@ class Crafted:
         banner = self.stream.recv()
         assert (type(banner), banner.supported & 1) == (MSGR2_Banner, 1)
         self.stream.streamsession["revision"] = revision
-        self.say(MSGR2_Hello(entity_type="client", peer_addr=self.address))
-        assert self.hear(MSGR2_Hello).entity_type.label == "osd"
+        self.send(MSGR2_Hello(entity_type="client", peer_addr=self.address))
+        assert self.receive(MSGR2_Hello).entity_type.label == "osd"
         me = Prelude(AuthMode.AUTHORIZER, AuthName.parse("client.admin"), 4711)
-        self.say(MSGR2_AuthRequest(method="cephx", preferred_modes=["crc"]))
-        assert self.hear(MSGR2_AuthBadMethod).allowed_methods == [AuthMethod.NONE]
-        self.say(MSGR2_AuthRequest(method="none", preferred_modes=["crc"], auth_payload=encoded(me)))
-        assert self.hear(MSGR2_AuthDone).con_mode == 1
-        assert self.hear(MSGR2_AuthSignature).signature == bytes(32)
-        self.say(MSGR2_AuthSignature())
-        self.say(
+        self.send(MSGR2_AuthRequest(method="cephx", preferred_modes=["crc"]))
+        assert self.receive(MSGR2_AuthBadMethod).allowed_methods == [AuthMethod.NONE]
+        self.send(MSGR2_AuthRequest(method="none", preferred_modes=["crc"], auth_payload=encoded(me)))
+        assert self.receive(MSGR2_AuthDone).con_mode == 1
+        assert self.receive(MSGR2_AuthSignature).signature == bytes(32)
+        self.send(MSGR2_AuthSignature())
+        self.send(
             MSGR2_ClientIdent(
                 addrs=ME,
                 target_addr=self.address,
@@ -101,7 +101,7 @@ class Crafted:
                 flags="LOSSY",
             )
         )
-        return self.hear(MSGR2_ServerIdent)
+        return self.receive(MSGR2_ServerIdent)
 
 
 class Received(Dispatcher):
@@ -119,13 +119,13 @@ def talk(address: EntityAddr, frame: type[Packet]) -> None:
         assert link.open().addrs.front == address
         ping = frame() / MSGR2_Message(seq=1, tid=7, type="ping", priority=64)
         link.stream.send(ping)
-        assert link.hear(MSGR2_Message).type == MPing.TYPE
+        assert link.receive(MSGR2_Message).type == MPing.TYPE
         ping.seq, ping.tid = 2, 8
         link.stream.send(ping)
-        assert link.hear(MSGR2_Message).ack_seq == 2
-        link.say(MSGR2_Ack(seq=2))
-        link.say(MSGR2_KeepAlive2(seconds=12, nanoseconds=34))
-        assert link.hear(MSGR2_KeepAlive2Ack).seconds == 12
+        assert link.receive(MSGR2_Message).ack_seq == 2
+        link.send(MSGR2_Ack(seq=2))
+        link.send(MSGR2_KeepAlive2(seconds=12, nanoseconds=34))
+        assert link.receive(MSGR2_KeepAlive2Ack).seconds == 12
 
 
 @on_loop
@@ -171,8 +171,8 @@ def talk_v1(address: EntityAddr) -> None:
     """Open a v1 session as a client with auth none, and exchange messages."""
     me = Prelude(AuthMode.AUTHORIZER, AuthName.parse("client.admin"), 4711)
     with socket.create_connection((address.host, address.port), timeout=60) as sock:
-        told = take(sock, MSGR1_Banner, 9 + 2 * 136)
-        assert (told.server_addr.port, told.client_addr.host) == (address.port, "127.0.0.1")
+        banner = take(sock, MSGR1_Banner, 9 + 2 * 136)
+        assert (banner.server_addr.port, banner.client_addr.host) == (address.port, "127.0.0.1")
         connect = MSGR1_Connect(
             features=CLIENT_FEATURES,
             host_type="client",

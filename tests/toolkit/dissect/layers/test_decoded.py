@@ -60,7 +60,7 @@ def decoded(tag: str, wire: bytes = b"", **more: Any) -> DecodedFrame:
     return DecodedFrame(tag=tag, wire=wire, **what | more)
 
 
-def test_addresses_time_and_what_the_decoder_says() -> None:
+def test_addresses_time_and_verdict_of_the_decoder() -> None:
     raw = writer("crc").control(Ack.TAG, Ack(5).encode())
     packet = packet_of(decoded("ACK", memoryview(raw), error="crc of segment 0", crc=Verdict.BAD))
     assert (packet[IP].src, packet[IP].dst, packet.sport, packet.dport) == ("10.0.0.1", "10.0.0.2", 40000, 3300)

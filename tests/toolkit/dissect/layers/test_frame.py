@@ -97,7 +97,7 @@ def test_every_field_of_the_header_has_its_place() -> None:
 
 @revisions
 @given(data=st.data())
-def test_a_damaged_frame_is_built_as_it_was_and_says_so(frame: type[Frame], data: st.DataObject) -> None:
+def test_damaged_frame_is_built_unchanged_with_its_error(frame: type[Frame], data: st.DataObject) -> None:
     raw = bytearray(bytes(crafted(frame, b"front", b"", b"data")))
     at = data.draw(st.integers(0, len(raw) - 1))
     raw[at] ^= 1 << data.draw(st.integers(0, 7))

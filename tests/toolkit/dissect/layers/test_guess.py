@@ -59,7 +59,7 @@ def test_layers_are_found_on_the_ports_of_ceph(packet: Packet, port: int) -> Non
 
 
 @packets
-def test_on_other_ports_banners_tell(packet: Packet) -> None:
+def test_banners_identify_links_on_other_ports(packet: Packet) -> None:
     seen = over_tcp(packet, 40000, 12345)
     assert seen[TCP].payload.layers() == (packet.layers() if "anner" in str(packet.name) else [Raw])
 

@@ -167,7 +167,7 @@ def test_no_crc_of_data() -> None:
 
 
 @given(st.data())
-def test_a_damaged_message_is_built_as_it_was_and_says_so(data: st.DataObject) -> None:
+def test_damaged_message_is_built_unchanged_with_its_error(data: st.DataObject) -> None:
     raw = bytearray(written((b"front", b"middle", b"data")))
     at = data.draw(st.integers(1, len(raw) - 1 - 9))  # behind that are signature and flags
     raw[at] ^= 1 << data.draw(st.integers(0, 7))

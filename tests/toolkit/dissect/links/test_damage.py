@@ -13,11 +13,11 @@ from tests.support.links import (
     changed,
     decode,
     decode_events,
+    frame_content,
     new_stream,
     of,
     require_tiled,
     runs,
-    said,
     session,
     with_gap,
 )
@@ -68,8 +68,8 @@ def test_a_wrong_byte_is_found_in_its_frame_and_nowhere_else(name: str, data: st
     rng = Random(place)
     frames = decode(changed(one.script, TO_SERVER, hit.offset + place, lambda byte: byte ^ flip), one.keys, rng)
     require_tiled(frames, _sizes(one))
-    unhurt = {said(frame) for frame in whole if frame is not hit and frame.tag != "ACK"}
-    assert unhurt <= {said(frame) for frame in frames}
+    unhurt = {frame_content(frame) for frame in whole if frame is not hit and frame.tag != "ACK"}
+    assert unhurt <= {frame_content(frame) for frame in frames}
     (wrong,) = [frame for frame in frames if frame.error]
     assert wrong.offset == hit.offset
     assert wrong.offset + wrong.length in _possible_ends(hit, of(TO_SERVER, whole))
@@ -129,7 +129,7 @@ def test_a_wrong_handshake_frame_does_not_stop_decoding(one: Session) -> None:
         assert len([frame for frame in frames if frame.message]) == 11
 
 
-def test_a_wrong_signature_is_told() -> None:
+def test_wrong_signature_is_reported() -> None:
     one = session("v1")
     hit = _messages(decode(one.script, one.keys), TO_SERVER)[1]
     script = changed(one.script, TO_SERVER, hit.offset + hit.length - 9, lambda byte: byte ^ 1)
@@ -167,13 +167,13 @@ def test_decoding_goes_on_behind_a_gap(name: str, data: st.DataObject) -> None:
     gaps = [frame for frame in frames if frame.tag == "GAP" or frame.error == IN_PART]
     assert gaps
     assert all(gap.direction is way and gap.offset < stop and start < gap.offset + gap.length for gap in gaps)
-    found = {said(frame) for frame in frames}
+    found = {frame_content(frame) for frame in frames}
     for frame in whole:
         before = frame.direction is not way or frame.offset + frame.length <= start
         if before or (frame.offset >= stop and frame.message):
-            assert said(frame) in found
-    right = {said(frame) for frame in whole}
-    assert all((frame.error is None) == (said(frame) in right) for frame in frames)
+            assert frame_content(frame) in found
+    right = {frame_content(frame) for frame in whole}
+    assert all((frame.error is None) == (frame_content(frame) in right) for frame in frames)
 
 
 @pytest.mark.parametrize("way", Direction)
@@ -192,8 +192,8 @@ def test_a_message_with_its_header_before_a_gap_has_its_name_and_sizes(name: str
         (wrong,) = [frame for frame in frames if frame.error]
         assert (wrong.offset, wrong.length, wrong.message) == (hit.offset, hit.length, hit.message)
         assert wrong.error == IN_PART
-        right = [said(frame) for frame in whole if frame is not hit]
-        assert [said(frame) for frame in frames if frame is not wrong] == right
+        right = [frame_content(frame) for frame in whole if frame is not hit]
+        assert [frame_content(frame) for frame in frames if frame is not wrong] == right
 
 
 @pytest.mark.parametrize("way", Direction)
@@ -204,8 +204,10 @@ def test_a_gap_over_a_border_takes_two_frames_and_no_third(one: Session, way: Di
     for border in borders[:-1]:
         stream = new_stream()
         frames = decode_events(stream, with_gap(stream, one.script, way, border - 3, border + 3), one.keys)
-        found = {said(frame) for frame in frames}
-        assert all(said(frame) in found for frame in whole if frame.offset > border and frame.message), border
+        found = {frame_content(frame) for frame in frames}
+        assert all(frame_content(frame) in found for frame in whole if frame.offset > border and frame.message), (
+            border
+        )
 
 
 @pytest.mark.parametrize("way", Direction)

@@ -9,7 +9,17 @@ from messenger.cephx.connection_secret import CONNECTION_SECRET_SIZE
 from messenger.cephx.keys import CryptoKey
 from messenger.keylog import LinkSecrets
 from messenger.v2.wire import Tag, decode_control
-from tests.support.links import Script, Session, decode, decode_events, new_stream, of, runs, said, session
+from tests.support.links import (
+    Script,
+    Session,
+    decode,
+    decode_events,
+    frame_content,
+    new_stream,
+    of,
+    runs,
+    session,
+)
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame, Verdict
 from toolkit.dissect.keys import KeyBook, LinkKeys
@@ -96,8 +106,8 @@ def test_a_capture_that_begins_inside_a_frame_has_the_frames_of_the_next_packet(
 
 def test_the_secret_of_the_link_is_found_among_others(one: Session) -> None:
     script, mine = behind_the_handshake(one), key_log(one)
-    alone = [said(frame) for frame in decoded(script, mine)]
-    assert [said(frame) for frame in decoded(script, other_line(1) + mine + other_line(2))] == alone
+    alone = [frame_content(frame) for frame in decoded(script, mine)]
+    assert [frame_content(frame) for frame in decoded(script, other_line(1) + mine + other_line(2))] == alone
 
 
 def test_the_last_secrets_of_a_long_log_are_tried() -> None:

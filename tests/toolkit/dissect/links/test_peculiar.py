@@ -27,7 +27,7 @@ from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame, Verdict
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.links import LinkDecoder, Names, RecordPhase
-from toolkit.dissect.links.link import Link
+from toolkit.dissect.links.link import DecodedLink
 from toolkit.dissect.stream import End, Ending, Gap, Run
 
 TO_SERVER, TO_CLIENT = Direction.TO_SERVER, Direction.TO_CLIENT
@@ -126,30 +126,30 @@ def test_a_signature_may_look_like_the_end_of_an_old_footer() -> None:
 
 class _Listener:
     def __init__(self) -> None:
-        self.heard: list[tuple[Direction, int]] = []
+        self.calls: list[tuple[Direction, int]] = []
 
     def message(self, direction: Direction, kind: int, _front: bytes) -> None:
-        self.heard.append((direction, kind))
+        self.calls.append((direction, kind))
 
 
 def test_replies_about_keys_are_heard_after_their_requests() -> None:
-    link = Link(new_stream(), KeyBook(), lambda _: None, Names(), RecordPhase(), FrameCaches())
+    link = DecodedLink(new_stream(), KeyBook(), lambda _: None, Names(), RecordPhase(), FrameCaches())
     listener = _Listener()
     link.keys = listener  # type: ignore[assignment]
     for kind in 1, 2:
         link.key_message(TO_CLIENT, kind, b"")
     for kind in 3, 4, 5:
         link.key_message(TO_SERVER, kind, b"")
-    assert listener.heard == [(TO_SERVER, 3), (TO_CLIENT, 1), (TO_SERVER, 4), (TO_CLIENT, 2), (TO_SERVER, 5)]
-    listener.heard.clear()
+    assert listener.calls == [(TO_SERVER, 3), (TO_CLIENT, 1), (TO_SERVER, 4), (TO_CLIENT, 2), (TO_SERVER, 5)]
+    listener.calls.clear()
     link.key_message(TO_CLIENT, 6, b"")
     for way, kind in (TO_SERVER, 7), (TO_SERVER, 8), (TO_CLIENT, 9), (TO_CLIENT, 10):
         link.key_message(way, kind, b"")
-    assert [kind for _, kind in listener.heard] == [6, 7, 9, 8, 10]
-    listener.heard.clear()
+    assert [kind for _, kind in listener.calls] == [6, 7, 9, 8, 10]
+    listener.calls.clear()
     for kind in range(10, 20):
         link.key_message(TO_SERVER, kind, b"")
-    assert len(listener.heard) > 4, "a reply that never comes holds nothing up for ever"
+    assert len(listener.calls) > 4, "a reply that never comes holds nothing up for ever"
 
 
 def test_a_direction_that_ended_is_waited_for_no_longer() -> None:

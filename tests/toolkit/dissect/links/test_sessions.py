@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.links import SESSIONS, Session, decode, of, require_tiled, said, session, shuffled
+from tests.support.links import SESSIONS, Session, decode, frame_content, of, require_tiled, session, shuffled
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame, Verdict
 
@@ -38,7 +38,7 @@ def test_every_frame_is_decoded(one: Session) -> None:
         assert tags == ["BANNER", *AUTHENTICATION, *asked, "CLIENT_IDENT", *["MESSAGE"] * 6]
 
 
-def test_messages_say_who_sent_what(one: Session) -> None:
+def test_messages_have_their_sender(one: Session) -> None:
     frames = decode(one.script, one.keys)
     for way, src, sizes in (
         (Direction.TO_SERVER, "osd.1", [2000] * 3 + [300] * 3),
@@ -53,7 +53,7 @@ def test_messages_say_who_sent_what(one: Session) -> None:
         assert list(map(len, data)) == sizes
 
 
-def test_verdicts_tell_what_was_checked(one: Session) -> None:
+def test_verdicts_show_the_checks_made(one: Session) -> None:
     for frame in decode(one.script, one.keys):
         if frame.message:
             assert frame.crc is Verdict.OK
@@ -91,7 +91,9 @@ def test_neither_cuts_nor_the_order_of_the_directions_matter(name: str, seed: in
     whole = decode(one.script, one.keys)
     other = decode(shuffled(one.script, rng), one.keys, rng)
     for way in Direction:
-        assert [said(frame) for frame in of(way, other)] == [said(frame) for frame in of(way, whole)]
+        assert [frame_content(frame) for frame in of(way, other)] == [
+            frame_content(frame) for frame in of(way, whole)
+        ]
 
 
 @pytest.mark.parametrize("way", Direction)
@@ -101,4 +103,6 @@ def test_one_direction_may_come_before_the_other_begins(one: Session, way: Direc
     whole = decode(one.script, one.keys)
     other = decode(early + late, one.keys)
     for each in Direction:
-        assert [said(frame) for frame in of(each, other)] == [said(frame) for frame in of(each, whole)]
+        assert [frame_content(frame) for frame in of(each, other)] == [
+            frame_content(frame) for frame in of(each, whole)
+        ]

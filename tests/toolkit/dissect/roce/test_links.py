@@ -87,7 +87,7 @@ def test_packets_that_are_sent_again_are_counted() -> None:
 
 @few
 @given(seeds)
-def test_packets_that_are_missing_are_said_to_be(seed: int) -> None:
+def test_missing_packets_are_reported(seed: int) -> None:
     random = Random(seed)
     frames = list(kept("crc"))
     first = random.choice(with_payload("crc"))

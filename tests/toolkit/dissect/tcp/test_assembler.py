@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.packets import ACK, FIN, MILLISECOND_NS, RST, SYN, TIME_NS, Segment, pcap
-from tests.support.streams import heard
+from tests.support.streams import assembled
 from toolkit.capture.formats import open_capture
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.stream import End, Gap, Run, StreamEvent
@@ -29,7 +29,7 @@ class Talk:
         numbers = {"sequence": self.next[direction], "acknowledged": self.next[direction.other], **changes}
         return replace(template, flags=flags, payload=payload, **numbers).ethernet()
 
-    def say(self, direction: Direction, payload: bytes = b"", flags: int = ACK) -> bytes:
+    def segment(self, direction: Direction, payload: bytes = b"", flags: int = ACK) -> bytes:
         packet = self._make(direction, flags, payload)
         self.next[direction] += len(payload) + bool(flags & SYN) + bool(flags & FIN)
         return packet
@@ -41,13 +41,13 @@ class Talk:
     def open(self) -> list[bytes]:
         syn = self._make(Direction.TO_SERVER, SYN, b"", acknowledged=0)
         self.next[Direction.TO_SERVER] += 1
-        return [syn, self.say(Direction.TO_CLIENT, flags=SYN | ACK), self.say(Direction.TO_SERVER)]
+        return [syn, self.segment(Direction.TO_CLIENT, flags=SYN | ACK), self.segment(Direction.TO_SERVER)]
 
     def up(self, payload: bytes = b"", flags: int = ACK) -> bytes:
-        return self.say(Direction.TO_SERVER, payload, flags)
+        return self.segment(Direction.TO_SERVER, payload, flags)
 
     def down(self, payload: bytes = b"", flags: int = ACK) -> bytes:
-        return self.say(Direction.TO_CLIENT, payload, flags)
+        return self.segment(Direction.TO_CLIENT, payload, flags)
 
 
 UP, DOWN = Direction.TO_SERVER, Direction.TO_CLIENT
@@ -62,7 +62,7 @@ def test_a_connection_from_syn_to_fin() -> None:
         talk.up(b"bye", FIN | ACK),
         talk.down(b"", FIN | ACK),
     ]
-    result = heard(packets)
+    result = assembled(packets)
     assert result.to_server() == [b"hellobye", "fin"]
     assert result.to_client() == [b"world", "fin"]
     stream = result.streams[0]
@@ -74,7 +74,7 @@ def test_times_and_numbers_of_packets() -> None:
     talk = Talk()
     packets = [*talk.open(), talk.up(b"1"), talk.up(b"22"), talk.down(b"333"), talk.up(b"4444")]
     for batched in (False, True):
-        rows = heard(packets, batched=batched).rows
+        rows = assembled(packets, batched=batched).rows
         assert [(size, (time_ns - TIME_NS) // MILLISECOND_NS, packet) for _, size, time_ns, packet in rows] == [
             (1, 3, 3),
             (2, 4, 4),
@@ -89,7 +89,7 @@ def events_of(packets: list[bytes], assembler: Assembler, *, first: int = 0) -> 
     return assembler.feed(batch)
 
 
-def test_runs_alternate_until_the_decoder_says_that_order_does_not_matter() -> None:
+def test_runs_alternate_until_order_does_not_matter() -> None:
     talk, assembler = Talk(), Assembler()
     events_of(talk.open(), assembler)
     exchange = [talk.up(b"a"), talk.up(b"b"), talk.down(b"c"), talk.up(b"d"), talk.down(b"e")]
@@ -118,7 +118,7 @@ def test_a_run_of_one_packet_is_not_copied() -> None:
 def test_the_other_direction_of_a_cooked_conversation_that_began_before() -> None:
     packets = [Segment("10.0.0.9:6801", "10.0.0.8:50000", 700, 300, payload=b"answer").ethernet()]
     packets.append(Segment("10.0.0.8:50000", "10.0.0.9:6801", 300, 706, payload=b"question").ethernet())
-    result = heard(packets)
+    result = assembled(packets)
     assert (result.to_client(), result.to_server()) == ([b"answer"], [b"question"])
     assert result.streams[0].client == "10.0.0.8:50000"
     assert not result.streams[0].opening_seen
@@ -130,7 +130,7 @@ def test_the_other_direction_of_a_cooked_conversation_that_began_before() -> Non
 )
 def test_the_client_is_guessed_by_the_ports(one: int, other: int, client: str) -> None:
     packets = [Segment(f"10.0.0.1:{one}", f"10.0.0.2:{other}", payload=b"x").ethernet()]
-    assert heard(packets).streams[0].client == client
+    assert assembled(packets).streams[0].client == client
 
 
 @pytest.mark.parametrize("window_bytes", [100, 1 << 20])
@@ -142,7 +142,7 @@ def test_what_was_acknowledged_before_anything_was_seen_is_only_a_hint(distance:
         talk.again(DOWN, b"said", -distance),
         talk.again(DOWN, b"more", -distance - 4),
     ]
-    result = heard(packets, window_bytes=window_bytes)
+    result = assembled(packets, window_bytes=window_bytes)
     assert (result.to_server(), result.to_client()) == ([b"question"], [b"saidmore"])
 
 
@@ -153,14 +153,14 @@ def test_a_duplicate_of_every_packet_changes_nothing() -> None:
         packets += [talk.up(b"u%d" % number), talk.down(b"d%d" % number)]
     twice = [packet for packet in packets for _ in range(2)]
     for window_bytes in (300, 1 << 20):
-        result = heard(twice, window_bytes=window_bytes)
-        assert [what for _, what in result.order] == [what for _, what in heard(packets).order]
+        result = assembled(twice, window_bytes=window_bytes)
+        assert [what for _, what in result.order] == [what for _, what in assembled(packets).order]
         assert all(packet % 2 == 0 for *_, packet in result.rows)
 
 
 def test_only_the_answer_to_a_syn_was_seen() -> None:
     talk = Talk("10.0.0.1:6800", "10.0.0.2:40000")
-    result = heard([*talk.open()[1:], talk.up(b"hello")])
+    result = assembled([*talk.open()[1:], talk.up(b"hello")])
     assert (result.streams[0].client, result.streams[0].opening_seen) == ("10.0.0.1:6800", True)
     assert result.to_server() == [b"hello"]
 
@@ -168,14 +168,14 @@ def test_only_the_answer_to_a_syn_was_seen() -> None:
 def test_data_on_a_syn() -> None:
     talk = Talk()
     packets = [talk.up(b"early", SYN), talk.down(b"", SYN | ACK), talk.up(b"late")]
-    assert heard(packets).to_server() == [b"earlylate"]
+    assert assembled(packets).to_server() == [b"earlylate"]
 
 
 def test_sequence_numbers_wrap_around() -> None:
     talk = Talk(first=SPACE - 1000)
     packets = talk.open() + [talk.up(bytes([number]) * 300) for number in range(10)]
     packets[5], packets[6] = packets[6], packets[5]
-    assert heard(packets).to_server() == [b"".join(bytes([number]) * 300 for number in range(10))]
+    assert assembled(packets).to_server() == [b"".join(bytes([number]) * 300 for number in range(10))]
 
 
 def test_keepalive_probes_are_no_data() -> None:
@@ -188,13 +188,13 @@ def test_keepalive_probes_are_no_data() -> None:
         talk.down(),
         talk.up(b"two"),
     ]
-    assert heard(packets).to_server() == [b"onetwo"]
+    assert assembled(packets).to_server() == [b"onetwo"]
 
 
 def test_a_keepalive_probe_may_be_the_first_that_is_seen() -> None:
     talk = Talk()
     packets = [talk.again(UP, b"", 1), talk.down(), talk.up(b"data"), talk.down(b"more")]
-    result = heard(packets)
+    result = assembled(packets)
     assert (result.to_server(), result.to_client()) == ([b"data"], [b"more"])
 
 
@@ -202,15 +202,15 @@ def test_retransmission_and_overlap_keep_the_first_bytes() -> None:
     talk = Talk()
     packets = [*talk.open(), talk.up(b"abcdef"), talk.again(UP, b"ABCDEF", 6), talk.again(UP, b"EFgh", 2)]
     talk.next[UP] += 2
-    assert heard([*packets, talk.up(b"ij")]).to_server() == [b"abcdefghij"]
+    assert assembled([*packets, talk.up(b"ij")]).to_server() == [b"abcdefghij"]
 
 
 def test_of_what_waits_the_first_wins() -> None:
     talk = Talk()
     start = talk.open()
     packets = [talk.again(UP, b"567", -5), talk.again(UP, b"-----XXX89", 0), talk.again(UP, b"01234", 0)]
-    assert heard([*start, *packets]).to_server() == [b"-----56789"]
-    assert heard([*start, packets[0], packets[2], packets[1]]).to_server() == [b"0123456789"]
+    assert assembled([*start, *packets]).to_server() == [b"-----56789"]
+    assert assembled([*start, packets[0], packets[2], packets[1]]).to_server() == [b"0123456789"]
 
 
 # ---- what is missing
@@ -231,7 +231,7 @@ BEFORE, BEHIND = (
 
 def test_a_hole_is_given_up_at_the_end() -> None:
     talk = Talk()
-    assert heard(talk.open() + lossy(talk)).to_server() == [BEFORE, 10, BEHIND]
+    assert assembled(talk.open() + lossy(talk)).to_server() == [BEFORE, 10, BEHIND]
 
 
 def test_a_hole_is_given_up_some_time_after_it_was_acknowledged() -> None:
@@ -250,7 +250,7 @@ def test_a_hole_that_was_acknowledged_is_filled_by_a_packet_out_of_order() -> No
     talk = Talk()
     start, late = talk.open(), talk.up(b"0123")
     packets = [*start, talk.up(b"45"), talk.down(b"yes"), talk.up(b"67"), late, talk.up(b"8")]
-    assert heard(packets).to_server() == [b"012345678"]
+    assert assembled(packets).to_server() == [b"012345678"]
 
 
 def test_nobody_acknowledges_and_too_much_waits() -> None:
@@ -270,7 +270,7 @@ def test_bytes_missing_at_the_tail_are_known_by_their_acknowledgement() -> None:
     talk = Talk()
     packets = [*talk.open(), talk.up(b"there")]
     talk.up(b"lost")
-    assert heard([*packets, talk.down()]).to_server() == [b"there", 4]
+    assert assembled([*packets, talk.down()]).to_server() == [b"there", 4]
 
 
 def test_what_is_missing_is_noticed_while_all_else_is_in_order() -> None:
@@ -288,7 +288,7 @@ def test_an_asymmetric_capture_knows_what_it_misses() -> None:
     for _ in range(100):
         talk.up(b"unseen")
         packets.append(talk.down(b"seen"))
-    result = heard(packets)
+    result = assembled(packets)
     assert result.to_server() == [600]
     assert result.to_client() == [b"seen" * 100]
 
@@ -298,16 +298,16 @@ def test_a_loss_before_the_fin() -> None:
     packets = [*talk.open(), talk.up(b"there")]
     talk.up(b"lost")
     packets += [talk.up(b"", FIN | ACK), talk.down()]
-    assert heard(packets).to_server() == [b"there", 4, "fin"]
+    assert assembled(packets).to_server() == [b"there", 4, "fin"]
 
 
 def test_packets_that_were_cut_leave_gaps_at_once() -> None:
     talk = Talk()
     packets = [*talk.open(), talk.up(b"a" * 50), talk.up(b"b" * 20), talk.up(b"c" * 50)]
     for window_bytes in (200, 1 << 20):
-        result = heard(pcap(packets, snap_bytes=14 + 40 + 30), window_bytes=window_bytes)
+        result = assembled(pcap(packets, snap_bytes=14 + 40 + 30), window_bytes=window_bytes)
         assert result.to_server() == [b"a" * 30, 20, b"b" * 20 + b"c" * 30, 20]
-    assert heard(pcap(packets, snap_bytes=14 + 40)).to_server() == [120]
+    assert assembled(pcap(packets, snap_bytes=14 + 40)).to_server() == [120]
 
 
 def test_a_capture_that_slept_goes_on() -> None:
@@ -316,13 +316,13 @@ def test_a_capture_that_slept_goes_on() -> None:
     talk.next[UP] += 3 << 30  # farther than sequence numbers can tell
     packets += [talk.up(b"after!") for _ in range(STRANGERS + 2)]
     skipped = (3 << 30) + 6 * (STRANGERS - 1)
-    assert heard(packets).to_server() == [b"before", skipped, b"after!" * 3]
+    assert assembled(packets).to_server() == [b"before", skipped, b"after!" * 3]
 
 
 def test_a_lone_segment_from_nowhere_is_no_gap() -> None:
     talk = Talk()
     packets = [*talk.open(), talk.up(b"a"), talk.again(UP, b"junk", -FARTHEST_AHEAD_BYTES - 9), talk.up(b"b")]
-    assert heard(packets).to_server() == [b"ab"]
+    assert assembled(packets).to_server() == [b"ab"]
 
 
 # ---- ends, and ports that are used again
@@ -334,11 +334,11 @@ def test_a_reset_ends_both_directions(direction: Direction) -> None:
     packets = [
         *talk.open(),
         talk.up(b"a"),
-        talk.say(direction, flags=RST | ACK),
+        talk.segment(direction, flags=RST | ACK),
         talk.up(b"too late"),
         talk.down(b"x"),
     ]
-    result = heard(packets)
+    result = assembled(packets)
     assert [what for _, what in result.order] == [b"a", "reset"]
     assert result.order[-1][0] == (0, direction)
 
@@ -346,19 +346,19 @@ def test_a_reset_ends_both_directions(direction: Direction) -> None:
 def test_a_refused_connection() -> None:
     talk = Talk()
     packets = [talk.open()[0], Segment("10.0.0.2:6800", "10.0.0.1:40000", 0, 1001, RST | ACK).ethernet()]
-    assert [what for _, what in heard(packets).order] == ["reset"]
+    assert [what for _, what in assembled(packets).order] == ["reset"]
 
 
 def test_what_waits_is_given_before_a_reset() -> None:
     talk = Talk()
     packets = talk.open() + lossy(talk) + [talk.down(b"", RST | ACK)]
-    assert heard(packets).to_server() == [BEFORE, 10, BEHIND]
+    assert assembled(packets).to_server() == [BEFORE, 10, BEHIND]
 
 
 def test_a_port_that_is_used_again_is_another_stream() -> None:
     one, two = Talk(), Talk(first=77_000_000)
     packets = [*one.open(), one.up(b"one"), one.down(b"uno"), *two.open(), two.up(b"two"), two.down(b"due")]
-    result = heard(packets)
+    result = assembled(packets)
     assert (result.to_server(0), result.to_client(0)) == ([b"one"], [b"uno"])
     assert (result.to_server(1), result.to_client(1)) == ([b"two"], [b"due"])
     assert result.streams[0].client == result.streams[1].client
@@ -367,7 +367,7 @@ def test_a_port_that_is_used_again_is_another_stream() -> None:
 def test_a_port_that_the_other_side_uses_again() -> None:
     one, two = Talk(), Talk("10.0.0.2:6800", "10.0.0.1:40000", first=77_000_000)
     packets = [*one.open(), one.up(b"one", FIN | ACK), one.down(b"", FIN | ACK), *two.open(), two.up(b"two")]
-    result = heard(packets)
+    result = assembled(packets)
     assert (result.to_server(0), result.to_server(1)) == ([b"one", "fin"], [b"two"])
     assert result.streams[1].client == "10.0.0.2:6800"
 
@@ -375,7 +375,7 @@ def test_a_port_that_the_other_side_uses_again() -> None:
 def test_a_repeated_syn_is_the_same_stream() -> None:
     talk = Talk()
     opening = talk.open()
-    result = heard([opening[0], *opening, opening[0], opening[1], talk.up(b"data"), opening[1]])
+    result = assembled([opening[0], *opening, opening[0], opening[1], talk.up(b"data"), opening[1]])
     assert result.to_server() == [b"data"]
     assert len(result.streams) == 1
 
@@ -387,14 +387,14 @@ def test_an_old_connection_does_not_disturb_a_new_one_of_its_ports(first: int) -
     opening = new.open()
     challenge, answer = old.down(), old.again(UP, b"", 0, RST)
     packets += [opening[0], challenge, answer, *opening, new.up(b"new")]
-    result = heard(packets)
+    result = assembled(packets)
     assert (result.to_server(0), result.to_server(1)) == ([b"old"], [b"new"])
 
 
 def test_a_syn_behind_its_data() -> None:
     talk = Talk()
     opening = talk.open()
-    assert heard([opening[1], opening[2], talk.up(b"data"), opening[0], talk.up(b"more")]).to_server() == [
+    assert assembled([opening[1], opening[2], talk.up(b"data"), opening[0], talk.up(b"more")]).to_server() == [
         b"datamore"
     ]
 
@@ -406,7 +406,7 @@ def test_streams_are_numbered_by_their_first_packets() -> None:
     talks = [Talk(f"10.0.{number}.1:40000") for number in range(40)]
     packets = [packet for talk in talks for packet in talk.open()]
     packets += [talk.up(b"x") for talk in reversed(talks)]
-    result = heard(packets)
+    result = assembled(packets)
     assert [result.streams[number].client for number in range(40)] == [f"10.0.{n}.1:40000" for n in range(40)]
     assert [lane[0] for lane, _ in result.order] == list(reversed(range(40)))
 

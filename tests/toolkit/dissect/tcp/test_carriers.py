@@ -20,7 +20,7 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
 from tests.support.packets import Segment, ipv4, pcap
-from tests.support.streams import heard
+from tests.support.streams import assembled
 from toolkit.capture.formats import open_capture
 from toolkit.cli.main import run as msgrlab
 from toolkit.dissect.decode import decode_capture
@@ -120,20 +120,20 @@ def test_ipv6_in_ip(name: str) -> None:
     segment = Segment("[fd00::1]:40000", "[fd00::2]:6800", payload=b"sixsix")
     outer = OUTER if name == "IPv6 in IP" else OUTER_6
     packet = bytes(outer / IPv6(segment.ip()))
-    assert heard([packet]).to_server() == [b"sixsix"]
+    assert assembled([packet]).to_server() == [b"sixsix"]
 
 
 def test_tunnels_in_cooked_captures() -> None:
     inner = bytes(IP(src="192.0.2.1", dst="192.0.2.2") / IP(INNER.ip()))
-    assert heard([bytes(CookedLinux(proto=0x0800)) + inner], link_type=113).to_server() == [INNER.payload]
+    assert assembled([bytes(CookedLinux(proto=0x0800)) + inner], link_type=113).to_server() == [INNER.payload]
     labelled = struct.pack(">H", 0x8847) + bytes(18) + bytes(MPLS(label=16, s=1)) + INNER.ip()
-    assert heard([labelled], link_type=276).to_server() == [INNER.payload]
+    assert assembled([labelled], link_type=276).to_server() == [INNER.payload]
 
 
 def test_a_link_inside_and_outside_is_one_link() -> None:
     later = Segment(sequence=INNER.sequence + len(INNER.payload), payload=b"more")
     both = [wrap for each in (INNER, later) for wrap in (each.ethernet(), bytes(CARRIERS["VXLAN"](IP(each.ip()))))]
-    result = heard(both)
+    result = assembled(both)
     assert len(result.streams) == 1
     assert result.to_server() == [b"ceph v2\nmore"]
     assert result.streams[0].tcp.repeats == [0, 0]
@@ -144,7 +144,7 @@ def test_a_fragmented_tunnel_is_put_together() -> None:
     addresses = bytes([192, 0, 2, 1]), bytes([192, 0, 2, 2])
     pieces = [ipv4(*addresses, outer[:16], fragment=0x2000), ipv4(*addresses, outer[16:], fragment=2)]
     marked = [bytes(12) + b"\x08\x00" + piece[:9] + b"\x2f" + piece[10:] for piece in pieces]
-    assert heard(marked).to_server() == [INNER.payload]
+    assert assembled(marked).to_server() == [INNER.payload]
     assert skipped(marked[:1]) == {"IP fragments of packets that are not in the capture as a whole": 1}
 
 
@@ -159,8 +159,8 @@ def skipped(packets: list[bytes]) -> dict[str, int]:
 def test_a_declared_port_of_vxlan() -> None:
     packet = bytes(OUTER / UDP(dport=14789) / VXLAN() / ETHER / IP(INNER.ip()))
     other = bytes(OUTER / UDP(dport=14789) / Raw(bytes(40)))
-    assert heard([packet, other], ports=[6800]).streams == {}
-    assert heard([packet, other], ports=[6800, 14789]).to_server() == [INNER.payload]
+    assert assembled([packet, other], ports=[6800]).streams == {}
+    assert assembled([packet, other], ports=[6800, 14789]).to_server() == [INNER.payload]
 
 
 DEEP = bytes(INNER.ip())
@@ -208,5 +208,5 @@ EXAMPLES = [bytes(carrier(IP(INNER.ip()))) for carrier in CARRIERS.values()]
 )
 def test_no_header_does_harm(damaged: list[tuple[bytes, int, bytes, int]]) -> None:
     packets = [(raw[:place] + patch + raw[place + len(patch) :])[:size] for raw, place, patch, size in damaged]
-    bytes_of = [what for lane in heard(packets).lanes.values() for what in lane if isinstance(what, bytes)]
+    bytes_of = [what for lane in assembled(packets).lanes.values() for what in lane if isinstance(what, bytes)]
     assert sum(map(len, bytes_of)) <= sum(map(len, packets))

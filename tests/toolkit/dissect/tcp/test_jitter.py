@@ -86,7 +86,7 @@ def test_a_reset_before_the_last_data(tmp_path_factory: pytest.TempPathFactory) 
         pytest.param(0.0001, 3, ["ack_known"], id="of a message that never comes"),
     ],
 )
-def test_an_ack_before_its_message_is_judged_only_if_the_capture_tells_their_order(
+def test_early_ack_is_judged_only_if_the_capture_has_the_order(
     ack_first_s: float, acked: int, rules: list[str], tmp_path: Path
 ) -> None:
     tape = Tape(step_ns=1000)

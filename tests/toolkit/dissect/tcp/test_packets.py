@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.support.packets import ACK, Segment, enhanced, interface, ipv4, ipv6, pcap, section
-from tests.support.streams import heard
+from tests.support.streams import assembled
 from toolkit.capture.formats import LinkType, open_capture
 from toolkit.dissect.tcp import Assembler
 from toolkit.dissect.tcp import segments as segments_module
@@ -36,32 +36,32 @@ def cooked_again(segment: Segment, *tags: int) -> bytes:
 @pytest.mark.parametrize("segment", [V4, V6])
 @pytest.mark.parametrize("link_type", HEADS)
 def test_link_types_without_an_ethertype(link_type: LinkType, segment: Segment) -> None:
-    assert heard([HEADS[link_type] + segment.ip()], link_type=link_type).to_server() == [segment.payload]
+    assert assembled([HEADS[link_type] + segment.ip()], link_type=link_type).to_server() == [segment.payload]
 
 
 @pytest.mark.parametrize("segment", [V4, V6])
 def test_cooked_captures(segment: Segment) -> None:
-    assert heard([cooked(segment)], link_type=113).to_server() == [segment.payload]
-    assert heard([cooked_again(segment)], link_type=276).to_server() == [segment.payload]
-    assert heard([cooked_again(segment, 0x8100, 0x88A8)], link_type=276).to_server() == [segment.payload]
+    assert assembled([cooked(segment)], link_type=113).to_server() == [segment.payload]
+    assert assembled([cooked_again(segment)], link_type=276).to_server() == [segment.payload]
+    assert assembled([cooked_again(segment, 0x8100, 0x88A8)], link_type=276).to_server() == [segment.payload]
 
 
 @pytest.mark.parametrize("tags", [(), (0x8100,), (0x88A8, 0x8100), (0x9100, 0x8100, 0x8100)])
 @pytest.mark.parametrize("segment", [V4, V6])
 def test_ethernet_behind_vlan_tags(segment: Segment, tags: tuple[int, ...]) -> None:
-    assert heard([segment.ethernet(*tags)]).to_server() == [segment.payload]
+    assert assembled([segment.ethernet(*tags)]).to_server() == [segment.payload]
 
 
 def test_link_types_of_ip_alone() -> None:
-    assert heard([V4.ip()], link_type=228).to_server() == [b"four"]
-    assert heard([V6.ip()], link_type=229).to_server() == [b"sixsix"]
+    assert assembled([V4.ip()], link_type=228).to_server() == [b"four"]
+    assert assembled([V6.ip()], link_type=229).to_server() == [b"sixsix"]
 
 
 def test_several_link_types_in_one_capture() -> None:
     second = Segment(sequence=1004, payload=b"more")
     raw = section() + interface(1) + interface(113) + interface(147)
     raw += enhanced(V4.ethernet()) + enhanced(b"?" * 60, 0, 2) + enhanced(cooked(second), 0, 1)
-    assert heard(raw).to_server() == [b"fourmore"]
+    assert assembled(raw).to_server() == [b"fourmore"]
 
 
 def test_packets_of_an_unknown_link_type_are_counted() -> None:
@@ -73,7 +73,7 @@ def test_packets_of_an_unknown_link_type_are_counted() -> None:
 
 def test_both_versions_of_ip_are_numbered_in_one_order() -> None:
     mixed = [segment.ethernet() for segment in (V6, V4, V6.back, V4.back)]
-    result = heard(mixed)
+    result = assembled(mixed)
     assert {index: stream.client for index, stream in result.streams.items()} == {
         0: "[fd00::1]:40000",
         1: "10.0.0.1:40000",
@@ -82,13 +82,13 @@ def test_both_versions_of_ip_are_numbered_in_one_order() -> None:
 
 
 def test_what_pads_a_short_frame_is_no_payload() -> None:
-    assert heard([V4.ethernet() + bytes(20)]).to_server() == [b"four"]
+    assert assembled([V4.ethernet() + bytes(20)]).to_server() == [b"four"]
 
 
 def test_options_of_ip_and_tcp() -> None:
     segment = Segment(payload=b"data", options=bytes([1, 1, 8, 10]) + bytes(8))
     packet = ipv4(*segment.addresses(), segment.tcp(), options=b"\x94\x04\x00\x00")
-    assert heard([packet], link_type=101).to_server() == [b"data"]
+    assert assembled([packet], link_type=101).to_server() == [b"data"]
 
 
 @pytest.mark.parametrize("source", ["10.0.0.1:40000", "[fd00::1]:40000"])
@@ -96,7 +96,7 @@ def test_large_sends_have_no_length(source: str) -> None:
     target = "[fd00::2]:6800" if source[0] == "[" else "10.0.0.2:6800"
     payload = bytes(range(256)) * 700
     segment = Segment(source, target, payload=payload, offloaded=True)
-    assert heard([segment.ethernet()]).to_server() == [payload]
+    assert assembled([segment.ethernet()]).to_server() == [payload]
 
 
 def test_extension_headers_of_ipv6() -> None:
@@ -107,7 +107,7 @@ def test_extension_headers_of_ipv6() -> None:
         (60, bytes(7)),
     ]
     packet = ipv6(*V6.addresses(), V6.tcp(), extensions=chain)
-    assert heard([packet], link_type=101).to_server() == [b"sixsix"]
+    assert assembled([packet], link_type=101).to_server() == [b"sixsix"]
 
 
 def test_other_protocols_are_passed_over() -> None:
@@ -115,7 +115,7 @@ def test_other_protocols_are_passed_over() -> None:
     udp[9] = 17
     other = bytearray(V6.ip())
     other[6] = 58
-    assert heard([bytes(udp), bytes(other), b"", b"\x00", V4.ip()], link_type=101).to_server() == [b"four"]
+    assert assembled([bytes(udp), bytes(other), b"", b"\x00", V4.ip()], link_type=101).to_server() == [b"four"]
 
 
 @pytest.mark.parametrize("segment", [V4, V6])
@@ -123,13 +123,13 @@ def test_a_packet_cut_anywhere_does_no_harm(segment: Segment) -> None:
     packet = segment.ethernet(0x8100)
     head = len(packet) - len(segment.payload)
     for size in range(len(packet)):
-        result = heard(pcap([packet], snap_bytes=size))
+        result = assembled(pcap([packet], snap_bytes=size))
         missing = len(segment.payload) - max(size - head, 0)
-        said = [segment.payload[: size - head]] * (size > head) + [missing] * (size >= head - 12)
+        payloads = [segment.payload[: size - head]] * (size > head) + [missing] * (size >= head - 12)
         if size < head:
             assert not any(isinstance(what, bytes) for what in result.to_server())
         else:
-            assert result.to_server() == said
+            assert result.to_server() == payloads
 
 
 # ---- fragments
@@ -160,21 +160,21 @@ LONG = bytes(range(200))
 def test_fragments_are_put_together(segment: Segment, order: tuple[int, ...]) -> None:
     pieces = fragments_of(segment, 16, 96)
     then = Segment(segment.source, segment.target, segment.sequence + len(LONG), payload=b"then").ip()
-    result = heard([*(pieces[index] for index in order), then], link_type=101)
+    result = assembled([*(pieces[index] for index in order), then], link_type=101)
     assert result.to_server() == [LONG + b"then"]
     assert [packet for *_, packet in result.rows] == [len(order) - 1, len(order)]
 
 
 def test_fragments_in_different_batches() -> None:
     pieces = fragments_of(Segment(payload=LONG), 16, 96)
-    assert heard(pieces, link_type=101, window_bytes=100).to_server() == [LONG]
+    assert assembled(pieces, link_type=101, window_bytes=100).to_server() == [LONG]
 
 
 def test_a_missing_fragment_leaves_a_gap() -> None:
     head = Segment(sequence=990, payload=b"first here").ip()
     tail = Segment(sequence=1200, payload=b"tail").ip()
     pieces = fragments_of(Segment(payload=LONG), 16, 96)[:2]
-    assert heard([head, *pieces, tail], link_type=101).to_server() == [b"first here", 200, b"tail"]
+    assert assembled([head, *pieces, tail], link_type=101).to_server() == [b"first here", 200, b"tail"]
 
 
 def test_memory_for_fragments_is_bounded() -> None:
@@ -184,8 +184,8 @@ def test_memory_for_fragments_is_bounded() -> None:
         for number in range(3000)
     ]
     pieces = fragments_of(segment, 16)
-    assert heard([pieces[0], *lonely, pieces[1]], link_type=101).to_server() == []
-    assert heard([*lonely, *pieces], link_type=101).to_server() == [LONG]
+    assert assembled([pieces[0], *lonely, pieces[1]], link_type=101).to_server() == []
+    assert assembled([*lonely, *pieces], link_type=101).to_server() == [LONG]
 
 
 # ---- endpoints
@@ -196,18 +196,18 @@ def test_only_the_ports_asked_for() -> None:
         Segment(f"10.0.0.1:{number}", f"10.0.0.2:{port}", payload=b"x", flags=ACK).ethernet()
         for number, port in [(40000, 80), (40001, 3300), (3300, 40002), (40003, 3301)]
     ]
-    result = heard(packets, ports={3300})
+    result = assembled(packets, ports={3300})
     assert [(s.client, s.server) for s in result.streams.values()] == [
         ("10.0.0.1:40001", "10.0.0.2:3300"),
         ("10.0.0.2:40002", "10.0.0.1:3300"),
     ]
 
 
-def test_connections_that_mix_to_the_same_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_with_equal_hashes_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = [Segment(f"10.0.0.{1 + n % 3}:4000{n % 2}", payload=bytes([n]) * 3) for n in range(6)]
     segments += [Segment(f"[fd00::{1 + n % 3}]:40000", f"[fd00::{n % 2}]:6800", payload=b"six") for n in range(6)]
     packets = [segment.ethernet() for segment in segments] + [segment.back.ethernet() for segment in segments]
-    usual = heard(packets)
+    usual = assembled(packets)
     monkeypatch.setattr(segments_module, "_mixed", lambda words: words[0] * 0)
-    assert heard(packets).order == usual.order
+    assert assembled(packets).order == usual.order
     assert len(usual.streams) == 12

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.packets import ACK, FIN, SYN, Segment, pcap
-from tests.support.streams import heard
+from tests.support.streams import assembled
 from toolkit.dissect.direction import Direction
 
 CLIENT, SERVER = "10.0.0.1:40000", "10.0.0.2:6800"
@@ -25,7 +25,7 @@ BYTES = random.Random(1).randbytes(4096)
 class Sender:
     """One direction: its bytes, and its segments."""
 
-    said: bytes
+    content: bytes
     first: int
     segments: list[tuple[int, int]]
     """Every byte is in one of them; in the order of their ends."""
@@ -33,7 +33,7 @@ class Sender:
     """Which segments the capture does not have."""
 
     def expected(self) -> list[bytes | int | str]:
-        seen = bytearray(len(self.said))
+        seen = bytearray(len(self.content))
         for number, (start, stop) in enumerate(self.segments):
             if number not in self.lost:
                 seen[start:stop] = b"\x01" * (stop - start)
@@ -42,22 +42,22 @@ class Sender:
         while at < len(seen):
             stop = seen.find(1 - seen[at], at)
             stop = len(seen) if stop < 0 else stop
-            out.append(self.said[at:stop] if seen[at] else stop - at)
+            out.append(self.content[at:stop] if seen[at] else stop - at)
             at = stop
         return [*out, "fin"]
 
 
 @st.composite
 def senders(draw: st.DrawFn, *, lossy: bool) -> Sender:
-    said = BYTES[: draw(st.integers(0, 120))]
-    cuts = sorted(draw(st.sets(st.integers(1, max(len(said) - 1, 1)), max_size=20)) | {0, len(said)})
-    segments = [(a, b) for a, b in pairwise(cuts) if a < b <= len(said)]
-    ends = st.integers(0, len(said))
+    content = BYTES[: draw(st.integers(0, 120))]
+    cuts = sorted(draw(st.sets(st.integers(1, max(len(content) - 1, 1)), max_size=20)) | {0, len(content)})
+    segments = [(a, b) for a, b in pairwise(cuts) if a < b <= len(content)]
+    ends = st.integers(0, len(content))
     segments += [tuple(sorted(pair)) for pair in draw(st.lists(st.tuples(ends, ends), max_size=8))]
     segments.sort(key=lambda segment: segment[1])
     lost = draw(st.sets(st.integers(0, max(len(segments) - 1, 0)), max_size=5)) if lossy else set()
     first = draw(st.sampled_from([0, 1, 5000, SPACE - 1, SPACE - 60, SPACE // 2 - 30]))
-    return Sender(said, first, segments, lost)
+    return Sender(content, first, segments, lost)
 
 
 def packets_of(up: Sender, down: Sender, shuffle: random.Random, jitter: int = JITTER) -> list[bytes]:
@@ -75,14 +75,14 @@ def packets_of(up: Sender, down: Sender, shuffle: random.Random, jitter: int = J
         start, stop = speakers[way].segments[number]
         sent[way] = max(sent[way], stop)
         if number not in speakers[way].lost:
-            packets.append(_segment(speakers, way, start, ACK, speakers[way].said[start:stop], sent))
+            packets.append(_segment(speakers, way, start, ACK, speakers[way].content[start:stop], sent))
     packets = [packet for _, packet in sorted((n + shuffle.random() * jitter, p) for n, p in enumerate(packets))]
     opening = [
         Segment(CLIENT, SERVER, up.first - 1, 0, SYN).ethernet(),
         Segment(SERVER, CLIENT, down.first - 1, up.first, SYN | ACK).ethernet(),
     ]
     ending = [
-        _segment(speakers, way, len(speakers[way].said), FIN | ACK, b"", sent)
+        _segment(speakers, way, len(speakers[way].content), FIN | ACK, b"", sent)
         for way in (Direction.TO_SERVER, Direction.TO_CLIENT)
     ]
     return opening + packets + ending
@@ -112,9 +112,9 @@ def test_without_loss_both_streams_come_back(
     window_bytes: int,
     batched: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    result = heard(packets_of(up, down, shuffle), window_bytes=window_bytes, batched=batched)
-    assert result.to_server() == [up.said, "fin"] if up.said else ["fin"]
-    assert result.to_client() == [down.said, "fin"] if down.said else ["fin"]
+    result = assembled(packets_of(up, down, shuffle), window_bytes=window_bytes, batched=batched)
+    assert result.to_server() == [up.content, "fin"] if up.content else ["fin"]
+    assert result.to_client() == [down.content, "fin"] if down.content else ["fin"]
 
 
 @given(senders(lossy=True), senders(lossy=True), st.randoms(use_true_random=False), windows, st.booleans())
@@ -125,7 +125,7 @@ def test_with_loss_there_are_gaps_of_the_right_size_in_the_right_place(
     window_bytes: int,
     batched: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    result = heard(packets_of(up, down, shuffle), window_bytes=window_bytes, batched=batched)
+    result = assembled(packets_of(up, down, shuffle), window_bytes=window_bytes, batched=batched)
     assert result.to_server() == up.expected()
     assert result.to_client() == down.expected()
 
@@ -135,7 +135,7 @@ def test_results_do_not_depend_on_the_borders_of_batches(
     up: Sender, down: Sender, shuffle: random.Random, window_bytes: int
 ) -> None:
     raw = pcap(packets_of(up, down, shuffle))
-    whole, cut = heard(raw), heard(raw, window_bytes=window_bytes)
+    whole, cut = assembled(raw), assembled(raw, window_bytes=window_bytes)
     assert cut.order == whole.order
     assert cut.rows == whole.rows
 
@@ -154,9 +154,9 @@ def test_hostile_packets_break_nothing(moves: list[tuple[int, int, int, bytes]])
         for which, flags, number, payload in moves
     ]
     raw = pcap(packets)
-    whole = heard(raw)
+    whole = assembled(raw)
     assert sum(len(what) for _, what in whole.order if isinstance(what, bytes)) <= sum(len(m[3]) for m in moves)
-    assert heard(raw, window_bytes=100).lanes == whole.lanes
+    assert assembled(raw, window_bytes=100).lanes == whole.lanes
 
 
 @pytest.mark.needs("tshark")
@@ -168,10 +168,10 @@ def test_tshark_sees_the_same_streams(tmp_path: Path) -> None:
     path.write_bytes(pcap(packets_of(up, down, shuffle, jitter=0)))  # tshark gives up what is acknowledged at once
     command = ["tshark", "-r", path, "-q", "-z", "follow,tcp,raw,0"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    said = {False: b"", True: b""}
+    content = {False: b"", True: b""}
     for line in lines:
         if line.strip() and set(line.strip()) <= set("0123456789abcdef"):
-            said[line.startswith("\t")] += bytes.fromhex(line.strip())
-    result = heard(path.read_bytes())
-    assert result.to_server() == [said[False], "fin"] == [up.said, "fin"]
-    assert result.to_client() == [said[True], "fin"] == [down.said, "fin"]
+            content[line.startswith("\t")] += bytes.fromhex(line.strip())
+    result = assembled(path.read_bytes())
+    assert result.to_server() == [content[False], "fin"] == [up.content, "fin"]
+    assert result.to_client() == [content[True], "fin"] == [down.content, "fin"]

@@ -140,7 +140,7 @@ def test_a_session_that_reconnects_is_one_row_whichever_side_opens_the_link() ->
     assert "stream 1 reconnected" in [event.text for event in row.events]
 
 
-def test_a_session_whose_link_ended_is_down_and_shows_who_ended_it() -> None:
+def test_session_with_an_ended_link_is_down_and_names_the_ender() -> None:
     tape = Tape()
     Connection(tape).open().play(LOSSLESS.begin()).close(TO_CLIENT)
     row = only(seen(tape))

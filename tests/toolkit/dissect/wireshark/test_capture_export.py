@@ -42,9 +42,9 @@ HTTP: list[Chunk] = [(UP, b"GET / HTTP/1.1\r\n\r\n"), (DOWN, b"HTTP/1.1 200 OK\r
 def what(frame: DecodedFrame) -> tuple[object, ...]:
     """What a frame says, whatever it looks like on the wire and whatever keys explain of its authentication."""
     message = frame.message
-    told = message and (message.name, message.seq, message.front, message.middle, message.data, message.ack_seq)
+    content = message and (message.name, message.seq, message.front, message.middle, message.data, message.ack_seq)
     fields = {name: value for name, value in frame.fields.items() if name not in {"con_mode", "cephx"}}
-    return frame.stream.index, frame.direction, frame.protocol, frame.tag, told, str(fields)
+    return frame.stream.index, frame.direction, frame.protocol, frame.tag, content, str(fields)
 
 
 def decoded(path: Path, keys: KeyBook | None = None) -> list[DecodedFrame]:
@@ -138,7 +138,7 @@ def damaged(chunks: Sequence[Chunk], at: int) -> list[Chunk]:
     return [*chunks[:place], (way, bytes(broken)), *chunks[place + 1 :]]
 
 
-def test_a_frame_that_does_not_open_is_left_out_and_told(tmp_path: Path) -> None:
+def test_undecryptable_frame_is_left_out_and_reported(tmp_path: Path) -> None:
     chunks, keys = record("v2-secure", sizes=[10, 500, 20])
     messages = [frame for frame in decoded(write_capture(tmp_path / "a.pcapng", chunks), keys) if frame.message]
     source = write_capture(tmp_path / "source.pcapng", damaged(chunks, 300))
@@ -311,14 +311,14 @@ def test_the_command_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "plain.pcapng: exists already" in capsys.readouterr().err
 
 
-def test_the_command_tells_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_reports_what_stays_encrypted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chunks, _ = record("v2-secure")
     source, target = write_capture(tmp_path / "source.pcapng", chunks), tmp_path / "plain.pcapng"
     assert msgrlab(["wireshark", str(source), "-o", str(target)]) == 1
-    said = capsys.readouterr()
-    assert "streams that stay encrypted: 1" in said.out
-    assert "missing: service key of osd" in said.err
-    assert said.err.count("\n") == 1
+    output = capsys.readouterr()
+    assert "streams that stay encrypted: 1" in output.out
+    assert "missing: service key of osd" in output.err
+    assert output.err.count("\n") == 1
 
 
 def test_a_capture_that_is_none_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ def test_what_was_not_computed_is_not_wrong(tmp_path: Path) -> None:
     assert column(path, "msgr2.preamble.crc.status") == [GOOD]
 
 
-def test_what_is_encrypted_says_so(tmp_path: Path) -> None:
+def test_encrypted_part_is_marked(tmp_path: Path) -> None:
     chunks, _ = record("v2-secure")
     path = write_capture(tmp_path / "secure.pcapng", chop(chunks, 7, 3000))
     tags = [Tag(int(tag)).name for tag in column(path, "msgr2.tag")]

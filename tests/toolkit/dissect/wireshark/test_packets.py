@@ -31,12 +31,12 @@ def test_tshark_finds_nothing_wrong(client: str, server: str, tmp_path: Path) ->
     rng = Random(1)
     talk = Conversation(client, server, 0xFFFFFF00, 5)  # sequence numbers wrap
     packets = talk.open()
-    said = {UP: b"", DOWN: b""}
+    sent = {UP: b"", DOWN: b""}
     for size in [*range(1, 60), 1448, MAX_DATA_BYTES, MAX_DATA_BYTES + 1, 3 * MAX_DATA_BYTES]:
         for direction in (UP, DOWN):
             data = rng.randbytes(size) if size % 2 else bytes(size)
             packets += talk.data(direction, data)
-            said[direction] += data
+            sent[direction] += data
     packets += talk.close()
     path = write(tmp_path / "talk.pcapng", packets)
     version = "ipv6" if ":" in client.rpartition(":")[0] else "ip"
@@ -44,12 +44,12 @@ def test_tshark_finds_nothing_wrong(client: str, server: str, tmp_path: Path) ->
     assert set(judged.split()) == {"1"}
     assert len(judged.split()) == len(packets) * (1 if version == "ipv6" else 2)
     found = rows(path, "tcp.srcport", f"{version}.src", "tcp.payload", "tcp.analysis.flags", "tcp.completeness")
-    heard = {"40000": "", "12345": ""}
+    shown = {"40000": "", "12345": ""}
     for (port,), (host,), payload, flags, _ in found:
         assert host in (client if port == "40000" else server)
         assert not flags
-        heard[port] += "".join(payload)
-    assert heard == {"40000": said[UP].hex(), "12345": said[DOWN].hex()}
+        shown[port] += "".join(payload)
+    assert shown == {"40000": sent[UP].hex(), "12345": sent[DOWN].hex()}
     assert found[-1][4] == ["31"]  # SYN, SYN-ACK, ACK, data, FIN
 
 

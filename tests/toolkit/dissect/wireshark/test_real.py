@@ -15,10 +15,10 @@ CAPTURES = Path(__file__).parents[4] / "captures"
 NAMES = ["nautilus-secure", "nautilus-v1", "pacific-osds", "reef-compressed", "reef-none", "tentacle-compressed"]
 
 
-def said(frame: DecodedFrame) -> tuple[object, ...]:
+def content(frame: DecodedFrame) -> tuple[object, ...]:
     message = frame.message
-    told = message and (message.name, message.seq, message.tid, message.src, message.front, message.data)
-    return frame.stream.index, frame.direction, frame.protocol, frame.tag, told, frame.time_ns
+    parts = message and (message.name, message.seq, message.tid, message.src, message.front, message.data)
+    return frame.stream.index, frame.direction, frame.protocol, frame.tag, parts, frame.time_ns
 
 
 @pytest.mark.needs("tshark")
@@ -28,7 +28,7 @@ def test_everybody_reads_the_same(name: str, tmp_path: Path) -> None:
     keyring = [CAPTURES / name / "keyring"]
     exported = export_capture(source, target, KeyBook.read(keyring))
     frames = list(decode_capture(source, KeyBook.read(keyring)))
-    assert sorted(map(repr, map(said, decode_capture(target)))) == sorted(map(repr, map(said, frames)))
+    assert sorted(map(repr, map(content, decode_capture(target)))) == sorted(map(repr, map(content, frames)))
     assert (exported.sealed, exported.left_out, exported.trouble) == (0, 0, None)
     wanted = ("tcp.stream", "msgr2.tag", "msgr2.crc.status", "msgr2.revision")
     shown = [(stream, *row) for (stream,), *cells in rows(target, *wanted) for row in zip(*cells, strict=True)]

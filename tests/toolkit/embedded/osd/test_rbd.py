@@ -71,7 +71,7 @@ def test_an_image_has_one_id() -> None:
     assert image.call("get_id") == bytes.fromhex(ID)
 
 
-def test_a_header_says_what_it_was_made_with() -> None:
+def test_header_contains_its_parameters() -> None:
     header = Called()
     header.call("create", CREATE)
     with refusal(errno.EEXIST):

@@ -78,7 +78,7 @@ def test_versions_grow_with_each_change(peer: Peer) -> None:
     assert peer.ask("a", operation(OpCode.ASSERT_VER, ver=4)).result == -errno.EOVERFLOW
 
 
-def test_return_values_of_writes_are_for_those_who_ask(peer: Peer) -> None:
+def test_return_values_of_writes_only_on_request(peer: Peer) -> None:
     ops = operation(OpCode.CREATE), operation(OpCode.CALL, "hello", "say_hello", b"")
     assert peer.ask("a", *ops).ops[1].data == b""
     assert peer.ask("a", *ops, flags=RequestFlag.RETURNVEC).ops[1].data == b"Hello, world!"
@@ -197,7 +197,7 @@ def test_a_watcher_that_comes_back_is_sent_what_it_has_not_answered() -> None:
     asyncio.run(watched())
 
 
-def test_a_notification_does_not_wait_for_who_has_stopped_watching() -> None:
+def test_notification_does_not_wait_for_removed_watchers() -> None:
     async def watched() -> None:
         requests = Requests()
         watcher, notifier = watching(requests, 9), Peer(requests, gid=4200)

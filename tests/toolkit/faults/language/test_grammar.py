@@ -8,7 +8,7 @@ from messenger.errors import LocalError
 from messenger.interception import Action
 from toolkit.faults.language import Fault, Undo, parse, words
 from toolkit.faults.language.messengers import Arm, Proxy, Release, Unblock
-from toolkit.faults.language.network import Block, Flap, Heal, Link, Partition, Refuse
+from toolkit.faults.language.network import Block, Flap, Heal, ImpairLink, Partition, Refuse
 from toolkit.faults.language.processes import Clock, Descriptors, Kill, Restart
 from toolkit.network.state import LinkState
 
@@ -17,7 +17,7 @@ PAIRS = st.tuples(NODES, NODES).filter(lambda pair: pair[0] != pair[1])
 
 
 @pytest.mark.parametrize("word", words(), ids=lambda word: word.word)
-def test_examples_say_themselves(word) -> None:
+def test_examples_print_as_they_are_parsed(word) -> None:
     fault = parse(word.example)
     assert word.word == fault.WORD
     assert parse(str(fault)) == fault
@@ -34,11 +34,14 @@ def test_examples_say_themselves(word) -> None:
         ("descriptors b 3", Descriptors("b", 3)),
         ("partition --one-way a b", Partition("a", "b", one_way=True)),
         ("flap a b --period-s=2 --up 0.25", Flap("a", "b", 2.0, 0.25)),
-        ("link a b delay-ms=50 loss=1", Link("a", "b", LinkState.from_words(["delay-ms=50", "loss=1"]))),
-        ("link a b --delay-ms 50 --loss=1", Link("a", "b", LinkState.from_words(["delay-ms=50", "loss=1"]))),
-        ("link a b --both-ways rate=1mbit", Link("a", "b", LinkState(rate_bits_per_s=10**6), both_ways=True)),
-        ("link a b clear", Link("a", "b", LinkState())),
-        ("link a b loss=0", Link("a", "b", LinkState())),
+        ("link a b delay-ms=50 loss=1", ImpairLink("a", "b", LinkState.from_words(["delay-ms=50", "loss=1"]))),
+        ("link a b --delay-ms 50 --loss=1", ImpairLink("a", "b", LinkState.from_words(["delay-ms=50", "loss=1"]))),
+        (
+            "link a b --both-ways rate=1mbit",
+            ImpairLink("a", "b", LinkState(rate_bits_per_s=10**6), both_ways=True),
+        ),
+        ("link a b clear", ImpairLink("a", "b", LinkState())),
+        ("link a b loss=0", ImpairLink("a", "b", LinkState())),
         ("block a b 6800", Block("a", "b", 6800)),
         ("refuse a b", Refuse("a", "b")),
         ("refuse a b 3300", Refuse("a", "b", 3300)),
@@ -90,7 +93,7 @@ def test_words_mean(text: str, fault: Fault) -> None:
         ("undo undo partition a b", "does not last"),
     ],
 )
-def test_mistakes_are_told(text: str, complaint: str) -> None:
+def test_mistakes_are_errors(text: str, complaint: str) -> None:
     with pytest.raises(LocalError) as caught:
         parse(text)
     assert complaint in str(caught.value)
@@ -123,7 +126,7 @@ def test_any_fault_is_read_as_it_is_written(pair, flag, period_s, up, port) -> N
     ),
 )
 def test_any_link_is_read_as_it_is_written(pair, state) -> None:
-    fault = Link(*pair, state)
+    fault = ImpairLink(*pair, state)
     assert parse(str(fault)) == fault
 
 

@@ -143,13 +143,13 @@ def test_flapping_that_cannot_begin_is_refused(cluster: RecordedCluster, monkeyp
     assert not [thread for thread in threading.enumerate() if "flap" in thread.name]
 
 
-def test_flapping_that_cannot_go_on_says_so_in_the_history(
+def test_failed_flapping_is_recorded_in_the_history(
     cluster: RecordedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.do("flap a b --period-s 0.02")
     monkeypatch.setattr(cluster.network, "block", no_rules)
-    eventually(lambda: any(step["verb"] == "not done" for step in cluster.told("step")))
-    assert {"verb": "not done", "args": "flap a b --period-s 0.02: no nft"}.items() <= cluster.told("step")[
+    eventually(lambda: any(step["verb"] == "not done" for step in cluster.recorded("step")))
+    assert {"verb": "not done", "args": "flap a b --period-s 0.02: no nft"}.items() <= cluster.recorded("step")[
         -1
     ].items()
     cluster.do("undo flap a b --period-s 0.02")
@@ -239,22 +239,22 @@ def test_all_is_made_whole(cluster: RecordedCluster) -> None:
     assert {("restart", "b"), ("restart", "d"), ("thaw", "c"), ("heal",)} <= set(cluster.calls[before:])
 
 
-def test_a_frozen_node_hears_of_new_addresses_when_it_goes_on(cluster: RecordedCluster) -> None:
+def test_thawed_node_learns_new_addresses(cluster: RecordedCluster) -> None:
     cluster.do("freeze c")
     cluster.do("restart b --new-nonce")
     assert cluster.do("thaw c") == [("thaw", "c"), ("command", "c", "moved", "b", cluster.nodes["b"].address)]
 
 
-def test_the_history_tells(cluster: RecordedCluster) -> None:
+def test_history_records_faults(cluster: RecordedCluster) -> None:
     for text in ("partition a b --one-way", "reset a b", "undo partition a b --one-way"):
         cluster.do(text)
-    assert [(step["verb"], step["args"]) for step in cluster.told("step")] == [
+    assert [(step["verb"], step["args"]) for step in cluster.recorded("step")] == [
         ("partition", "a b --one-way"),
         ("reset", "a b"),
         ("undo", "partition a b --one-way"),
     ]
-    assert [(path["fault"], path["a"], path["b"]) for path in cluster.told("path")] == [
+    assert [(path["fault"], path["a"], path["b"]) for path in cluster.recorded("path")] == [
         ("partition", "a", "b"),
         ("heal", "a", "b"),
     ]
-    assert cluster.told("cut") == [{"a": "a", "b": "b", "at": {}, "detail": "reset of 2 connections"}]
+    assert cluster.recorded("cut") == [{"a": "a", "b": "b", "at": {}, "detail": "reset of 2 connections"}]

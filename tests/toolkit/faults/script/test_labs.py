@@ -76,7 +76,7 @@ def test_frames_may_be_late_slow_and_in_pieces(lab: Lab) -> None:
     assert [record["fault"] for record in lab.history if record.kind == "path"].count("delay") == 1
 
 
-def test_fields_are_set_and_nobody_can_tell(lab: Lab, forged: list[str]) -> None:
+def test_changed_fields_pass_all_checks(lab: Lab, forged: list[str]) -> None:
     """What messages say is signed or sealed by keys that the one in the middle has."""
     (strike,) = lab.script("a", "b", "-> M* #3: set priority=77")
     lab.send("a", "b", count=5)

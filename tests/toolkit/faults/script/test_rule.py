@@ -102,7 +102,7 @@ def test_texts_and_values_are_the_same(text: str, rule: Rule) -> None:
         ("HELLO\x1b: drop", "rule, column 6: a control character"),
     ],
 )
-def test_errors_say_where_and_what_would_be_accepted(text: str, complaint: str) -> None:
+def test_errors_have_place_and_accepted_words(text: str, complaint: str) -> None:
     with pytest.raises(LocalError, match=complaint):
         Rule.parse(text)
 
@@ -206,7 +206,7 @@ def test_any_text_is_a_rule_or_one_error(text: str) -> None:
         rule.strike("client", "server")
 
 
-def test_scripts_have_comments_and_say_which_line_is_wrong(tmp_path: Path) -> None:
+def test_scripts_have_comments_and_errors_have_lines(tmp_path: Path) -> None:
     path = tmp_path / "script"
     path.write_text("# how it ends\n\n-> HELLO: drop\r\n  <- HELLO: cut\n")
     assert [str(rule) for rule in read_script(path)] == ["-> HELLO: drop", "<- HELLO: cut before"]

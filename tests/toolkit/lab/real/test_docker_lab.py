@@ -61,7 +61,7 @@ class TestInContainers:
         lab.send("a", "b", count=1)
         lab.expect_event("a", "b", "connect", 2)
 
-    def test_who_comes_late_is_made_known_to_the_others(self, lab: RealLab) -> None:
+    def test_late_node_is_announced_to_the_others(self, lab: RealLab) -> None:
         lab.node("c", "osd.3", "lossless_peer")
         lab.start("c")
         lab.send("a", "c", count=2)
@@ -114,7 +114,7 @@ def test_breaking_links_takes_root(monkeypatch: pytest.MonkeyPatch) -> None:
         RealLab("docker")
 
 
-def test_without_an_engine_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_engine_is_one_error_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(Unsupported, match=r"Docker at unix:///nowhere/docker.sock does not run"):

@@ -51,7 +51,7 @@ def test_a_stream_that_one_side_believes_in_is_replaced(lab: RealLab, fault: str
     assert lab.dials("a") + lab.dials("b") > dials
 
 
-def test_who_still_believes_in_a_stream_hears_nothing_until_it_writes(lab: RealLab) -> None:
+def test_half_open_stream_is_silent_until_a_write(lab: RealLab) -> None:
     lab.expect_acked("a")
     lab.expect_acked("b")
     faults = len(lab.history.of("fault"))
@@ -70,7 +70,7 @@ def test_delay_and_slowness_lose_nothing(lab: RealLab) -> None:
     lab.heal()
 
 
-def test_a_killed_node_says_nothing_more_and_comes_back_empty(lab: RealLab) -> None:
+def test_killed_node_is_silent_and_restarts_empty(lab: RealLab) -> None:
     lab.kill("b")
     lab.revive("b")
     lab.send("a", "b", count=1)

@@ -139,7 +139,7 @@ def test_healing_two_hosts_leaves_others_cut_off(pair: Pair) -> None:
 # ---- dials
 
 
-def test_refused_dial_is_told_at_once(pair: Pair) -> None:
+def test_refused_dial_is_reported_at_once(pair: Pair) -> None:
     pair.network.refuse("a", "b")
     wire = pair.a.dial(pair.b)
     pair.run(0.1)
@@ -260,8 +260,8 @@ def test_reset_of_a_half_open_stream_waits_behind_a_partition(pair: Pair) -> Non
 @pytest.mark.parametrize("sender", ["a", "b"])
 @pytest.mark.parametrize("byte", [0, 1, 7, 12])
 def test_cut_at_a_byte_lets_exactly_that_many_pass(pair: Pair, sender: str, byte: int) -> None:
-    told = []
-    pair.network.cut_by_byte = lambda _wire, name, count: told.append((name, count))
+    bytes_cut = []
+    pair.network.cut_by_byte = lambda _wire, name, count: bytes_cut.append((name, count))
     pair.network.cut_at_byte(sender, "b" if sender == "a" else "a", byte, stream=2)
     pair.stream()
     ends = dict(zip("ab", pair.stream(), strict=True))
@@ -272,7 +272,7 @@ def test_cut_at_a_byte_lets_exactly_that_many_pass(pair: Pair, sender: str, byte
     pair.run()
     assert reader.received == b"hello world!"[:byte]
     assert writer.broken == reader.broken == [RESET]
-    assert told == [(sender, byte)]
+    assert bytes_cut == [(sender, byte)]
 
 
 def test_streams_that_are_over_cost_nothing(pair: Pair) -> None:

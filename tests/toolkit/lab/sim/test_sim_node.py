@@ -38,7 +38,7 @@ def test_paused_process_answers_nothing_and_reads_all_of_it_later(lab: SimLab) -
     assert not [violation.text for result in check(lab.history) for violation in result.violations]
 
 
-def test_dial_of_a_paused_process_connects_and_then_hears_nothing(lab: SimLab) -> None:
+def test_dial_to_a_paused_process_connects_and_gets_no_bytes(lab: SimLab) -> None:
     _pause(lab, "b")
     lab.cut("a", "b")
     lab.send("a", "b")

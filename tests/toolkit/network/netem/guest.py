@@ -13,7 +13,7 @@ from toolkit.network.netem import kernel
 from toolkit.network.state import LinkState
 
 
-def say(**result: object) -> None:
+def report(**result: object) -> None:
     print(json.dumps(result), flush=True)  # noqa: T201 - what this is for
 
 
@@ -29,20 +29,20 @@ def single(texts: list[str], counts: dict[str, int]) -> None:
                 before = links.passed()["a", "b"]
                 arrived = hosts.send("a", "b", count, every_s=0.002)
                 after = links.passed()["a", "b"]
-                say(
+                report(
                     **result,
                     numbers=[number for number, _ in arrived],
                     delays_ms=[delay_s * 1000 for _, delay_s in arrived],
                     lost=after.lost - before.lost,
                 )
             else:
-                say(**result)
-        say(way=links.way, describe=links.describe(), backwards=str(links.get("b", "a")))
+                report(**result)
+        report(way=links.way, describe=links.describe(), backwards=str(links.get("b", "a")))
         try:
             links.set({("a", "b"): LinkState(seed=5, delay_ms=1)})
-            say(seed=links.get("a", "b").seed)
+            report(seed=links.get("a", "b").seed)
         except Unsupported as error:
-            say(seed=str(error))
+            report(seed=str(error))
 
 
 def several() -> None:
@@ -50,27 +50,29 @@ def several() -> None:
     hosts = Hosts("abc", lambda name: f"several-{name}")
     states = {("a", "b"): LinkState(delay_ms=30), ("a", "c"): LinkState.from_text("loss 100%")}
     with open_links(hosts.cables, states=states) as links:
-        say(
+        report(
             delays_ms=[delay_s * 1000 for _, delay_s in hosts.send("a", "b", 10)],
             to_c=len(hosts.send("a", "c", 10)),
             from_b=len(hosts.send("b", "c", 10)),
         )
         links.set({("a", "b"): LinkState(), ("a", "c"): LinkState(delay_ms=5)})
-        say(to_b=len(hosts.send("a", "b", 10)), to_c=len(hosts.send("a", "c", 10)), read=str(links.get("a", "c")))
+        report(
+            to_b=len(hosts.send("a", "b", 10)), to_c=len(hosts.send("a", "c", 10)), read=str(links.get("a", "c"))
+        )
         try:
             links.set({("a", "c"): LinkState(duplicate_percent=100)})
-            say(duplicates=len(hosts.send("a", "c", 10)))
+            report(duplicates=len(hosts.send("a", "c", 10)))
         except Unsupported as error:
-            say(duplicates=str(error), read=str(links.get("a", "c")))
+            report(duplicates=str(error), read=str(links.get("a", "c")))
         links.heal()
-        say(healed=[str(links.get("a", host)) for host in "bc"])
+        report(healed=[str(links.get("a", host)) for host in "bc"])
     with within(hosts.cables[0].namespace), IPRoute() as route:
-        say(left=[queue.get_attr("TCA_KIND") for queue in route.get_qdiscs()])
+        report(left=[queue.get_attr("TCA_KIND") for queue in route.get_qdiscs()])
 
 
 def main() -> None:
     texts, counts = json.loads(sys.argv[1])
-    say(netem=kernel.has_netem())
+    report(netem=kernel.has_netem())
     single(texts, counts)
     several()
     for name in netns.listnetns():

@@ -17,7 +17,7 @@ from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.network import namespaces, rdma
 
 
-def say(**result: object) -> None:
+def report(**result: object) -> None:
     print(json.dumps(result), flush=True)  # noqa: T201 - what this is for
 
 
@@ -42,28 +42,28 @@ def main() -> None:
         route.link("add", ifname="va", kind="veth", peer={"ifname": "vb"})
         for name in ("va", "vb"):
             route.link("set", index=route.link_lookup(ifname=name)[0], state="up")
-    say(before=listed(), shared=rdma.are_shared(), receives=rdma.is_receiving())
+    report(before=listed(), shared=rdma.are_shared(), receives=rdma.is_receiving())
     made = rdma.create("rxe0", "va", journal)
     rdma.create("rxe1", "vb", journal)
-    say(made=asdict(made), devices=listed(), receives_now=rdma.is_receiving(), doctor=soft_roce().detail)
-    say(
+    report(made=asdict(made), devices=listed(), receives_now=rdma.is_receiving(), doctor=soft_roce().detail)
+    report(
         name_taken=refusal(lambda: rdma.create("rxe0", "vb", journal)),
         interface_taken=refusal(lambda: rdma.create("rxe2", "va", journal)),
         no_interface=refusal(lambda: rdma.create("rxe2", "vc", journal)),
         changes=[change.as_json() for change in journal.changes()[1:]],
     )
     space = namespaces.create("other")
-    say(elsewhere=[device.name for device in namespaces.inside(space, rdma.devices)])
+    report(elsewhere=[device.name for device in namespaces.inside(space, rdma.devices)])
     netns.remove(space.name)
     rdma.remove("rxe0")
     rdma.remove("never")
-    say(removed=[device["name"] for device in listed()])
-    say(remains=journal.undo(), undone=listed(), directory=directory.exists())
+    report(removed=[device["name"] for device in listed()])
+    report(remains=journal.undo(), undone=listed(), directory=directory.exists())
     last = Path(mkdtemp())
     rdma.create("rxe3", "va", Journal(last))
     with rtnetlink() as route:
         route.link("del", index=route.link_lookup(ifname="va")[0])
-    say(without_interface=listed(), undone_late=Journal(last).undo())
+    report(without_interface=listed(), undone_late=Journal(last).undo())
 
 
 if __name__ == "__main__":

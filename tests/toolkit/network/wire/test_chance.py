@@ -24,7 +24,7 @@ def correlation(values: list[float]) -> float:
 
 
 @pytest.mark.parametrize("percent", [0, 0.5, 30, 100])
-def test_an_event_happens_as_often_as_said(percent: float) -> None:
+def test_event_has_the_given_probability(percent: float) -> None:
     assert fmean(outcomes(event(Random(1).random, percent, 0))) * 100 == pytest.approx(percent, rel=0.1)
 
 
@@ -35,7 +35,7 @@ def test_always_and_never_are_exact() -> None:
 
 
 @pytest.mark.parametrize("percent", [0, 25, 90])
-def test_numbers_are_correlated_as_said(percent: float) -> None:
+def test_numbers_have_the_given_correlation(percent: float) -> None:
     number = correlated(Random(1).random, percent)
     values = [number() for _ in range(MANY)]
     assert correlation(values) == pytest.approx(percent / 100, abs=0.02)

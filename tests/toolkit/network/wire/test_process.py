@@ -101,7 +101,7 @@ def test_states_of_both_directions_are_kept(wire: Wire, namespace: Path) -> None
     }
 
 
-def test_what_goes_wrong_is_told(wire: Wire, namespace: Path) -> None:
+def test_failures_are_reported(wire: Wire, namespace: Path) -> None:
     with pytest.raises(LocalError, match="namespace /run/netns/none-such: No such file"):
         wire.attach(Attachment("a", "public", Path("/run/netns/none-such")))
     wire.attach(Attachment("a", "public", namespace))
@@ -114,7 +114,7 @@ def test_what_goes_wrong_is_told(wire: Wire, namespace: Path) -> None:
         wire.get("a", "x")
 
 
-def test_the_wire_ends_with_whoever_started_it(namespace: Path) -> None:
+def test_wire_ends_with_its_parent(namespace: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", KEEPER, str(namespace)], stdout=subprocess.PIPE) as keeper:
         assert keeper.stdout is not None
         pid = int(keeper.stdout.readline())

@@ -34,7 +34,7 @@ def spec(real_cluster: Clusters) -> RadosSpec:
     )
 
 
-def told(spec: RadosSpec, script: Callable[[RadosApp], Coroutine[Any, Any, None]]) -> Records:
+def records_of(spec: RadosSpec, script: Callable[[RadosApp], Coroutine[Any, Any, None]]) -> Records:
     """Carry out a script on a client; its history."""
     records: Records = []
 
@@ -60,7 +60,7 @@ def test_what_is_put_is_there(spec: RadosSpec) -> None:
         assert await app.carry_out("verify", {}) == {"checked": 6, "wrong": []}
         assert POOL in (await app.carry_out("map", {}))["pools"]
 
-    told(spec, script)
+    records_of(spec, script)
 
 
 def test_what_somebody_else_changed_is_wrong(spec: RadosSpec, real_cluster: Clusters) -> None:
@@ -75,7 +75,7 @@ def test_what_somebody_else_changed_is_wrong(spec: RadosSpec, real_cluster: Clus
         await app.carry_out("remove", {"oid": "changed"})
         assert (await app.carry_out("verify", {}))["wrong"] == ["gone"]
 
-    told(spec, script)
+    records_of(spec, script)
 
 
 def test_an_answer_does_not_wait_for_ever(spec: RadosSpec, real_cluster: Clusters) -> None:
@@ -93,7 +93,7 @@ def test_an_answer_does_not_wait_for_ever(spec: RadosSpec, real_cluster: Cluster
         assert (await app.carry_out("wait", {}))["done"] == 1
         assert await app.carry_out("verify", {}) == {"checked": 1, "wrong": []}
 
-    told(spec, script)
+    records_of(spec, script)
 
 
 def test_watchers_hear_of_notifications(spec: RadosSpec) -> None:
@@ -108,7 +108,7 @@ def test_watchers_hear_of_notifications(spec: RadosSpec) -> None:
         with pytest.raises(LocalError, match="bell is not watched"):
             await app.carry_out("unwatch", {"oid": "bell"})
 
-    told(spec, script)
+    records_of(spec, script)
 
 
 def test_what_cannot_be_is_refused(spec: RadosSpec) -> None:
@@ -119,16 +119,16 @@ def test_what_cannot_be_is_refused(spec: RadosSpec) -> None:
             await app.carry_out("get", {"oid": "nobody"})
         assert [each["oid"] for each in (await app.carry_out("operations", {}))["failed"]] == ["nobody"]
 
-    told(spec, script)
+    records_of(spec, script)
 
 
-def test_its_history_names_the_monitor_and_has_all_it_said(spec: RadosSpec) -> None:
+def test_history_contains_the_monitor_and_its_frames(spec: RadosSpec) -> None:
     async def script(app: RadosApp) -> None:
         await app.carry_out("put", {"oid": "said", "text": "so"})
         sessions = (await app.carry_out("sessions", {}))["sessions"]
         assert "mon" in {session["peer"] for session in sessions}
 
-    records = told(spec, script)
+    records = records_of(spec, script)
     sent = [fields for _, kind, fields in records if kind == "send"]
     delivered = [fields for _, kind, fields in records if kind == "deliver"]
     frames = [fields for _, kind, fields in records if kind == "frame" and fields["tag"] == "MESSAGE"]
@@ -146,7 +146,7 @@ def test_a_cluster_that_is_not_there(spec: RadosSpec, monkeypatch: pytest.Monkey
         raise AssertionError(app)
 
     with pytest.raises(LocalError, match=r"connecting to .*ETIMEDOUT"):
-        told(absent, script)
+        records_of(absent, script)
 
 
 class Lines:

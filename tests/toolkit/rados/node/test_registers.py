@@ -34,7 +34,7 @@ class Pool:
         return answer
 
 
-def told(pool: Pool, count: int = 30, spec: RadosSpec = SPEC) -> list[dict[str, Any]]:
+def answers_of(pool: Pool, count: int = 30, spec: RadosSpec = SPEC) -> list[dict[str, Any]]:
     """What is written down of so many operations, and of the last looks at two objects."""
     records: list[dict[str, Any]] = []
 
@@ -54,7 +54,7 @@ def told(pool: Pool, count: int = 30, spec: RadosSpec = SPEC) -> list[dict[str, 
 
 
 def test_what_is_read_is_in_the_answer() -> None:
-    answers = told(Pool())
+    answers = answers_of(Pool())
     assert {answer["action"] for answer in answers} == {"ok"}
     values = {answer["verb"]: answer.get("value") for answer in answers}
     assert values["read"] == "a\\xff;"
@@ -74,7 +74,7 @@ def test_what_is_read_is_in_the_answer() -> None:
     ids=["EEXIST", "ENOENT", "EIO", "an end", "silence"],
 )
 def test_only_what_was_refused_was_not_done(pool: Pool, action: str, error: str) -> None:
-    answers = told(pool, count=5)
+    answers = answers_of(pool, count=5)
     assert {(answer["action"], answer["error"]) for answer in answers} == {(action, error)}
 
 

@@ -41,11 +41,11 @@ def tie_break_reversed(patch: pytest.MonkeyPatch) -> None:
 
 def accept_event_missing(patch: pytest.MonkeyPatch) -> None:
     """A takeover is not told to the application."""
-    tell = Core.session_event
+    original = Core.session_event
 
     def silent(core: Core, session: Session, kind: EventKind, fault: Fault | None, now: float) -> None:
         if kind is not EventKind.ACCEPT or session.state is not SessionState.REPLACING:
-            tell(core, session, kind, fault, now)
+            original(core, session, kind, fault, now)
 
     patch.setattr(Core, "session_event", silent)
 
