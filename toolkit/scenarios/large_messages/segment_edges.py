@@ -1,6 +1,6 @@
 """LG: frames split at every byte, with every number of segments, and with every alignment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from struct import unpack_from
 
@@ -192,7 +192,7 @@ def alignment_values(lab: Lab, value: int, rule: str) -> None:
     lab.require(sizes == [1211] * (4 if good else 0), f"messages of {sizes} bytes were delivered")
 
 
-_PARTS = {
+_PARTS: Mapping[str, tuple[tuple[int, int, int], list[tuple[int, int]]]] = {
     "front": ((100, 0, 0), [(41, 8), (100, 8)]),
     "middle": ((10, 20, 0), [(41, 8), (10, 8), (20, 8)]),
     "data": ((0, 0, 9000), [(41, 8), (0, 8), (0, 8), (9000, 4096)]),
