@@ -192,7 +192,7 @@ def alignment_values(lab: Lab, value: int, rule: str) -> None:
     lab.require(sizes == [1211] * (4 if good else 0), f"messages of {sizes} bytes were delivered")
 
 
-_PARTS: Mapping[str, tuple[tuple[int, int, int], list[tuple[int, int]]]] = {
+_MESSAGE_PARTS: Mapping[str, tuple[tuple[int, int, int], list[tuple[int, int]]]] = {
     "front": ((100, 0, 0), [(41, 8), (100, 8)]),
     "middle": ((10, 20, 0), [(41, 8), (10, 8), (20, 8)]),
     "data": ((0, 0, 9000), [(41, 8), (0, 8), (0, 8), (9000, 4096)]),
@@ -202,7 +202,11 @@ _PARTS: Mapping[str, tuple[tuple[int, int, int], list[tuple[int, int]]]] = {
 
 
 @LG.scenario(
-    "LG-09", "preamble_of_a_message", priority=2, ways=CRC_WAYS, cases={name: {"parts": name} for name in _PARTS}
+    "LG-09",
+    "preamble_of_a_message",
+    priority=2,
+    ways=CRC_WAYS,
+    cases={name: {"parts": name} for name in _MESSAGE_PARTS},
 )
 def preamble_of_a_message(lab: Lab, parts: str) -> None:
     """The preamble of a message has the lengths of its parts, with 8 as alignment, or 4096 for the data.
@@ -210,7 +214,7 @@ def preamble_of_a_message(lab: Lab, parts: str) -> None:
     A message with some parts is sent. On the wire its preamble declares the header and the parts up to the last
     that is not empty, with their lengths and alignments; the other slots are zero.
     """
-    sizes, due = _PARTS[parts]
+    sizes, due = _MESSAGE_PARTS[parts]
     lab.two("lossless_peer")
     tape = lab.tape("a", "b")
     lab.connect("a", "b")
