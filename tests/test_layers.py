@@ -213,9 +213,9 @@ def test_only_what_is_loaded_makes_a_circle() -> None:
 
 
 def test_the_page_has_the_same_rows() -> None:
-    rows = re.findall(r"^\| (\w+) \| `(\w+)/?([\w.]*?)/?`", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    matches = re.findall(r"^\| (\w+) \| `(\w+)/?([\w.]*?)/?`", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     for top, rows in (("toolkit", TOOLKIT), ("messenger", MESSENGER)):
-        shown = [(floor, name.removesuffix(".py")) for floor, package, name in rows if package == top]
+        shown = [(floor, name.removesuffix(".py")) for floor, package, name in matches if package == top]
         assert shown == [(row.floor, row.name) for row in rows]
 
 
