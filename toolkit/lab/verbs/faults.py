@@ -14,7 +14,7 @@ from toolkit.faults.language import Fault, parse
 from toolkit.faults.language.network import BlackHole, Heal, Link, Nat, NatFlush, Partition, Refuse, Reset
 from toolkit.faults.mangle import Mangle
 from toolkit.faults.strike import Strike
-from toolkit.faults.tap import Breakpoint, Tape, Trickle
+from toolkit.faults.tap import Breakpoint, ByteCut, Tape, Trickle
 from toolkit.lab.scene import LabNode, LabProxy, LabScene
 from toolkit.lab.verbs.nodes import NodeVerbs
 from toolkit.network.faults import delayed
@@ -66,6 +66,23 @@ class FaultVerbs(NodeVerbs):
         """Cut the link between two nodes when the breakpoint's frame passes."""
         self._step("cut_at", a, b, str(breakpoint_))
         self._strike(a, b, breakpoint_)
+
+    def cut_after(self, a: str, b: str, sender: str, size_bytes: int) -> ByteCut:
+        """Cut a connection between two nodes behind the first bytes of one of them, once; returns the cut.
+
+        Bytes of each connection are counted from now on. Over RDMA a connection carries the records that introduce
+        the queue pairs to each other, of 65 bytes each: two of the node that dials, one of the other.
+
+        Args:
+            a: one of the nodes.
+            b: the other one.
+            sender: the node whose bytes are counted, a or b.
+            size_bytes: number of its bytes that are still delivered.
+        """
+        cut = ByteCut(sender, byte=size_bytes)
+        self._step("cut_after", a, b, sender, size_bytes)
+        self.breakpoints_between(a, b).append(cut)
+        return cut
 
     def mangle(self, a: str, b: str, mangle: Mangle) -> Mangle:
         """Change bytes of one frame between two nodes; returns the mangle, for :meth:`expect_mangled`."""
