@@ -335,8 +335,8 @@ def packets_do_not_pass(lab: Lab) -> None:
     """Keepalives detect a link whose packets do not pass, and the session resumes once they do.
 
     All packets between the devices are lost, and introductions wait. A soft-RoCE device repeats a lost packet
-    for longer than a minute, so that only the missing answer to a keepalive shows it, after two seconds. When packets pass
-    again, the session resumes and each message arrives once.
+    for longer than a minute, so that only the missing answer to a keepalive shows it, after two seconds. When
+    packets pass again, the session resumes and each message arrives once.
     """
     lab.two("lossless_peer", **_SHORT_PAUSES)
     lab.connect("a", "b")
