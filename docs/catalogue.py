@@ -23,8 +23,9 @@ survive, together with what must hold afterwards. This page lists all of them, b
 
 A scenario runs in every protocol, mode and cipher that it applies to, and on shards. Its first line names the
 protocols and the backends: *sim* is virtual time, *local* uses real sockets, *netns* network namespaces, *docker*
-containers; what runs on *netns* also runs on [`vm`](vm.md#scenarios). To write one, see
-[scenarios of your own](scenarios.md).
+containers, *rdma* [soft-RoCE devices](rdma.md#scenarios). What runs on *netns* or *rdma* also runs on
+[`vm`](vm.md#scenarios), and what runs on *local* on *rdma*, unless it has a raw peer or faults of frames. To write
+one, see [scenarios of your own](scenarios.md).
 """
 
 

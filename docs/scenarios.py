@@ -57,7 +57,7 @@ def idle_then_cut(lab: Lab, idle_s: float) -> None:
 ```
 msgrlab list mine.py                            # the scenarios of a file; mine.py::NAME is one, with its cases
 msgrlab run mine.py::idle_then_cut --every-way  # one, in every protocol, mode, cipher and number of shards
-msgrlab run mine.py --backend local --out runs  # all, between processes on loopback; also netns, docker, vm
+msgrlab run mine.py --backend local --out runs  # all, between processes on loopback; also netns, docker, rdma, vm
 msgrlab sim mine.py::idle_then_cut --seeds 100  # other latencies and interleavings
 ```
 
@@ -82,7 +82,7 @@ Arguments of `@scenario`, all optional:
 | `v1_cases` | the cases on msgr v1, if they differ |
 | `sim_cases` | cases that run on the simulator only, with the reason |
 | `ways` | protocols and modes, such as `["v2-secure", "v1"]`; default: all |
-| `backends`, `only` | its backends (`sim`, `local`, `netns`, `docker`), and the reason why on no other |
+| `backends`, `only` | its backends (`sim`, `local`, `netns`, `docker`, `rdma`), and the reason why on no other |
 | `processes` | `True`: each node is a process of its own, except on the simulator; `freeze` and limits need this |
 | `provokes` | ids of invariants that the scenario violates on purpose |
 | `default_cuts`, `v1_cuts` | where it cuts links, unless `--cut` is given; the function gets them as `cuts` |

@@ -25,6 +25,14 @@ def cut_at(lab: Lab) -> None:
     lab.expect_delivered("a", "b", 3)
 
 
+def cut_after(lab: Lab) -> None:
+    lab.cut("a", "b")
+    place = lab.cut_after("a", "b", "a", 100)  # of the next connection: a cut handshake
+    lab.send("a", "b")
+    lab.expect_cut(place)
+    lab.expect_delivered("a", "b", 1)
+
+
 def expect_cut(lab: Lab) -> None:
     place = lab.breakpoint("b:MESSAGE:1")
     lab.cut_at("a", "b", place)

@@ -48,7 +48,7 @@ def run(
         str,
         typer.Option(
             help="Where nodes run: sim (virtual time), local (loopback), netns (namespaces), docker (containers), "
-            "vm (namespaces of a virtual machine)."
+            "rdma (soft-RoCE devices), vm (namespaces or soft-RoCE devices of a virtual machine)."
         ),
     ] = "sim",
     mode: Annotated[str | None, typer.Option(help="Connection mode: crc, secure or compressed.")] = None,

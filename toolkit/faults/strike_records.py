@@ -6,7 +6,7 @@ from toolkit.dissect.direction import Direction
 from toolkit.faults.dials import AtDial
 from toolkit.faults.mangle import Flip, Mangle
 from toolkit.faults.strike import Strike
-from toolkit.faults.tap import Breakpoint
+from toolkit.faults.tap import Breakpoint, ByteCut
 from toolkit.faults.timing import is_timing
 
 
@@ -17,6 +17,8 @@ def strike_record(a: str, b: str, strike: Strike) -> tuple[str, dict[str, Any]]:
     if isinstance(strike, AtDial) or (isinstance(strike, Mangle) and (problem or is_timing(strike.change))):
         detail = f"{strike}: {problem}" if problem else str(strike)
         return "path", between | {"fault": strike.change.what, "detail": detail}
+    if isinstance(strike, ByteCut):
+        return "cut", between | {"at": {}, "detail": str(strike)}
     frame = strike.hit
     assert frame is not None
     sender = strike.sender or (a if frame.direction is Direction.TO_SERVER else b)

@@ -67,6 +67,39 @@ class Breakpoint(Strike):
 
 
 @dataclass(slots=True)
+class ByteCut(Breakpoint):
+    """Cut a connection behind the first ``byte`` bytes of its sender, once.
+
+    It needs no frames: over RDMA the TCP connection carries the records of the queue pairs (docs/protocol.md §8).
+    """
+
+    tag: str = ""
+
+    @property
+    def spent(self) -> bool:
+        """True if it has cut a connection."""
+        return self.hits > 0
+
+    def matches(self, sender: str, frame: SeenFrame) -> bool:  # noqa: ARG002 - frames do not matter
+        """Return False: bytes are counted, not frames."""
+        return False
+
+    def taking(self, link: int, sender: str, chunk: Buffer) -> bytes | None:
+        """Count bytes of a link; returns those that are still delivered if it cuts there, else None."""
+        if self.spent or sender != self.sender:
+            return None
+        before = self._seen.get(link, 0)
+        self._seen[link] = before + len(chunk)
+        if before + len(chunk) <= (self.byte or 0):
+            return None
+        self.hits = 1
+        return bytes(chunk[: (self.byte or 0) - before])
+
+    def __str__(self) -> str:
+        return f"after {self.byte} bytes from {self.sender}"
+
+
+@dataclass(slots=True)
 class Listener(Strike):
     """A strike on all bytes of the sender, not on certain frames."""
 
@@ -180,6 +213,11 @@ class LinkTap:
         if not self.follows:
             return Passage(bytes(chunk))
         sender, lane = self._names[direction], self._lanes[direction]
+        for strike in self.breakpoints:
+            if isinstance(strike, ByteCut):
+                taken = strike.taking(self.number, sender, chunk)
+                if taken is not None:
+                    return Passage(taken, strike)
         listeners = [s for s in self.breakpoints if isinstance(s, Listener) and s.sender == sender]
         tapes = [listener for listener in listeners if isinstance(listener, Tape)]
         for tape in tapes:

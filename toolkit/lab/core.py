@@ -69,6 +69,8 @@ class LabCore(ABC):
     """Name of the backend."""
     real_time = False
     """True if a second takes a second; scenarios with long waits are shorter then."""
+    is_rdma = False
+    """True if nodes communicate by RDMA, so that no frame passes a proxy."""
 
     def __init__(self, way: Way | str = "v2-crc", seed: int = 1) -> None:
         self.way = Way.parse(way) if isinstance(way, str) else way

@@ -77,9 +77,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--msgrlab-backend",
         metavar="B",
         default="",
-        choices=["", "sim", "local", "process", "netns", "docker", "swarm", "vm"],
+        choices=["", "sim", "local", "process", "netns", "docker", "swarm", "rdma", "vm"],
         help="Where scenarios and clusters run that name no backend: sim, local (process for clusters), netns, "
-        "docker, swarm or vm (scenarios only; default: scenarios in simulation, clusters where their spec says).",
+        "docker, swarm, or rdma or vm (scenarios only; default: scenarios in simulation, clusters where their "
+        "spec says).",
     )
     group.addoption(
         "--msgrlab-keep",

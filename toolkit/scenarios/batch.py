@@ -4,7 +4,7 @@ import os
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
 from toolkit.lab.ways import Way
@@ -12,7 +12,7 @@ from toolkit.machine.interpreters import safe_workers
 from toolkit.machine.sharing import by_dask
 from toolkit.scenarios.catalogue import find
 from toolkit.scenarios.runner import ScenarioRun, run_scenario
-from toolkit.scenarios.scenario import IN_GUEST, Case, Scenario
+from toolkit.scenarios.scenario import IN_GUEST, OVER_RDMA, Case, Scenario
 
 _Call = tuple[str, str, str, Way, int, tuple[str, ...]]
 """The names by which another process finds a job."""
@@ -109,11 +109,27 @@ def _prepared(backends: AbstractSet[str]) -> Iterator[None]:
             from toolkit.cluster.containers import kept  # noqa: PLC0415 - others do not pay for it
 
             shared.enter_context(kept())
+        if OVER_RDMA in backends:
+            shared.enter_context(_zygote())
         if IN_GUEST in backends:
             from toolkit.scenarios import guests  # noqa: PLC0415 - as above
 
             shared.enter_context(guests.kept())
         yield
+
+
+@contextmanager
+def _zygote() -> Iterator[None]:
+    """Fork messengers inside this context from a process that has imported their modules."""
+    from toolkit.cluster.backends.base import Backend  # noqa: PLC0415 - only processes take it
+    from toolkit.cluster.zygote import Zygote  # noqa: PLC0415 - as above
+
+    with closing(Zygote()) as zygote:
+        Backend.zygote, before = zygote, Backend.zygote
+        try:
+            yield
+        finally:
+            Backend.zygote = before
 
 
 def _prepare(backends: AbstractSet[str]) -> None:

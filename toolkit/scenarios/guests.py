@@ -1,4 +1,4 @@
-"""The backend ``vm``: a scenario runs on network namespaces of a virtual machine, and is judged on the host.
+"""The backend ``vm``: a scenario runs on namespaces or RDMA devices of a virtual machine; the host judges it.
 
 The guest runs ``python -m toolkit.scenarios.guests``, which plays one case and leaves its history and outcome in a
 directory that the host shares with it. Judging stays on the host, because Python is many times slower in a guest
@@ -21,11 +21,16 @@ from toolkit.checks.history import History
 from toolkit.errors import Unsupported
 from toolkit.lab.ways import Way
 from toolkit.machine import vm
-from toolkit.scenarios.scenario import IN_GUEST, INSIDE, Case, Scenario
+from toolkit.scenarios.scenario import IN_GUEST, OVER_RDMA, Case, Scenario
 
 _TIMEOUT_S = 900.0
 """For one case. Expectations of scenarios have time limits of their own; this one is for a guest that hangs."""
-_PRELOADED = ("toolkit.scenarios.runner", "toolkit.lab.real.real_lab", "toolkit.cluster.backends.netns")
+_PRELOADED = (
+    "toolkit.scenarios.runner",
+    "toolkit.lab.real.real_lab",
+    "toolkit.cluster.backends.netns",
+    "toolkit.cluster.backends.rdma",
+)
 _OUTCOME, _HISTORY = "outcome.json", "history.ndjson"
 _machines: list[vm.Machine] = []
 """The machine that runs share, if there is one."""
@@ -108,14 +113,14 @@ def _played(directory: Path, scenario: str, case: str, way: str, seed: int, cuts
     from toolkit.scenarios.runner import play_case  # noqa: PLC0415 - which imports this module
 
     found, way_to_run = find(scenario), Way.parse(way)
-    if found.processes:
+    if found.processes or found.inside == OVER_RDMA:
         from toolkit.cluster.backends.base import Backend  # noqa: PLC0415 - only processes take it
         from toolkit.cluster.zygote import Zygote  # noqa: PLC0415
 
         Backend.zygote = Zygote()
-    chosen = next(each for each in found.cases_in(way_to_run, INSIDE) if each.name == case)
+    chosen = next(each for each in found.cases_in(way_to_run, found.inside) if each.name == case)
     began_s = time.monotonic()
-    history, visited, failure = play_case(found, INSIDE, chosen, way_to_run, seed, cuts)
+    history, visited, failure = play_case(found, found.inside, chosen, way_to_run, seed, cuts)
     duration_s = time.monotonic() - began_s
     history.save(directory / _HISTORY)
     counts = [[*place, count] for place, count in visited.items()]

@@ -26,7 +26,7 @@ from typing import Any, overload
 
 from messenger.errors import LocalError
 from toolkit.lab.ways import ALL_WAYS, Way
-from toolkit.scenarios.scenario import BACKENDS, Scenario, Script, described
+from toolkit.scenarios.scenario import BACKENDS, OVER_RDMA, Scenario, Script, described
 
 OWN = "own"
 """Family of users' own scenarios."""
@@ -79,7 +79,8 @@ def scenario(
         v1_cases: the cases on msgr v1, if they differ.
         sim_cases: cases that run in simulation only, with the reason of each.
         ways: names of the ways in which it runs, such as ``v2-secure``; all ways unless given.
-        backends: backends on which it runs: ``sim``, ``local``, ``netns``, ``docker``.
+        backends: backends on which it runs: ``sim``, ``local``, ``netns``, ``docker``, and ``rdma`` if not on
+            ``local``.
         options: ``only``, ``provokes``, ``rules``, ``processes``, ``quick``, ``default_cuts`` and ``v1_cuts`` of
             :class:`toolkit.scenarios.scenario.Scenario`.
 
@@ -115,8 +116,8 @@ def _made(script: Script, ways: Sequence[str], about: dict[str, Any]) -> Scenari
     if inspect.iscoroutinefunction(script):
         raise LocalError("a scenario is a plain function: verbs of its lab wait by themselves")
     for backend in about["backends"]:
-        if backend not in BACKENDS:
-            raise LocalError(f"unknown backend {backend!r}; known: {', '.join(BACKENDS)}")
+        if backend not in (*BACKENDS, OVER_RDMA):
+            raise LocalError(f"unknown backend {backend!r}; known: {', '.join((*BACKENDS, OVER_RDMA))}")
     elsewhere = [backend for backend in BACKENDS if backend not in about["backends"]]
     if elsewhere and not about.get("only"):
         about = {**about, "only": "its file names other backends"}

@@ -22,7 +22,7 @@ from toolkit.lab.lab import Lab, NotIntercepted
 from toolkit.lab.ways import Way
 from toolkit.report.text import duration
 from toolkit.scenarios.own import place_of
-from toolkit.scenarios.scenario import BACKENDS, IN_GUEST, Case, Scenario
+from toolkit.scenarios.scenario import BACKENDS, IN_GUEST, OVER_RDMA, Case, Scenario
 
 if TYPE_CHECKING:
     from toolkit.report.html import ScenarioReport
@@ -252,12 +252,18 @@ _Played = tuple[History, Counter[tuple[str, str]], str]
 def _play(scenario: Scenario, params: Mapping[str, Any], new_lab: Callable[[bool], Lab]) -> _Played:
     """Run a script; in simulation without interceptors, and once more with them if it arms a point."""
     try:
-        return _play_in(new_lab(False), scenario, params)
+        return play_in(new_lab(False), scenario, params)
     except NotIntercepted:
-        return _play_in(new_lab(True), scenario, params)
+        return play_in(new_lab(True), scenario, params)
 
 
-def _play_in(lab: Lab, scenario: Scenario, params: Mapping[str, Any]) -> _Played:
+def play_in(lab: Lab, scenario: Scenario, params: Mapping[str, Any]) -> _Played:
+    """Play a scenario in a lab, which is closed then.
+
+    Raises:
+        Unsupported: the lab lacks something that the scenario needs.
+        NotIntercepted: its nodes have no interceptor, and the scenario arms a point.
+    """
     failure = ""
     try:
         scenario.script(lab, **params)
@@ -294,7 +300,7 @@ def in_order(history: History) -> History:
 
 
 def _check_supported(scenario: Scenario, backend: str, case: Case, way: Way, cuts: Sequence[str]) -> None:
-    if backend not in (*BACKENDS, IN_GUEST):
+    if backend not in (*BACKENDS, OVER_RDMA, IN_GUEST):
         raise LocalError(f"unknown backend {backend!r}; {scenario.id} runs on {', '.join(scenario.backends)}")
     reason = scenario.obstacle(backend, case)
     if not scenario.runs_on(backend):
@@ -317,10 +323,10 @@ def open_lab(backend: str, way: Way, seed: int, *, processes: bool = False, inte
     """Open a lab without nodes.
 
     Args:
-        backend: ``sim``, ``local``, ``netns`` or ``docker``.
+        backend: ``sim``, ``local``, ``netns``, ``docker`` or ``rdma``.
         way: protocol, mode, cipher and shards of its nodes.
         seed: decides everything random.
-        processes: True if on ``local`` and ``netns`` each node is a process of its own.
+        processes: True if on ``local`` and ``netns`` each node is a process of its own, as on others.
         intercepted: False if nodes have no interceptor in simulation; live nodes always have one.
 
     Raises:
@@ -331,11 +337,11 @@ def open_lab(backend: str, way: Way, seed: int, *, processes: bool = False, inte
         from toolkit.lab.sim.sim_lab import SimLab  # noqa: PLC0415 - one backend does not pay for the other
 
         return SimLab(way, seed, intercepted=intercepted)
-    if backend in BACKENDS:
+    if backend in (*BACKENDS, OVER_RDMA):
         from toolkit.lab.real.real_lab import RealLab  # noqa: PLC0415
 
         return RealLab(backend, way, seed, processes=processes)
-    raise LocalError(f"unknown backend {backend!r}; known: {', '.join(BACKENDS)}")
+    raise LocalError(f"unknown backend {backend!r}; known: {', '.join((*BACKENDS, OVER_RDMA))}")
 
 
 def save_artefacts(run: ScenarioRun, directory: Path) -> None:

@@ -28,8 +28,12 @@ ON_NETWORKS = ("netns", "docker")
 ON_SOCKETS = ("local", *ON_NETWORKS)
 """Backends with the kernel's own sockets."""
 BACKENDS = ("sim", *ON_SOCKETS)
-IN_GUEST, INSIDE = "vm", "netns"
-"""A further backend, for all scenarios that run on namespaces: these, in a virtual machine."""
+OVER_RDMA = "rdma"
+"""A further backend, for all scenarios that run on ``local``: nodes with soft-RoCE devices, on this machine."""
+QUEUE_PAIRS = "faults of RDMA devices and queue pairs"
+"""Why a scenario runs over RDMA only."""
+IN_GUEST = "vm"
+"""A further backend: namespaces of a virtual machine, or its soft-RoCE devices for scenarios over RDMA only."""
 Script = Callable[..., None]
 """Called with the lab, and with the parameters of a case by name."""
 
@@ -98,9 +102,16 @@ class Scenario:
         """True if it runs in the way's protocol and mode, with any cipher and any number of shards."""
         return any((known.protocol, known.mode) == (way.protocol, way.mode) for known in self.ways)
 
+    @property
+    def inside(self) -> str:
+        """The backend on which it runs in a virtual machine; empty if it does not."""
+        return next((each for each in ("netns", OVER_RDMA) if each in self.backends), "")
+
     def runs_on(self, backend: str) -> bool:
-        """True if it runs on a backend; on ``vm`` if it runs on ``netns``."""
-        return (INSIDE if backend == IN_GUEST else backend) in self.backends
+        """True if it runs on a backend; on ``vm`` if it runs on ``netns``, on ``rdma`` if it does on ``local``."""
+        if backend == IN_GUEST:
+            return bool(self.inside)
+        return backend in self.backends or (backend == OVER_RDMA and "local" in self.backends)
 
     def cases_in(self, way: Way, backend: str = "") -> tuple[Case, ...]:
         """The cases about the protocol of a way that run on the backend, if one is given."""

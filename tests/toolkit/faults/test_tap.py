@@ -7,7 +7,7 @@ from messenger.link import Protocol
 from messenger.v2.framing import CrcWriter
 from messenger.v2.wire import Ack, encode_banner
 from toolkit.dissect.direction import Direction
-from toolkit.faults.tap import Breakpoint, LinkTap
+from toolkit.faults.tap import Breakpoint, ByteCut, LinkTap
 
 BANNER = encode_banner(1, 0)
 ACKS = [CrcWriter().control(Ack.TAG, Ack(seq).encode()) for seq in range(1, 6)]
@@ -83,3 +83,21 @@ def test_parse_v1() -> None:
 def test_parse_refuses(text: str) -> None:
     with pytest.raises(LocalError):
         Breakpoint.parse(text)
+
+
+@pytest.mark.parametrize(("after_bytes", "step"), [(0, 7), (5, 7), (65, 65), (65, 7), (100, 200)])
+def test_an_introduction_is_cut_behind_a_number_of_bytes_once(after_bytes: int, step: int) -> None:
+    records = bytes(range(130))
+    cut = ByteCut("a", byte=after_bytes)
+    passed, struck = _feed(LinkTap("a", "b", [cut]), records, step)
+    assert (passed, struck) == (records[:after_bytes], cut)
+    assert _feed(LinkTap("a", "b", [cut]), records, step) == (records, None)
+
+
+def test_an_introduction_is_cut_by_the_bytes_of_its_sender_on_one_link() -> None:
+    records = bytes(range(130))
+    cut = ByteCut("b", byte=0)
+    assert _feed(LinkTap("a", "b", [cut]), records) == (records, None)
+    longer = ByteCut("a", byte=130)
+    for _ in range(2):
+        assert _feed(LinkTap("a", "b", [longer]), records) == (records, None)

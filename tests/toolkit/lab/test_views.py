@@ -49,7 +49,7 @@ def test_check_finds_what_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("how", "complaint"),
     [
-        ({"backend": "cloud"}, "unknown backend 'cloud'; known: sim, local, netns, docker"),
+        ({"backend": "cloud"}, "unknown backend 'cloud'; known: sim, local, netns, docker, rdma"),
         ({"mode": "plain"}, "unknown mode 'plain'; known: crc, secure, compressed"),
         ({"protocol": "v3"}, "unknown protocol 'v3'; known: v1, v2"),
     ],

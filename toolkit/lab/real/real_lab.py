@@ -21,6 +21,7 @@ from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Host, HostWish, NetworkWish
 from toolkit.cluster.nodes import MessengerNode
 from toolkit.cluster.threads import NodeThreads, ThreadNode
+from toolkit.errors import Unsupported
 from toolkit.faults.proxies import Proxies
 from toolkit.faults.proxy import FaultProxy
 from toolkit.lab.lab import Lab
@@ -30,8 +31,13 @@ from toolkit.network.faults import NetworkFaults
 from toolkit.node import NodeSpec
 from toolkit.node.raw.peer import RawHost
 
-KINDS = {"local": "process", "netns": "netns", "docker": "docker"}
-"""The backend of clusters for each backend of scenarios."""
+KINDS = {
+    "local": ("process", "tcp"),
+    "netns": ("netns", "tcp"),
+    "docker": ("docker", "tcp"),
+    "rdma": ("process", "rdma"),
+}
+"""The backend of clusters and the transport for each backend of scenarios."""
 _IPV4, _IPV6 = "public", "six"
 """Names of the networks; nodes are on the first unless a scenario asks for IPv6."""
 
@@ -44,7 +50,7 @@ class RealLab(Lab):
         way: protocol, mode, cipher and shards of the nodes, or the way's name.
         seed: decides everything random but the keys, because others can reach these sockets.
         processes: True if each node is a process of its own; only those can be frozen, or killed with SIGKILL.
-            Nodes in containers always are processes.
+            Nodes in containers and over RDMA always are processes.
 
     Raises:
         Unsupported: this machine cannot have such hosts.
@@ -68,8 +74,10 @@ class RealLab(Lab):
         self._next_ports: dict[str, int] = {}
         """The next free port of each host."""
         self._described = ""
-        self._processes = processes
-        kind = backend_named(KINDS[backend])
+        self.is_rdma = KINDS[backend][1] == "rdma"
+        # A kernel removes no device that a process has open, so the nodes end before their devices.
+        self._processes = processes or self.is_rdma
+        kind = backend_named(*KINDS[backend])
         with ExitStack() as undo:
             networks = [NetworkWish(_IPV4), NetworkWish(_IPV6, kind.ipv6_subnet)]
             self._place = undo.enter_context(kind.lent(networks))
@@ -114,7 +122,9 @@ class RealLab(Lab):
         if name not in self._place.hosts:
             self._place.add(HostWish(name, (_IPV4, _IPV6)))
         self._described = name
-        return super()._describe(name, *args, **options)
+        spec = super()._describe(name, *args, **options)
+        spec.options = {**self._place.hosts[name].options, **spec.options}
+        return spec
 
     def _address(self, protocol: Protocol, host: str) -> EntityAddr:
         """An address on the node's host; ports go up in the order of description, and decide connection races."""
@@ -141,6 +151,8 @@ class RealLab(Lab):
         return list(dict.fromkeys([*super().hosts(name), *self._host(self._specs[name]).addresses.values()]))
 
     def _raw_host(self, spec: NodeSpec) -> RawHost:
+        if self.is_rdma:
+            raise Unsupported(f"raw peer {spec.name}: raw peers have no queue pairs")
         return SocketRawHost(spec, self._host(spec).inside)
 
     def _spawn(self, spec: NodeSpec) -> None:

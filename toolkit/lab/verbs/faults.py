@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from messenger.interception import Action
 from toolkit.checks.history import NETWORK
+from toolkit.errors import Unsupported
 from toolkit.faults.dials import release
 from toolkit.faults.language import Fault, parse
 from toolkit.faults.language.network import BlackHole, Heal, ImpairLink, Nat, NatFlush, Partition, Refuse, Reset
 from toolkit.faults.mangle import Mangle
 from toolkit.faults.strike import Strike
-from toolkit.faults.tap import Breakpoint, Tape, Trickle
+from toolkit.faults.tap import Breakpoint, ByteCut, Tape, Trickle
 from toolkit.lab.scene import LabNode, LabProxy, LabScene
 from toolkit.lab.verbs.nodes import NodeVerbs
 from toolkit.network.faults import delayed
@@ -64,12 +65,29 @@ class FaultVerbs(NodeVerbs):
     def cut_at(self, a: str, b: str, breakpoint_: Breakpoint) -> None:
         """Cut the link between two nodes when the breakpoint's frame passes."""
         self._step("cut_at", a, b, str(breakpoint_))
-        self._breakpoints.setdefault(frozenset((a, b)), []).append(breakpoint_)
+        self._strike(a, b, breakpoint_)
+
+    def cut_after(self, a: str, b: str, sender: str, size_bytes: int) -> ByteCut:
+        """Cut a connection between two nodes behind the first bytes of one of them, once; returns the cut.
+
+        Bytes of each connection are counted from now on. Over RDMA a connection carries the records that introduce
+        the queue pairs to each other, of 65 bytes each: two of the node that dials, one of the other.
+
+        Args:
+            a: one of the nodes.
+            b: the other one.
+            sender: the node whose bytes are counted, a or b.
+            size_bytes: number of its bytes that are still delivered.
+        """
+        cut = ByteCut(sender, byte=size_bytes)
+        self._step("cut_after", a, b, sender, size_bytes)
+        self.breakpoints_between(a, b).append(cut)
+        return cut
 
     def mangle(self, a: str, b: str, mangle: Mangle) -> Mangle:
         """Change bytes of one frame between two nodes; returns the mangle, for :meth:`expect_mangled`."""
         self._step("mangle", a, b, str(mangle), str(mangle.change))
-        self._breakpoints.setdefault(frozenset((a, b)), []).append(mangle)
+        self._strike(a, b, mangle)
         return mangle
 
     def script(self, a: str, b: str, rules: "Rules") -> list[Strike]:
@@ -86,7 +104,7 @@ class FaultVerbs(NodeVerbs):
         given = as_rules(rules)
         strikes = [rule.strike(a, b) for rule in given]
         self._step("script", a, b, *given)
-        self._breakpoints.setdefault(frozenset((a, b)), []).extend(strikes)
+        self._strike(a, b, *strikes)
         return strikes
 
     def release_held(self, a: str, b: str, name: str) -> None:
@@ -104,13 +122,12 @@ class FaultVerbs(NodeVerbs):
         """Split everything between two nodes into pieces of ``size_bytes`` from now on."""
         self._step("trickle", a, b, size_bytes)
         for sender in (a, b):
-            strikes = self._breakpoints.setdefault(frozenset((a, b)), [])
-            strikes.append(Trickle(sender, size_bytes=size_bytes))
+            self._strike(a, b, Trickle(sender, size_bytes=size_bytes))
 
     def tape(self, sender: str, receiver: str) -> Tape:
         """Record all bytes that a node writes to another from now on, as they are on the wire."""
         tape = Tape(sender)
-        self._breakpoints.setdefault(frozenset((sender, receiver)), []).append(tape)
+        self._strike(sender, receiver, tape)
         return tape
 
     def use_up_nonces(self, node: str, peer: str, left: int) -> None:
@@ -131,6 +148,12 @@ class FaultVerbs(NodeVerbs):
         for mangle in mangles:
             self._step("expect_mangled", str(mangle))
             self._wait(lambda mangle=mangle: self._was_struck(mangle), str(mangle))  # type: ignore[misc]
+
+    def _strike(self, a: str, b: str, *strikes: Strike) -> None:
+        """Add strikes on the frames between two nodes; raises Unsupported if no proxy passes these frames."""
+        if self.is_rdma:
+            raise Unsupported(f"{strikes[0]}: frames of RDMA links pass no proxy" if strikes else "no rules")
+        self.breakpoints_between(a, b).extend(strikes)
 
     def _was_struck(self, strike: Strike) -> bool:
         return any(struck is strike for struck in self._struck)

@@ -2,4 +2,4 @@
 
 from toolkit.scenarios.scenario import Family
 
-RD = Family("RD", "Other transports")
+RD = Family("RD", "RDMA and other transports")

@@ -3,6 +3,7 @@
 from itertools import groupby
 from typing import Any
 
+from messenger.outputs import EventKind
 from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import PAIRS, Pair
 from toolkit.scenarios.scenario import ON_SOCKETS
@@ -86,3 +87,26 @@ def transport_contract(lab: Lab, size_bytes: int, pair: Pair) -> None:
         written = [record["tag"] for record in lab.records(node, "frame", direction="tx")]
         read = [record["tag"] for record in lab.records(peer, "frame", direction="rx")]
         lab.require(written == read, f"{node} wrote {written}, {peer} read {read}")
+
+
+@RD.scenario("RD-02", "blocking_connect", priority=3)
+def blocking_connect(lab: Lab) -> None:
+    """A connection attempt that takes five seconds delays no other connection of its node.
+
+    A node dials a peer that does not answer, over TCP or to introduce queue pairs. Meanwhile it exchanges ten
+    messages with another peer in five rounds, a second apart. When the peer answers, its session opens.
+    """
+    for name, entity in ("a", "osd.1"), ("b", "osd.2"), ("c", "osd.3"):
+        lab.node(name, entity, "lossless_peer")
+    lab.start()
+    lab.connect("a", "c")
+    lab.partition("a", "b")
+    lab.send("a", "b", 3)
+    for _ in range(5):
+        lab.exchange("a", "c", count=2)
+        lab.wait(1.0)
+    lab.require(not lab.events("a", "b", EventKind.CONNECT), "a must still be dialling b")
+    lab.require(lab.faults("a") == lab.faults("c") == [], f"links broke: {lab.faults('a')}, {lab.faults('c')}")
+    lab.heal()
+    lab.expect_delivered("a", "b", 3)
+    lab.settle()
