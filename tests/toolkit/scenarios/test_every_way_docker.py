@@ -40,7 +40,7 @@ def _fits(scenario: Scenario, way: Way) -> bool:
 @pytest.mark.parametrize("turn", range(len(_WAYS)), ids=lambda turn: _WAYS[turn].name)
 def test_scenarios_pass_between_containers(turn: int) -> None:
     """A third of the families each, in that way if they can."""
-    node.build(say=lambda _: None)
+    node.build(announce=lambda _: None)
     todo = [
         job for family in list(families().values())[turn :: len(_WAYS)] for job in _jobs(turn, family.scenarios)
     ]

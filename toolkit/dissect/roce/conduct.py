@@ -19,7 +19,7 @@ class QueuePairConduct(Conduct):
     """Reason of the first NAK that ends the queue pair; None if there is none."""
 
     def ending(self, client: str, server: str, end_ns: int) -> str:
-        """Describe how it ended; see :meth:`Conduct.told`."""
+        """Describe how it ended; see :meth:`Conduct.ending`."""
         names = (client, server) if self.client_side == 0 else (server, client)
         match self.outcome(end_ns):
             case Outcome.RESET:
