@@ -8,7 +8,7 @@ from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.layout import I32, I64, U32, U64, Since
 from messenger.denc.utime import EPOCH, UTime
 from messenger.errors import DecodeError
-from messenger.messages.layout import Enveloped, Fields, decode_fields
+from messenger.messages.layout import Enveloped, Fields
 from messenger.messages.types import MessageType
 
 _INO_SIZE = 8
@@ -139,7 +139,7 @@ class MClientSnap(Fields):
         """Decode the front; raises as :meth:`Fields.decode`."""
         if version < cls.OLDEST:
             raise DecodeError(f"{cls.__name__} of version {version}, at least {cls.OLDEST} is known")
-        head = SnapHead(**decode_fields(SnapHead, decoder, version, features))
+        head = SnapHead.decode(decoder, version, features)
         if (head.num_split_inos + head.num_split_realms) * _INO_SIZE > decoder.remaining:
             raise DecodeError(f"{head.num_split_inos} + {head.num_split_realms} inodes do not fit into the front")
         inos = [decoder.u64() for _ in range(head.num_split_inos)]

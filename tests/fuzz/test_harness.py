@@ -64,7 +64,7 @@ def test_results_that_depend_on_the_cut() -> None:
     def first_piece(cut: Cut) -> int:
         return len(cut(b"\x02abc")[0])
 
-    with pytest.raises(BrokenPromise, match="cut as_its_bytes_say, and whole"):
+    with pytest.raises(BrokenPromise, match="cut cut_by_content, and whole"):
         same_for_every_cut(first_piece)
     assert same_for_every_cut(lambda cut: b"".join(cut(bytes(100)))) == bytes(100)
 

@@ -7,8 +7,10 @@ soon as it is listed there; its seeds are the captured fronts of its type.
 
 from collections.abc import Iterator
 
+from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.features import ALL_FEATURES, CLIENT_FEATURES
 from messenger.errors import DecodeError
+from messenger.messages.mds_session import MClientReconnect, ReconnectState
 from messenger.messages.message import Message, Payload
 from messenger.messages.registry import PAYLOADS, decode_payload
 from tests.fuzz.seeds import LONGEST_SEED, captured_messages, made_up
@@ -34,6 +36,26 @@ def run(data: bytes) -> None:
         return
     for peer_features in FEATURES:
         _check_encoding(message, payload, peer_features)
+    if isinstance(payload, MClientReconnect):
+        _check_state(message, features)
+
+
+def _check_state(message: Message, features: int) -> None:
+    """Decode the data segment of an MClientReconnect, and encode what it means."""
+    try:
+        state = ReconnectState.decode(Decoder(message.data), message.version, features)
+    except DecodeError:
+        return
+
+    def encode(what: ReconnectState) -> bytes:
+        encoder = Encoder()
+        what.encode(encoder, features)
+        return encoder.getvalue()
+
+    def decode(raw: bytes) -> ReconnectState:
+        return ReconnectState.decode(Decoder(raw), ReconnectState.VERSION, features)
+
+    require_stable(state, encode, decode, lossy=True)
 
 
 def _check_encoding(message: Message, payload: Payload, features: int) -> None:
@@ -80,6 +102,12 @@ def seeds() -> Iterator[bytes]:
                 yield head(message, ALL_FEATURES) + bytes(message.front)
         empty = Message(kind, version=payload.VERSION, compat_version=payload.COMPAT_VERSION)
         yield from (head(empty, ALL_FEATURES) + bytes(size) for size in (0, 64))
+    for state in made_up(ReconnectState):
+        encoder = Encoder()
+        state.encode(encoder, ALL_FEATURES)
+        message = Message.of(MClientReconnect(), data=encoder.getvalue())
+        message.encode_front(ALL_FEATURES)
+        yield head(message, ALL_FEATURES) + bytes(message.front) + bytes(message.data)
 
 
 TARGETS = (Target(name="messages", run=run, seeds=seeds, label=lambda data: data[:2], coarse=True, mutations=600),)

@@ -361,7 +361,7 @@ _REFUSALS = {
 
 
 @AU.scenario(
-    "AU-24",
+    "AU-25",
     "refusal_is_explained",
     priority=2,
     ways=FEW_V2_WAYS,

@@ -202,7 +202,7 @@ _MESSAGE_PARTS: Mapping[str, tuple[tuple[int, int, int], list[tuple[int, int]]]]
 
 
 @LG.scenario(
-    "LG-09",
+    "LG-11",
     "preamble_of_a_message",
     priority=2,
     ways=CRC_WAYS,

@@ -162,7 +162,7 @@ def _v1_lengths(lab: Lab, peer: RawPeer, role: str) -> None:
     lab.expect_memory("a", 0)
 
 
-@MF.scenario("MF-22", "oversize_in_one_read", cases=ROLES, ways=FEW_WAYS)
+@MF.scenario("MF-23", "oversize_in_one_read", cases=ROLES, ways=FEW_WAYS)
 def oversize_in_one_read(lab: Lab, role: str) -> None:
     """A message above max_frame_bytes breaks the link although it arrives at once.
 
