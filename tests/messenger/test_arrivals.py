@@ -193,7 +193,7 @@ def test_throttles_keep_to_one_message_above_their_limit_and_nothing_waits_for_e
     node.hoarding = True
     rest: dict[int, bytes] = defaultdict(bytes)
     sent: dict[int, int] = defaultdict(int)
-    gone: set[int] = set()
+    left: set[int] = set()
 
     def judge() -> None:
         node.pump()
@@ -203,33 +203,33 @@ def test_throttles_keep_to_one_message_above_their_limit_and_nothing_waits_for_e
             assert not throttle.limit or throttle.value <= throttle.limit + most
 
     for step, number, size in steps:
-        if step == "send" and number not in gone:
+        if step == "send" and number not in left:
             sent[number] += 1
             rest[number] += peers[number].message(sent[number], data=bytes(size))
-        elif step == "piece" and number not in gone:
+        elif step == "piece" and number not in left:
             piece, rest[number] = rest[number][: size + 1], rest[number][size + 1 :]
             peers[number].write(piece)
         elif step == "release":
             node.release(number + 1)
-        elif step == "hang_up" and number not in gone and size == SIZES[0]:
+        elif step == "hang_up" and number not in left and size == SIZES[0]:
             peers[number].hang_up()
-            gone.add(number)
+            left.add(number)
         elif step == "time":
             node.run(0.1)
         judge()
     node.hoarding = False
-    for number in set(range(PEERS)) - gone:
+    for number in set(range(PEERS)) - left:
         peers[number].write(rest[number])
     for _ in range(sum(sent.values()) + PEERS):
         node.release()
-        for number in set(range(PEERS)) - gone:
+        for number in set(range(PEERS)) - left:
             peers[number].pump()
         judge()
     arrived: dict[str, int] = defaultdict(int)
     for session, message in node.delivered:
         arrived[str(session.peer_name)] += 1
         assert message.seq == arrived[str(session.peer_name)]
-    for number in set(range(PEERS)) - gone:
+    for number in set(range(PEERS)) - left:
         assert arrived[str(peers[number].name)] == sent[number]
     assert set(values(node)) == {0}
     assert (len(node.endpoint.arrivals), node.endpoint.waiting) == (0, 0)

@@ -170,7 +170,7 @@ def test_an_anonymous_lossless_session_goes_on_after_a_fault() -> None:
 # ---- properties
 
 
-def test_what_a_connection_tells_of_its_peer() -> None:
+def test_connection_describes_its_peer() -> None:
     node = new_node()
     driver = NodeDriver(node, Recorder())
     connection = driver.connect(B_ADDR, EntityType.OSD)
@@ -343,7 +343,7 @@ def test_v2_is_dialled_rather_than_v1_wherever_it_stands() -> None:
     assert targets(node) == ["v2:10.0.0.2:3300/0"]
 
 
-def test_who_listens_for_v1_alone_does_without_the_v2_addresses_of_others() -> None:
+def test_v1_only_messenger_ignores_v2_addresses_of_peers() -> None:
     """docs/protocol.md §9 item 29."""
     node = new_node()
     node.endpoint.addrs = AddrVec.parse("v1:10.0.0.1:6789/1")

@@ -57,7 +57,7 @@ def at_once(recorder: Recorder) -> tuple[NodeDriver, RawPeer]:
     return driver, peer
 
 
-def test_events_and_messages_are_told_in_their_order() -> None:
+def test_events_and_messages_arrive_in_their_order() -> None:
     recorder = Recorder()
     driver, _ = at_once(recorder)
     assert recorder.log == ["accept", "message 1", "message 2", "message 3", "reset"]
@@ -65,7 +65,7 @@ def test_events_and_messages_are_told_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("position", range(5))
-def test_nothing_is_told_after_marking_down(position: int) -> None:
+def test_no_callback_after_mark_down(position: int) -> None:
     everything = ["accept", "message 1", "message 2", "message 3", "reset"]
     recorder = Recorder(mark_down_at=everything[position])
     driver, _ = at_once(recorder)

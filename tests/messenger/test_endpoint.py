@@ -311,7 +311,7 @@ def test_anonymous_clients_do_not_know_of_each_other() -> None:
     assert node.endpoint.registry.lookup(second.addrs) is None
 
 
-def test_a_stateless_server_tells_whom_it_dials_from_who_dials_it() -> None:
+def test_stateless_server_distinguishes_dialled_and_dialling_peers() -> None:
     """Its clients are not looked up by address, so its own session with that peer does not change.
 
     See docs/protocol.md §4.9.
@@ -368,7 +368,7 @@ def test_peers_know_the_number_that_an_entity_has_learned_since_it_was_made() ->
     assert theirs.peer_name == pair.a.endpoint.name
 
 
-def test_a_known_address_is_not_changed_by_what_a_peer_says() -> None:
+def test_known_address_is_not_changed_by_a_peer() -> None:
     pair = Pair()
     pair.established()
     assert str(pair.a.endpoint.addrs) == A_ADDR

@@ -228,20 +228,20 @@ def test_a_loser_that_waits_is_served_even_if_the_winner_breaks(policy: Policy) 
 
 @by_policy
 @by_addr
-@pytest.mark.parametrize("who", [0, 1])
-def test_marking_down_at_any_step_of_a_race(policy: Policy, addr: str, who: int) -> None:
+@pytest.mark.parametrize("side", [0, 1])
+def test_marking_down_at_any_step_of_a_race(policy: Policy, addr: str, side: int) -> None:
     """What was marked down is gone, and a new dial works (LP-20)."""
     for steps in range(40):
         pair = Race(policy, addr=addr)
         sessions = pair.dial_both()
         pair.drive_bounded(steps)
-        node = pair.nodes[who]
-        node.mark_down(sessions[who])
+        node = pair.nodes[side]
+        node.mark_down(sessions[side])
         node.pump()
         node.delivered.clear()
-        session = node.connect(str(pair.nodes[1 - who].endpoint.addrs))
+        session = node.connect(str(pair.nodes[1 - side].endpoint.addrs))
         node.send(session, 99)
-        assert pair.run_until(lambda pair=pair: 99 in pair.nodes[1 - who].tids, SETTLE_WITHIN_S)
+        assert pair.run_until(lambda pair=pair: 99 in pair.nodes[1 - side].tids, SETTLE_WITHIN_S)
         pair.pass_time(40.0)
         for either in pair.nodes:
             assert len(either.endpoint.sessions) == 1
@@ -339,7 +339,7 @@ def test_the_same_after_an_open_session_broke(policy: Policy, protocol: Protocol
 
 
 @by_protocol
-def test_the_second_dial_is_told_to_wait_as_well_while_the_winners_own_makes_progress(protocol: Protocol) -> None:
+def test_second_dial_gets_wait_too_while_the_dial_of_the_winner_makes_progress(protocol: Protocol) -> None:
     """The peer has answered it: it is not in vain."""
     pair = one_way(LOSSLESS_PEER, protocol, Dial.UNANSWERED, deaf="b")
     mine, theirs = pair.dial_both()

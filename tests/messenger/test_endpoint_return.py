@@ -89,7 +89,7 @@ def test_another_cookie_is_reset_fully_only_with_resetcheck(policy: Policy, *, f
     assert node.events == []
 
 
-def test_outdated_attempts_are_told_how_to_catch_up() -> None:
+def test_outdated_attempts_get_a_retry_with_the_number_to_exceed() -> None:
     node, peer, session = serving()
     assert ask(peer, global_seq=4) == SessionRetryGlobal(5)
     assert ask(peer, connect_seq=9) == SessionReconnectOk(2)

@@ -248,12 +248,12 @@ def test_standby_costs_nothing() -> None:
     assert len(pair.wires) == 1
 
 
-@pytest.mark.parametrize("who", [0, 1])
+@pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("by", ["message", "keepalive"])
 @pytest.mark.parametrize("policy", [LOSSLESS_PEER, LOSSLESS_PEER_REUSE], ids=lambda policy: policy.name)
-def test_standby_is_left_when_there_is_something_to_send(policy: Policy, by: str, who: int) -> None:
+def test_standby_is_left_when_there_is_something_to_send(policy: Policy, by: str, side: int) -> None:
     pair = in_standby(policy)
-    node, other = pair.nodes[who], pair.nodes[1 - who]
+    node, other = pair.nodes[side], pair.nodes[1 - side]
     (session,) = node.endpoint.sessions
     if by == "message":
         node.send(session, 5)

@@ -5,7 +5,7 @@ import pytest
 from messenger.errors import AuthError, DecodeError, Fault, FaultError, FaultReason, PeerError
 
 
-def test_a_fault_tells_reason_place_and_detail() -> None:
+def test_fault_has_reason_place_and_detail() -> None:
     assert str(Fault(FaultReason.EOF)) == "peer closed the connection"
     assert str(Fault(FaultReason.EOF, state="READY")) == "peer closed the connection in READY"
     assert str(Fault(FaultReason.OVERSIZE, "9 bytes", "READY")) == "frame larger than the limit in READY: 9 bytes"

@@ -71,7 +71,7 @@ def test_a_sparse_file_costs_no_memory(read: Reader, tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-def test_what_says_nothing_of_its_length_is_read_to_the_limit() -> None:
+def test_file_of_unknown_length_is_read_to_the_limit() -> None:
     with pytest.raises(LocalError, match="more than 16 bytes, the limit for a list"):
         read_bytes("/proc/self/maps", 16, "list")
     assert read_text("/proc/self/comm", MIB, "name").endswith("\n")

@@ -121,7 +121,7 @@ def test_the_smooth_points_are_all_passed() -> None:
 @pytest.mark.parametrize("action", [Action.FAULT, Action.BLOCK, Action.STALL])
 @pytest.mark.parametrize("way", Way)
 @pytest.mark.parametrize("at_pass", [1, 2, 3])
-def test_the_pass_number_tells_which_time(at_pass: int, way: Way, action: Action) -> None:
+def test_stop_applies_at_its_pass_number(at_pass: int, way: Way, action: Action) -> None:
     side = "a" if way is Way.WRITE else "b"
     stop = Stop(Point("MESSAGE", way), action, at_pass)
     pair = converse(stop, side, ConMode.SECURE)

@@ -147,8 +147,8 @@ async def test_a_file_that_others_could_read_gets_no_keys(tmp_path: Path) -> Non
 
 @on_loop
 async def test_a_file_that_is_opened_to_others_later_gets_no_more_keys(tmp_path: Path) -> None:
-    told: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+    records: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: records.append(context))
     log = tmp_path / "keys.log"
     async with messenger(1, key_log=log) as client, messenger(2) as server:
         address = await server.bind()
@@ -156,16 +156,16 @@ async def test_a_file_that_is_opened_to_others_later_gets_no_more_keys(tmp_path:
         await client.connect(address, EntityType.OSD).ready(10.0)
         await asyncio.sleep(0)
     assert log.read_bytes() == b""
-    assert [context["message"] for context in told] == ["the key log cannot be written"]
+    assert [context["message"] for context in records] == ["the key log cannot be written"]
 
 
 @on_loop
 async def test_a_full_disk_does_not_stop_the_messenger() -> None:
-    told: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+    records: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: records.append(context))
 
     def full(_line: str) -> None:
         raise OSError(28, "No space left on device")
 
     await _connect(full, None)
-    assert [context["message"] for context in told] == ["the key log cannot be written"]
+    assert [context["message"] for context in records] == ["the key log cannot be written"]

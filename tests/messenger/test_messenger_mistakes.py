@@ -180,7 +180,7 @@ async def test_what_has_come_is_there_to_read_after_the_shutdown() -> None:
 
 
 @on_loop
-async def test_who_waits_for_a_session_in_standby_wakes_it() -> None:
+async def test_wait_for_a_session_in_standby_wakes_it() -> None:
     async with messenger(1, policy=LOSSLESS_PEER) as client, messenger(2, policy=LOSSLESS_PEER) as server:
         connection = await connected(client, server)
         server.mark_down_all()
@@ -292,7 +292,7 @@ async def test_a_recorder_that_fails_is_reported_and_loses_no_message() -> None:
 
 
 @on_loop
-async def test_a_listener_on_every_ip_is_who_was_dialled_on_each() -> None:
+async def test_listener_on_every_ip_can_be_dialled_at_each() -> None:
     async with messenger(2, policy=STATELESS_SERVER) as server:
         address = await server.bind("0.0.0.0")
         for host in ("127.0.0.1", "127.0.0.2"):
@@ -303,7 +303,7 @@ async def test_a_listener_on_every_ip_is_who_was_dialled_on_each() -> None:
 
 
 @on_loop
-async def test_tickets_are_judged_by_what_the_wall_clock_says_now(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tickets_are_judged_by_the_present_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was two days ahead when the server started, and has been set right since."""
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + 2 * 86400)

@@ -133,13 +133,13 @@ def test_options_that_leave_nothing_to_bind(options: dict[str, object], words: s
     bind()
 
 
-def test_own_addresses_are_told_by_host_and_v2_first() -> None:
+def test_own_addresses_are_ordered_by_host_and_v2_first() -> None:
     addrs = AddrVec.parse("[v1:10.0.0.1:1/0,v2:10.0.0.2:2/0,v2:10.0.0.1:3/0,v1:10.0.0.2:4/0]")
     assert str(in_order(tuple(addrs))) == "[v2:10.0.0.1:3/0,v1:10.0.0.1:1/0,v2:10.0.0.2:2/0,v1:10.0.0.2:4/0]"
 
 
 @on_loop
-async def test_dials_come_from_the_bound_address_if_they_are_told_to() -> None:
+async def test_dials_come_from_the_bound_address_with_the_option() -> None:
     async with messenger(1, ms_bind_before_connect=True) as client, messenger(2) as server:
         await client.bind("127.0.0.3")
         await connected(client, server)
@@ -183,7 +183,7 @@ async def test_both_protocols_on_one_messenger() -> None:
 
 
 @on_loop
-async def test_a_graceful_shutdown_says_what_is_queued() -> None:
+async def test_graceful_shutdown_reports_queued_messages() -> None:
     """SH-01 over sockets."""
     inbox = Inbox()
     client, server = (messenger(1, policy=LOSSLESS_PEER_REUSE), messenger(2, inbox, policy=LOSSLESS_PEER_REUSE))

@@ -149,7 +149,7 @@ def test_what_a_stranger_has_sent_is_freed_with_its_link(side: Side) -> None:
 # ---- own addresses
 
 
-def test_hello_alone_says_nothing_of_the_own_address() -> None:
+def test_hello_alone_does_not_decide_the_own_address() -> None:
     node = new_node(WILDCARD, auth="cephx")
     liar = RawPeer(node, auth="cephx").dial()
     liar.banner()
@@ -180,7 +180,7 @@ def test_a_connector_learns_nothing_from_a_peer_that_it_refuses() -> None:
     assert str(node.endpoint.addrs) == "0.0.0.0:0/77"
 
 
-def test_a_host_with_two_networks_is_who_was_dialled_on_both() -> None:
+def test_host_with_two_networks_can_be_dialled_on_both() -> None:
     node = new_node(WILDCARD)
     for number, own in ((3, "v2:10.0.0.1:6801/1"), (4, "v2:192.168.7.1:6801/1")):
         peer = RawPeer(node, addr=f"v2:10.0.0.{number}:680{number}/{number}")
@@ -197,7 +197,7 @@ def test_a_host_with_two_networks_is_who_was_dialled_on_both() -> None:
 
 @pytest.mark.parametrize("squatter", [V1, V2], ids=lambda side: side.name)
 @pytest.mark.parametrize("owner", [V1, V2], ids=lambda side: side.name)
-def test_who_took_an_address_before_keeps_it_only_while_connected(squatter: Side, owner: Side) -> None:
+def test_earlier_user_of_an_address_keeps_it_only_while_connected(squatter: Side, owner: Side) -> None:
     node = new_node("[v2:10.0.0.1:6801/1,v1:10.0.0.1:6803/1]", auth="cephx", policy=LOSSLESS_PEER)
     first = squatter.another(node, 3, auth="cephx")  # osd.2 at the address of osd.3
     first.handshake()
@@ -225,7 +225,7 @@ def test_a_second_address_of_another_peer_is_its_own_as_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("proven", "said", "accepted"),
+    ("proven", "claimed", "accepted"),
     [
         (EntityType.CLIENT, EntityType.CLIENT, True),
         (EntityType.CLIENT, EntityType.OSD, False),
@@ -235,14 +235,16 @@ def test_a_second_address_of_another_peer_is_its_own_as_well() -> None:
     ],
 )
 @on_both
-def test_a_ticket_proves_a_type_too(side: Side, proven: EntityType, said: EntityType, *, accepted: bool) -> None:
+def test_a_ticket_proves_a_type_too(
+    side: Side, proven: EntityType, claimed: EntityType, *, accepted: bool
+) -> None:
     """The type decides the policy."""
     node = side.new_node(auth="cephx")
     node.endpoint.policies = PolicySet(STATELESS_SERVER, {EntityType.OSD: LOSSLESS_PEER})
     peer = side.another(node, 9, name=EntityName(proven, 4), auth="cephx")
     if side is V2:
         peer.banner()
-        peer.hello(entity_type=said)
+        peer.hello(entity_type=claimed)
         peer.auth_request()
         if accepted:
             peer.auth_more()
@@ -254,8 +256,8 @@ def test_a_ticket_proves_a_type_too(side: Side, proven: EntityType, said: Entity
     else:
         peer.banner()
         peer.identify()
-        version = protocol_version(node.endpoint.name.type, said, connecting=False)
-        reply = peer.converse(host_type=said, protocol_version=version)
+        version = protocol_version(node.endpoint.name.type, claimed, connecting=False)
+        reply = peer.converse(host_type=claimed, protocol_version=version)
         assert (reply.tag.name == "BADAUTHORIZER") is not accepted
         if accepted:
             peer.stream.read()

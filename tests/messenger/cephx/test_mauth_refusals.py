@@ -154,7 +154,7 @@ def test_allowed_ciphers_hold_for_renewals_too() -> None:
 
 
 @pytest.mark.parametrize("busy", ["quorum", "ids"])
-def test_a_monitor_that_is_not_ready_says_nothing(busy: str) -> None:
+def test_monitor_that_is_not_ready_does_not_answer(busy: str) -> None:
     cluster = Cluster(global_id_limit=4100 if busy == "ids" else 5000)
     cluster.server.ready = busy != "quorum"
     pair = mauth_pair(cluster, cluster.client())

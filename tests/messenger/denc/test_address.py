@@ -261,7 +261,7 @@ def test_addrvec_text_forms(text, printed):
         "1.2.3.4/-1",
     ],
 )
-def test_malformed_text_tells_what_is_accepted(text):
+def test_malformed_text_is_an_error_with_the_accepted_forms(text):
     for parse in (EntityAddr.parse, AddrVec.parse):
         with pytest.raises(LocalError, match=r"accepted: \[v1:\|v2:\|any:\]IP\[:PORT\]\[/NONCE\]"):
             parse(text)

@@ -57,7 +57,7 @@ def test_version_7_of_nautilus_ends_earlier():
     assert encoded(monmap) == image
 
 
-def test_version_10_of_tentacle_says_how_keys_are_made():
+def test_version_10_of_tentacle_has_the_settings_of_keys():
     auth = bytes.fromhex("01000000" + "02000000" + "02000000" + "0100000002000000" + "02000000")
     image = reenveloped(IMAGE, 10, IMAGE[6:] + auth)
     monmap = MonMap.decode(Decoder(image))

@@ -212,7 +212,7 @@ def test_a_payload_for_newer_decoders_is_refused(version, compat_version):
         decode_payload(message, CLIENT_FEATURES)
 
 
-def test_a_newer_payload_that_says_it_is_compatible_is_read():
+def test_newer_payload_with_a_supported_compat_version_is_read():
     message = Message.of(MMonSubscribe({"monmap": Subscription()}, "host"))
     message.encode_front(CLIENT_FEATURES)
     message.version, message.compat_version = 9, 3

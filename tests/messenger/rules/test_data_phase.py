@@ -151,7 +151,7 @@ def test_a_keepalive_is_answered_in_either_role(protocol: str) -> None:
 
 
 @protocols
-def test_a_keepalive_of_who_was_dialled_is_a_fault(protocol: str) -> None:
+def test_keepalive_of_the_dialled_peer_is_a_fault(protocol: str) -> None:
     faults = {}
     for role in raw_peer.ROLES:
         node, peer, _ = ready(protocol, role, server_keepalive="fault")

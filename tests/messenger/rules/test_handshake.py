@@ -31,7 +31,7 @@ protocols = pytest.mark.parametrize("protocol", Protocol)
 # ---- server_wait
 
 
-def told_to_wait(protocol: Protocol, rule: str) -> tuple[Node, Session]:
+def waiting_node(protocol: Protocol, rule: str) -> tuple[Node, Session]:
     if protocol is Protocol.V1:
         node = new_v1_node(policy=LOSSLESS_PEER, server_wait=rule)
         peer: Any = meet_v1("connector", node)
@@ -50,15 +50,15 @@ def told_to_wait(protocol: Protocol, rule: str) -> tuple[Node, Session]:
 
 
 @protocols
-def test_who_is_told_to_wait_waits(protocol: Protocol) -> None:
-    node, session = told_to_wait(protocol, "obey")
+def test_connector_waits_after_wait(protocol: Protocol) -> None:
+    node, session = waiting_node(protocol, "obey")
     assert (session.state, node.faults) == (SessionState.WAIT, [FaultReason.RACE])
     assert node.endpoint.next_deadline() == 15.0
 
 
 @protocols
 def test_a_client_of_the_kernel_takes_wait_for_nonsense(protocol: Protocol) -> None:
-    node, session = told_to_wait(protocol, "fault")
+    node, session = waiting_node(protocol, "fault")
     assert node.faults == [FaultReason.UNEXPECTED_FRAME]
     assert session.state is SessionState.STANDBY  # a peer with nothing to say, as after any fault
     node.send(session, 1)
@@ -111,7 +111,7 @@ def test_a_client_of_the_kernel_takes_no_reset_that_is_not_full() -> None:
         ("v2:10.0.0.2:6802/3", False, False),
     ],
 )
-def test_the_addresses_of_who_was_dialled(addrs: str, contained: bool, exact: bool) -> None:  # noqa: FBT001
+def test_addresses_of_the_dialled_peer(addrs: str, contained: bool, exact: bool) -> None:  # noqa: FBT001
     for rule, fits in (("contain", contained), ("exact", exact)):
         node = new_node(policy=LOSSLESS_CLIENT, server_addresses=rule)
         peer = meet("connector", node)

@@ -31,11 +31,11 @@ def dial(node: Node, protocol: str, auth: str, name: EntityName, **changes: obje
     if protocol == "v1":
         peer: Peer = RawV1Peer(node, auth=auth, name=name).dial()
         peer.handshake(peer.connect)
-        peer.said_last = peer.connect_message(**changes)
-        peer.send(peer.said_last)
+        peer.last_connect = peer.connect_message(**changes)
+        peer.send(peer.last_connect)
         if auth == "cephx":
-            peer.said_last.authorizer = peer.exchange.more(peer.expect(ConnectReply).authorizer)
-            peer.send(peer.said_last)
+            peer.last_connect.authorizer = peer.exchange.more(peer.expect(ConnectReply).authorizer)
+            peer.send(peer.last_connect)
         return peer
     peer = RawPeer(node, auth=auth, name=name).dial()
     peer.handshake(peer.ident)
@@ -96,7 +96,7 @@ def test_the_peer_itself_may_come_again(protocol: str, auth: str) -> None:
     assert session.state in {SessionState.READY, SessionState.REPLACING}
 
 
-def test_of_who_was_dialled_the_number_is_compared() -> None:
+def test_number_of_the_dialled_peer_is_compared() -> None:
     """A listener at an address proves no name; the osd number that it announced counts."""
     for rule, reason in (("name", [FaultReason.PEER_IDENTITY]), ("addresses", [])):
         node = new_node(policy=LOSSLESS_PEER_REUSE, peer_identity=rule)

@@ -212,7 +212,7 @@ def test_a_lossless_client_whose_server_is_lossy_does_not_come_back() -> None:
 
 
 @pytest.mark.parametrize("policy", [LOSSLESS_CLIENT, LOSSY_CLIENT], ids=lambda policy: policy.name)
-def test_a_refused_dial_is_told_at_every_attempt(policy: Policy) -> None:
+def test_each_refused_dial_raises_an_event(policy: Policy) -> None:
     node = new_node(policy=policy)
     node.connect(B_ADDR)
     for attempt in 1, 2, 3:

@@ -34,7 +34,7 @@ def session_in(state: SessionState) -> Session:
 
 
 @pytest.mark.parametrize(("state", "change"), list(product(SessionState, Change)))
-def test_a_change_leads_where_the_table_says_or_is_refused(state: SessionState, change: Change) -> None:
+def test_change_follows_the_table_or_is_refused(state: SessionState, change: Change) -> None:
     session = session_in(state)
     if (state, change) in TRANSITIONS:
         session.change(change)

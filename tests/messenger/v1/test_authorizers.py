@@ -52,7 +52,7 @@ def _frames(node: Node, tag: str) -> list[dict[str, object]]:
 
 
 @by_role
-def test_auth_none_says_a_name_and_signs_nothing(role: str) -> None:
+def test_auth_none_sends_a_name_and_signs_nothing(role: str) -> None:
     node = new_v1_node(auth="none")
     peer = meet(role, node).handshake()
     (session,) = node.endpoint.sessions
@@ -316,7 +316,7 @@ def test_an_unproven_acceptor_cannot_make_a_client_drop_its_messages() -> None:
     assert len(session.queue) == 1
 
 
-def test_without_credentials_a_dial_fails_and_says_so() -> None:
+def test_dial_without_credentials_fails_with_the_reason() -> None:
     node = new_v1_node()
     endpoint = new_endpoint(EntityName(EntityType.OSD, 1), A_V1_ADDR)
     endpoint.me.auth_client = None

@@ -67,7 +67,7 @@ def test_the_first_seq_may_be_any(first: int) -> None:
     assert peer.rest() == [Ack(first + 2)]
 
 
-def test_the_source_of_messages_tells_the_number_of_the_peer() -> None:
+def test_source_of_messages_has_the_number_of_the_peer() -> None:
     node = new_v1_node()
     peer = meet("acceptor", node, name=EntityName(EntityType.CLIENT), addr="any:10.0.0.5:0/9").handshake()
     (session,) = node.endpoint.sessions

@@ -72,7 +72,7 @@ def test_a_new_session_opens_with_seq(auth: str) -> None:
 
 
 @pytest.mark.parametrize("policy", [STATELESS_SERVER, STATELESS_REGISTERED_SERVER], ids=lambda policy: policy.name)
-def test_a_lossy_server_says_so(policy: Policy) -> None:
+def test_lossy_server_sets_the_flag(policy: Policy) -> None:
     node = new_v1_node(policy=policy)
     peer = dial(node)
     reply = peer.converse()
@@ -280,7 +280,7 @@ def test_wait_is_obeyed_for_the_longest_pause() -> None:
     dialled(node)
 
 
-def test_who_waits_is_served_by_the_peers_own_dial() -> None:
+def test_waiting_side_is_served_by_the_dial_of_its_peer() -> None:
     lower = "v1:10.0.0.9:6700/0"  # the nonce counts before IP and port (§1.3)
     node = new_v1_node()
     session = node.connect(lower)
@@ -296,7 +296,7 @@ def test_who_waits_is_served_by_the_peers_own_dial() -> None:
     assert node.endpoint.link_count == 1
 
 
-def test_who_tells_a_peer_to_wait_makes_sure_that_it_dials() -> None:
+def test_side_that_sends_wait_dials_itself() -> None:
     """A keepalive keeps the own dial going, though nothing is to be sent (§3.4 step 7.7)."""
     node = new_v1_node()
     session = node.connect(B_V1_ADDR)
@@ -363,7 +363,7 @@ def test_another_connect_while_one_takes_over_must_retry() -> None:
     assert first.converse(connect_seq=2, global_seq=8).tag is Tag.SEQ
 
 
-def test_an_outdated_global_seq_is_told_the_present_one() -> None:
+def test_outdated_global_seq_gets_the_present_one() -> None:
     node = new_v1_node()
     peer = dial(node)
     peer.converse(global_seq=40)
@@ -374,7 +374,7 @@ def test_an_outdated_global_seq_is_told_the_present_one() -> None:
     assert node.endpoint.sessions[0].state is SessionState.READY
 
 
-def test_an_attempt_that_is_behind_is_told_to_catch_up() -> None:
+def test_attempt_that_is_behind_gets_a_retry() -> None:
     node = new_v1_node()
     peer = dial(node)
     peer.converse()

@@ -70,6 +70,6 @@ def test_rows_lead_where_they_say(seen: set[Step]) -> None:
     prefer_cephx(pair.a)
     pair.established()
     table = CONNECTOR | ACCEPTOR
-    said = {(state, key, target) for (state, key), row in table.items() for target in row.leads_to}
-    assert seen <= said
-    assert said - seen == set()
+    listed = {(state, key, target) for (state, key), row in table.items() for target in row.leads_to}
+    assert seen <= listed
+    assert listed - seen == set()

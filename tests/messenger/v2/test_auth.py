@@ -302,7 +302,7 @@ def test_a_bad_method_with_many_modes_makes_a_short_fault() -> None:
         (7, FaultReason.AUTH_METHOD),
     ],
 )
-def test_what_the_server_says_decides_between_denied_and_unsupported(result: int, reason: FaultReason) -> None:
+def test_result_of_the_server_decides_between_denied_and_unsupported(result: int, reason: FaultReason) -> None:
     peer = answering()
     peer.expect(AuthRequest)
     peer.send(AuthBadMethod(1, result, [2], [1]))

@@ -59,11 +59,13 @@ def test_an_acceptor_forgets_a_stranger_without_an_event() -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("said", [b"", b"c", b"ceph v0", b"ceph v2\n", b"ceph v2\n\x10", encode_banner(1, 0)[:-1]])
-def test_an_unfinished_banner_runs_into_the_ready_timeout(role: str, said: bytes) -> None:
+@pytest.mark.parametrize(
+    "written", [b"", b"c", b"ceph v0", b"ceph v2\n", b"ceph v2\n\x10", encode_banner(1, 0)[:-1]]
+)
+def test_an_unfinished_banner_runs_into_the_ready_timeout(role: str, written: bytes) -> None:
     node = new_node()
     peer = meet(role, node)
-    peer.write(said)
+    peer.write(written)
     node.run(9.99)
     assert node.faults == []
     node.run(0.02)

@@ -25,10 +25,10 @@ def held_bytes(node: Node) -> int:
     return sum(node.endpoint.held_bytes.values())
 
 
-def talk_for_ever(node: Node, peer: RawPeer, say: Callable[[], None]) -> None:
+def talk_for_ever(node: Node, peer: RawPeer, send_frame: Callable[[], None]) -> None:
     """Say something again and again until the node has enough, and check what it holds meanwhile."""
     for _ in range(MAX_ROUNDS):
-        say()
+        send_frame()
         assert held_bytes(node) < LIMIT_BYTES
         if peer.closed:
             assert held_bytes(node) == 0

@@ -134,9 +134,9 @@ def test_rows_lead_where_they_say(seen: set[Step]) -> None:
     converse()
     refuse()
     table = CONNECTOR | ACCEPTOR
-    said = {(state, tag, target) for (state, tag), row in table.items() for target in row.leads_to}
-    assert seen <= said
-    assert said - seen == set()
+    listed = {(state, tag, target) for (state, tag), row in table.items() for target in row.leads_to}
+    assert seen <= listed
+    assert listed - seen == set()
 
 
 def test_the_diagrams_are_up_to_date() -> None:
