@@ -181,7 +181,7 @@ def test_wrong_mode_list_is_an_error_where_it_is_given(text: str) -> None:
         ("ms_inject_internal_delays", -0.1),
     ],
 )
-def test_injections_that_mean_nothing_are_refused(option: str, value: float) -> None:
+def test_injection_values_out_of_range_are_refused(option: str, value: float) -> None:
     with pytest.raises(LocalError, match=option):
         Config(**{option: value})  # type: ignore[arg-type]
 
@@ -249,7 +249,7 @@ def test_wrong_option_is_an_error_where_it_is_given(option: str, value: object, 
         Config(**{option: value})
 
 
-def test_an_option_that_does_not_exist_changes_nothing() -> None:
+def test_unknown_or_bad_option_leaves_the_config_unchanged() -> None:
     endpoint = new_node().endpoint
     with pytest.raises(LocalError, match=r"^there is no option ms_foo$"):
         endpoint.configure(ms_foo=1, ms_max_backoff=1.0)
@@ -281,6 +281,6 @@ def test_change_of_a_fixed_option_is_an_error(option: str) -> None:
     assert endpoint.config == new_node().endpoint.config
 
 
-def test_one_mode_but_where_options_say_otherwise() -> None:
+def test_options_override_the_only_mode() -> None:
     config = Config.only_mode(ConMode.CRC, ms_cluster_mode="secure crc", ms_max_backoff=3.0)
     assert (config.ms_client_mode, config.ms_cluster_mode, config.ms_max_backoff) == ("crc", "secure crc", 3.0)

@@ -103,7 +103,7 @@ def test_a_session_without_a_link_yields_to_a_dial_to_another_type() -> None:
     assert node.endpoint.sessions == [session]
 
 
-def test_the_own_address_gives_the_session_with_oneself_whatever_peers_say() -> None:
+def test_own_address_gives_the_loopback_session_and_peers_cannot_claim_it() -> None:
     node = new_node()
     peer = RawPeer(node, addr=A_ADDR)
     peer.dial().handshake(until=peer.ident)

@@ -49,7 +49,7 @@ def expect_reconnect(peer: RawPeer, session: Session, *, connect_seq: int, msg_s
     return frame
 
 
-def test_reconnect_ok_resumes_behind_what_the_peer_has() -> None:
+def test_reconnect_ok_resumes_after_the_last_seq_of_the_peer() -> None:
     node, peer, session = reconnecting(104, 105)
     expect_reconnect(peer, session, connect_seq=1)
     peer.send(SessionReconnectOk(3))
@@ -60,7 +60,7 @@ def test_reconnect_ok_resumes_behind_what_the_peer_has() -> None:
 
 
 @pytest.mark.parametrize(("has", "replayed"), [(0, [1, 2, 3]), (1, [2, 3]), (2, [3]), (3, [])])
-def test_what_the_peer_received_before_the_link_broke_is_not_sent_again(has: int, replayed: list[int]) -> None:
+def test_messages_received_before_the_fault_are_not_replayed(has: int, replayed: list[int]) -> None:
     node = new_node(policy=LOSSLESS_CLIENT)
     first = meet("connector", node).handshake()
     (session,) = node.endpoint.sessions
@@ -110,7 +110,7 @@ def test_a_partial_reset_keeps_the_queue_and_is_silent() -> None:
 
 
 @pytest.mark.parametrize("has", [0, 1, 2])
-def test_what_is_sent_again_after_a_partial_reset_counts_from_1(has: int) -> None:
+def test_messages_replayed_after_a_partial_reset_count_from_1(has: int) -> None:
     node = new_node(policy=LOSSLESS_CLIENT)
     first = meet("connector", node).handshake()
     (session,) = node.endpoint.sessions
@@ -222,7 +222,7 @@ def test_global_retry_raises_global_seq_above_that_of_the_reply(reply_seq: int) 
 
 
 @pytest.mark.parametrize("reply_seq", [2**31, 2**32 - 2])
-def test_a_global_retry_beyond_what_a_process_dials_counts_for_its_session_alone(reply_seq: int) -> None:
+def test_huge_global_seq_of_a_retry_applies_to_its_session_only(reply_seq: int) -> None:
     """All sessions share the counter, and v1 carries 32 bits of it: one peer must not use it up for the others."""
     node, peer, session = reconnecting()
     expect_reconnect(peer, session, connect_seq=1)

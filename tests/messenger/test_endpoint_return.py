@@ -61,7 +61,7 @@ def ask(peer: RawPeer, **changes: int) -> ControlFrame:
 
 
 @pytest.mark.parametrize(("msg_seq", "replayed"), [(0, [1, 2]), (1, [2]), (2, [])])
-def test_a_returning_client_gets_what_it_missed(msg_seq: int, replayed: list[int]) -> None:
+def test_returning_client_gets_the_missed_messages(msg_seq: int, replayed: list[int]) -> None:
     node, peer, session = serving()
     assert ask(peer, msg_seq=msg_seq) == SessionReconnectOk(2)
     assert peer.expect_seqs() == replayed

@@ -180,7 +180,7 @@ def test_traffic_in_either_direction_moves_the_idle_deadline(what: str) -> None:
     assert len(pair.a.faults + pair.b.faults) > 0
 
 
-def test_what_is_queued_but_does_not_leave_is_no_traffic() -> None:
+def test_queued_but_unwritten_messages_do_not_prevent_the_idle_timeout() -> None:
     """The socket takes nothing: the idle timer fires although the application goes on sending (KA-03)."""
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, ms_connection_idle_timeout=10.0)
     mine, _ = pair.established()
@@ -203,7 +203,7 @@ def test_what_is_queued_but_does_not_leave_is_no_traffic() -> None:
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_what_an_idle_timeout_means_is_up_to_the_policy(policy: Policy, state: SessionState) -> None:
+def test_state_after_an_idle_timeout_depends_on_the_policy(policy: Policy, state: SessionState) -> None:
     node = new_node(policy=policy, ms_connection_idle_timeout=1.0)
     meet("connector", node).handshake()
     (session,) = node.endpoint.sessions

@@ -97,7 +97,7 @@ def test_without_a_history_nothing_is_kept() -> None:
     assert links.a.trace == []
 
 
-def test_what_is_in_use_at_rest() -> None:
+def test_idle_session_uses_one_timer_and_no_buffers() -> None:
     links = Pair(LOSSLESS_PEER)
     session, _ = links.established()
     endpoint = links.a.endpoint
@@ -125,7 +125,7 @@ def test_a_link_that_does_not_read_on_is_not_at_rest() -> None:
     assert int(str(links.b.endpoint.resources()["receive_bytes"])) > 0
 
 
-def test_memory_of_a_handshake_includes_what_is_kept_for_the_signatures() -> None:
+def test_handshake_bytes_include_the_signed_frames() -> None:
     """See docs/protocol.md §4.7."""
     links = pair()
     session, _ = links.established()

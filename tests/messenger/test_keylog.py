@@ -48,7 +48,7 @@ def test_keys_of_services(text: str, secret_id: int) -> None:
     assert list(parse_key_log(f"service osd {text} {K1_TEXT}")) == [ServiceSecret(EntityType.OSD, secret_id, K1)]
 
 
-def test_blank_lines_and_comments_say_nothing() -> None:
+def test_blank_lines_and_comments_are_ignored() -> None:
     assert list(parse_key_log("\n  \n# v2 is what follows\n   # more\n")) == []
 
 
@@ -75,7 +75,7 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("line", BAD_LINES)
-def test_a_line_that_is_none_is_named(line: str) -> None:
+def test_malformed_line_is_reported_with_its_number(line: str) -> None:
     with pytest.raises(LocalError) as caught:
         list(parse_key_log(f"# fine\n\n{line}\n", "some/file"))
     assert str(caught.value).startswith("some/file:3: ")
@@ -119,7 +119,7 @@ async def test_auth_none_writes_nothing(protocol: Protocol) -> None:
 
 
 @on_loop
-async def test_a_file_is_appended_to_and_only_its_owners(tmp_path: Path) -> None:
+async def test_file_is_appended_to_and_private(tmp_path: Path) -> None:
     path = tmp_path / "keys.log"
     for links in 1, 2:
         await _connect(path, path, mode=ConMode.SECURE)

@@ -113,7 +113,7 @@ async def refusal(client: Messenger, address: str, peer_type: EntityType = Entit
 
 
 @on_loop
-async def test_nobody_listens() -> None:
+async def test_connect_to_a_closed_port_is_refused() -> None:
     async with messenger(1) as client, messenger(2) as server:
         address = await server.bind()
         await server.shutdown()

@@ -185,7 +185,7 @@ def test_replayed_proof() -> None:
 
 
 @pytest.mark.parametrize("caps", [{}, {"mon": ""}, {"osd": "allow *"}])
-def test_nobody_without_caps_at_the_monitors(caps: dict[str, str]) -> None:
+def test_entity_without_mon_caps_is_refused(caps: dict[str, str]) -> None:
     cluster = Cluster()
     cluster.set_principal(ADMIN, Principal(cluster.key(ADMIN), caps))
     with refused(Refusal.NO_MON_CAPS):

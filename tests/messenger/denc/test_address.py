@@ -296,7 +296,7 @@ def test_from_host():
         EntityAddr.from_host("localhost", 1)
 
 
-def test_host_is_what_a_socket_takes():
+def test_host_has_the_form_that_sockets_take():
     assert EntityAddr.parse("[fd00::1]:3300").host == "fd00::1"
     assert EntityAddr.parse("10.1.2.3").host == "10.1.2.3"
     assert BLANK.host == ""

@@ -173,7 +173,7 @@ def test_roundtrip_and_truncation(payload_type, data):
 @pytest.mark.parametrize("payload_type", PAYLOAD_TYPES)
 @given(data=st.data(), features=st.sampled_from(FEATURES))
 @EXAMPLES
-def test_what_peers_with_fewer_features_get_is_read_and_written_alike(payload_type, data, features):
+def test_fronts_for_any_features_roundtrip(payload_type, data, features):
     front = image_of(data.draw(values_of(payload_type)), features)
     again = read(payload_type, front, features)
     assert image_of(again, features) == front

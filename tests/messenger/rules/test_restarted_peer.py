@@ -75,7 +75,7 @@ def test_a_proven_restart_is_accepted_at_the_first_dial(policy: Policy, *, notic
 
 
 @pytest.mark.parametrize("protocol", Protocol)
-def test_what_a_restarted_peer_is_sent_again_counts_from_1(protocol: Protocol) -> None:
+def test_messages_replayed_to_a_restarted_peer_count_from_1(protocol: Protocol) -> None:
     """Otherwise a peer that faults at a gap would break each link at its first message."""
     pair = Restart(LOSSLESS_PEER, protocol=protocol, skipped_seq="fault")
     pair.a.send(pair.mine, 1, 2, 3)
@@ -124,7 +124,7 @@ def busy(setting: str, policy: Policy) -> Restart:
 
 
 @by_policy
-def test_a_guess_ends_a_busy_session_and_what_it_held(policy: Policy) -> None:
+def test_guessed_restart_ends_a_busy_session_and_drops_its_messages(policy: Policy) -> None:
     """Only the event reports it."""
     pair = busy("guess", policy)
     pair.come_back()
@@ -136,7 +136,7 @@ def test_a_guess_ends_a_busy_session_and_what_it_held(policy: Policy) -> None:
 
 
 @by_policy
-def test_a_proven_restart_keeps_what_a_busy_session_holds_unless_its_policy_checks(policy: Policy) -> None:
+def test_proven_restart_of_a_busy_session_keeps_its_messages_without_resetcheck(policy: Policy) -> None:
     """Either the new process gets every message, or an event reports the loss."""
     pair = busy("proven", policy)
     pair.come_back()

@@ -70,7 +70,7 @@ def test_an_unknown_peer_gets_a_session(existing: Session | None) -> None:
     "state", [SessionState.READY, SessionState.STANDBY, SessionState.CONNECTING, SessionState.WAIT]
 )
 @pytest.mark.parametrize("policy", [LOSSLESS_PEER_REUSE, LOSSY_CLIENT, STATEFUL_SERVER])
-def test_an_outdated_attempt_is_dropped_whatever_else_holds(state: SessionState, policy: Policy) -> None:
+def test_outdated_attempt_is_dropped_in_every_state(state: SessionState, policy: Policy) -> None:
     assert on_ident(session(state, policy), ident(global_seq=4)) is Verdict.CLOSE_INCOMING
     assert on_ident(session(state, policy), ident(global_seq=5)) is not Verdict.CLOSE_INCOMING
 
@@ -100,7 +100,7 @@ def test_which_attempts_are_outdated(state: SessionState, mine: int, theirs: int
 @pytest.mark.parametrize("setting", ["yields", "insists"])
 @pytest.mark.parametrize("dial_failed", [False, True])
 @pytest.mark.parametrize("reconnecting", [False, True])
-def test_a_winner_that_was_let_down_by_its_dial_yields(
+def test_winner_yields_only_by_rule_after_its_dial_failed(
     setting: str, *, dial_failed: bool, reconnecting: bool
 ) -> None:
     existing = session(SessionState.CONNECTING, server_cookie=8 if reconnecting else 0)

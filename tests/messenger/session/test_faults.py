@@ -261,7 +261,7 @@ def test_a_late_answer_to_a_dial_that_was_given_up_is_ignored() -> None:
     assert not node.pump()
 
 
-def test_an_authentication_that_breaks_keeps_what_is_queued() -> None:
+def test_messages_queued_during_a_broken_authentication_leave_later() -> None:
     node = new_node(policy=LOSSY_CLIENT)
     peer = meet("connector", node)
     (session,) = node.endpoint.sessions

@@ -45,7 +45,7 @@ def test_change_follows_the_table_or_is_refused(state: SessionState, change: Cha
         assert session.state is state
 
 
-def test_what_the_table_has_to_refuse() -> None:
+def test_table_has_no_forbidden_transitions() -> None:
     """Each of these would send, keep or deliver what belongs to another session, or to none."""
     assert not [state for state, _ in TRANSITIONS if state is SessionState.CLOSED]
     assert (SessionState.READY, Change.OPEN) not in TRANSITIONS

@@ -106,7 +106,7 @@ def test_messengers_without_nosrcaddr_understand_each_other() -> None:
 # ---- acks
 
 
-def test_acks_trim_what_is_kept_for_replay() -> None:
+def test_acks_trim_the_messages_kept_for_replay() -> None:
     node, peer, session = ready()
     node.send(session, *range(1, 11))
     node.pump()
@@ -192,7 +192,7 @@ def test_keepalive2_is_echoed() -> None:
     assert peer.rest() == [KeepAlive2Ack(12, 34)]
 
 
-def test_keepalive_wants_no_answer() -> None:
+def test_keepalive_gets_no_answer() -> None:
     node, peer, _ = ready()
     peer.send(KeepAlive(), KeepAlive())
     assert (peer.rest(), node.faults) == ([], [])

@@ -201,7 +201,7 @@ def test_wrong_crcs(offset: int, reason: FaultReason) -> None:
     assert fault(reader(), bytes(raw)) is reason
 
 
-def test_crcs_are_not_looked_at_where_options_say_so() -> None:
+def test_options_disable_the_checks_of_crcs() -> None:
     raw = bytearray(build(MessageWriter(), (b"front", b"mid", b"data")))
     raw[54] ^= 1
     raw[-25] ^= 1
@@ -345,7 +345,7 @@ def test_small_frames_pass_between_messages() -> None:
 
 
 @pytest.mark.parametrize("old_header", [False, True])
-def test_the_head_of_a_frame_shows_what_a_throttle_has_to_admit(old_header: bool) -> None:  # noqa: FBT001
+def test_head_of_a_frame_gives_the_size_for_throttles(old_header: bool) -> None:  # noqa: FBT001
     message = build(MessageWriter(old_header=old_header), (b"front", b"mid", b"data"))
     view = memoryview(b"\x08" + message)
     heads = reader(old_header=old_header)

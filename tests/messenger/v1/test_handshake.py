@@ -59,7 +59,7 @@ def test_connector_sends_its_banner_at_once_and_its_address_after_that_of_the_ac
 @by_role
 @by_auth
 @pytest.mark.parametrize("piece_bytes", [1, 7, 1000])
-def test_a_session_opens_whatever_the_bytes_are_cut_into(role: str, auth: str, piece_bytes: int) -> None:
+def test_session_opens_with_bytes_in_pieces_of_any_size(role: str, auth: str, piece_bytes: int) -> None:
     node = new_v1_node(auth=auth)
     peer = meet(role, node, auth=auth)
     write = peer.write
@@ -158,7 +158,7 @@ def test_a_peer_that_does_not_know_its_ip_is_known_by_that_of_its_socket() -> No
         ("v2:10.0.0.1:3300/7", "v1:10.0.0.1:0/7"),
     ],
 )
-def test_what_a_messenger_calls_itself_on_v1(addrs: str, legacy: str) -> None:
+def test_own_address_on_v1_has_no_port_of_v2(addrs: str, legacy: str) -> None:
     """A port of v2 is nothing that a v1 peer could dial."""
     node = Node(new_endpoint(CLIENT, addrs))
     assert my_legacy_addr(node.endpoint.addrs) == EntityAddr.parse(legacy)
@@ -279,7 +279,7 @@ def test_messages_right_behind_the_acceptors_seq_are_taken() -> None:
     assert node.tids == [1]
 
 
-def test_nothing_is_sent_before_the_in_seq_of_the_connector() -> None:
+def test_acceptor_sends_no_message_before_the_in_seq_of_the_connector() -> None:
     node = new_v1_node()
     peer = meet("acceptor", node)
     peer.banner()

@@ -152,7 +152,7 @@ def test_retry_session_is_adopted(auth: str) -> None:
         (Tag.RETRY_GLOBAL, {"global_seq": 2**32 - 1}),
     ],
 )
-def test_a_retry_that_leads_nowhere_is_a_fault(tag: Tag, fields: dict[str, int]) -> None:
+def test_retry_with_an_unusable_seq_is_a_fault(tag: Tag, fields: dict[str, int]) -> None:
     """A real client aborts over the first of these."""
     node = new_v1_node(policy=LOSSLESS_CLIENT)
     node.connect(B_V1_ADDR)
@@ -188,7 +188,7 @@ def test_an_acceptor_that_is_never_satisfied_is_left(tag: Tag) -> None:
 
 
 @by_auth
-def test_resetsession_drops_what_was_for_the_lost_session(auth: str) -> None:
+def test_resetsession_drops_the_queue_of_the_lost_session(auth: str) -> None:
     node = new_v1_node(auth=auth, policy=LOSSLESS_CLIENT)
     meet("connector", node, auth=auth).handshake().hang_up()
     (session,) = node.endpoint.sessions
@@ -404,7 +404,7 @@ def test_a_restarted_peer_resets_the_session_where_that_is_checked() -> None:
     assert [(message.seq, message.header.tid) for message in reborn.messages()] == [(1, 12)]
 
 
-def test_without_resetcheck_a_restarted_peer_gets_what_was_not_acknowledged() -> None:
+def test_without_resetcheck_a_restarted_peer_gets_unacknowledged_messages() -> None:
     node = new_v1_node(policy=LOSSLESS_PEER)
     old = meet("acceptor", node).handshake()
     old.send_messages(1, 2)
@@ -480,7 +480,7 @@ def test_a_race_against_a_lower_address_is_lost() -> None:
     assert lower.converse(global_seq=2).tag is Tag.SEQ
 
 
-def test_lossless_sessions_are_registered_whatever_happens_to_lossy_clients() -> None:
+def test_lossless_sessions_are_registered_without_register_lossy_clients() -> None:
     node = new_v1_node(policy=replace(LOSSLESS_PEER, register_lossy_clients=False))
     dial(node).converse()
     (session,) = node.endpoint.sessions

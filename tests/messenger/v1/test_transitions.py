@@ -43,7 +43,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> set[Step]:
     return steps
 
 
-def test_rows_lead_where_they_say(seen: set[Step]) -> None:
+def test_rows_lead_to_their_listed_states(seen: set[Step]) -> None:
     for auth in ("none", "cephx"):
         for policies in ((LOSSLESS_PEER_REUSE, LOSSLESS_PEER_REUSE), (LOSSLESS_CLIENT, STATEFUL_SERVER)):
             pair = Pair(*policies, auth=auth, protocol=Protocol.V1)

@@ -87,7 +87,7 @@ def test_addresses_are_in_form_a() -> None:
     assert ServerIdentify.cut(memoryview(FORM_A * 2)) == (272, ServerIdentify(ADDR, ADDR))
 
 
-def test_an_address_never_is_in_another_form_whatever_its_first_byte() -> None:
+def test_address_with_first_byte_1_is_read_in_form_a() -> None:
     assert ClientIdentify.cut(memoryview(b"\x01" + FORM_A[1:])) == (136, ClientIdentify(ADDR))
 
 

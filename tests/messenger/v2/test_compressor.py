@@ -88,12 +88,12 @@ MADE_BY_AN_OSD = {
 
 
 @pytest.mark.parametrize(("algorithm", "raw"), MADE_BY_OTHERS.values(), ids=MADE_BY_OTHERS)
-def test_what_the_reference_libraries_made_is_restored(algorithm: Algorithm, raw: str) -> None:
+def test_output_of_the_reference_libraries_is_decompressed(algorithm: Algorithm, raw: str) -> None:
     assert compressor(algorithm).decompress(bytes.fromhex(raw), len(PLAIN)) == PLAIN
 
 
 @pytest.mark.parametrize(("algorithm", "raw"), MADE_BY_AN_OSD.items())
-def test_what_an_osd_made_is_restored(algorithm: Algorithm, raw: str) -> None:
+def test_output_of_an_osd_is_decompressed(algorithm: Algorithm, raw: str) -> None:
     assert compressor(algorithm).decompress(bytes.fromhex(raw), 8192) == OSD_PLAIN
 
 

@@ -102,7 +102,7 @@ def test_bytes_may_arrive_in_any_pieces(auth: str, mode: ConMode, piece_bytes: i
     assert pair.a.faults == pair.b.faults == []
 
 
-def test_what_was_queued_before_the_dial_leaves_right_after_the_handshake() -> None:
+def test_messages_queued_before_the_dial_leave_after_the_handshake() -> None:
     pair = Pair()
     mine = pair.connect()
     pair.a.send(mine, 1, 2, 3)

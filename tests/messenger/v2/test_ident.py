@@ -33,7 +33,7 @@ def test_another_type_of_entity_than_dialled_ends_the_session(policy: Policy) ->
 @pytest.mark.parametrize(
     "target", ["v2:10.0.0.1:6801/9", "v2:10.0.0.1:6809/1", "v2:10.0.0.9:6801/1", "v1:10.0.0.1:6801/1", "-"]
 )
-def test_a_peer_that_looks_for_somebody_else_is_refused(target: str) -> None:
+def test_peer_with_another_target_address_is_refused(target: str) -> None:
     node = new_node()
     peer = meet("acceptor", node)
     peer.handshake(until=peer.ident)
@@ -141,7 +141,7 @@ def test_features_of_a_session_are_what_both_support() -> None:
     assert session.features == (MSG_ADDR2 | 1 << 2) & CLIENT_FEATURES
 
 
-def test_lossless_sessions_are_registered_whatever_happens_to_lossy_clients() -> None:
+def test_lossless_sessions_are_registered_without_register_lossy_clients() -> None:
     node = new_node(policy=replace(LOSSLESS_PEER, register_lossy_clients=False))
     meet("acceptor", node).handshake()
     (session,) = node.endpoint.sessions

@@ -148,7 +148,7 @@ def test_endless_auth_answers(answer: AuthReplyMore | AuthBadMethod) -> None:
 
 @by_role
 @pytest.mark.parametrize(("auth", "mode"), [("none", ConMode.CRC), ("cephx", ConMode.SECURE)])
-def test_nothing_of_the_handshake_is_held_when_ready(role: str, auth: str, mode: ConMode) -> None:
+def test_ready_link_holds_no_handshake_bytes(role: str, auth: str, mode: ConMode) -> None:
     node = new_node(auth=auth, mode=mode)
     meet(role, node, auth=auth, mode=mode).handshake()
     assert held_bytes(node) == 0

@@ -130,7 +130,7 @@ def refuse() -> None:
     pair.drive()
 
 
-def test_rows_lead_where_they_say(seen: set[Step]) -> None:
+def test_rows_lead_to_their_listed_states(seen: set[Step]) -> None:
     converse()
     refuse()
     table = CONNECTOR | ACCEPTOR
