@@ -99,7 +99,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run_suite(tmp_path_factory.mktemp("strict"), "1")
 
 
-def test_a_test_with_what_it_needs_runs(lenient: Run, strict: Run) -> None:
+def test_a_test_with_its_capability_runs(lenient: Run, strict: Run) -> None:
     assert lenient.outcomes["test_present"][0] == strict.outcomes["test_present"][0] == "passed"
 
 
@@ -118,7 +118,7 @@ def test_other_skips_are_skips_unless_strict(name: str, lenient: Run, strict: Ru
     assert strict.outcomes[name][0] in ("failure", "error")
 
 
-def test_strict_fails_for_what_could_be_added(strict: Run) -> None:
+def test_strict_fails_for_a_capability_that_could_be_added(strict: Run) -> None:
     outcome, message = strict.outcomes["test_addable"]
     assert outcome in ("failure", "error")
     assert "addable: left at home; to add it: fetch it" in message
@@ -126,7 +126,7 @@ def test_strict_fails_for_what_could_be_added(strict: Run) -> None:
     assert strict.code == 1
 
 
-def test_strict_still_skips_for_what_the_machine_cannot_have(strict: Run) -> None:
+def test_strict_skips_for_an_impossible_capability(strict: Run) -> None:
     outcome, message = strict.outcomes["test_impossible"]
     assert outcome == "skipped"
     assert "no such hardware" in message
@@ -175,7 +175,7 @@ def test_impossible(): pass
     assert "     8  addable: left at home\n     1  impossible: no such hardware\n" in output
 
 
-def test_nothing_is_to_be_added_for_what_the_machine_cannot_have(tmp_path: Path) -> None:
+def test_impossible_capability_has_no_install_command(tmp_path: Path) -> None:
     suite = "import pytest\n\n@pytest.mark.needs('impossible')\ndef test_impossible(): pass\n"
     output = run_suite(tmp_path, "1", suite).output
     assert "     1  impossible: no such hardware\n" in output
@@ -206,7 +206,7 @@ def test_the_seed_is_shown_and_in_strict_runs_fixed(lenient: Run, strict: Run) -
     assert "--hypothesis-seed=20060701" not in lenient.output
 
 
-def test_a_test_that_nothing_ends_is_ended_and_named_and_the_others_run(tmp_path: Path) -> None:
+def test_hanging_test_is_ended_and_named_and_the_others_run(tmp_path: Path) -> None:
     suite = """
 import threading
 

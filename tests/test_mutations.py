@@ -18,14 +18,14 @@ MOST_OBSOLETE = 20
 """The source moves on: so many may not apply before new ones must be drawn."""
 
 
-def test_there_are_enough_and_each_has_a_name_of_its_own() -> None:
+def test_mutants_are_many_and_have_unique_ids() -> None:
     mutants = listed()
     assert len(mutants) >= 150
     assert len({mutant.id for mutant in mutants}) == len(mutants)
     assert {mutant.area for mutant in mutants} == set(AREAS)
 
 
-def test_they_apply_to_the_source_and_compile() -> None:
+def test_mutants_apply_to_the_source_and_compile() -> None:
     obsolete = []
     for mutant in listed():
         reason = applies(mutant)
@@ -82,7 +82,7 @@ def test_the_table_counts_verdicts(tmp_path: Path) -> None:
     assert two.id in page([one, two, three], again).partition("no suite noticed")[2]
 
 
-def test_lines_that_nothing_reaches_are_counted_apart(tmp_path: Path) -> None:
+def test_unreached_lines_are_counted_apart(tmp_path: Path) -> None:
     one, two = some(2)
     results = Results()
     results.put(one, "catalogue", {"AU-01": "1"}, ["AU-01"], deep=True)
@@ -113,7 +113,7 @@ def test_a_mutant_is_run_against_sound_parts_that_reach_it() -> None:
     )
 
 
-def test_only_what_changed_is_run_again() -> None:
+def test_only_changed_parts_are_run_again() -> None:
     (one,) = some(1)
     results = Results()
     results.put(one, "units", {"first": "1", "second": "1"}, [], deep=True)
@@ -124,7 +124,7 @@ def test_only_what_changed_is_run_again() -> None:
     assert results.of(one, "units") is None
 
 
-def test_what_killed_a_mutant_before_is_run_first_and_alone() -> None:
+def test_previous_killer_of_a_mutant_is_run_first_and_alone() -> None:
     results = Results()
     killer = "tests/messenger/session/test_queue.py::test_requeueing_twice_keeps_the_order"
     results.put(FORGETS, "units", {}, [killer], deep=True)

@@ -72,7 +72,7 @@ def test_outputs_are_kept_and_current(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [_grouped(path) for path in NOTEBOOKS])
-def test_it_runs_and_shows_what_is_kept(path: Path) -> None:
+def test_notebook_runs_and_shows_the_kept_outputs(path: Path) -> None:
     executed, left_behind = _executed(path)
     assert not left_behind, "a notebook leaves no files behind"
     if path.stem in CEPH and not find("ceph-osd").examine().available:

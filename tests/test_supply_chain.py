@@ -77,7 +77,7 @@ def test_an_image_has_the_versions_that_are_tested() -> None:
         assert {each[:2] for each in locked(path)} <= tested
 
 
-def test_the_site_is_built_beside_what_is_tested() -> None:
+def test_site_is_built_with_the_tested_versions() -> None:
     tested = {name: version for name, version, *_ in locked("requirements/ci.txt")}
     other = {name: version for name, version, *_ in locked("requirements/docs.txt") if name in tested}
     assert len(other) > 20

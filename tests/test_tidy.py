@@ -148,11 +148,11 @@ def offences(rule: Callable[[str, str], list[str]], *patterns: str) -> list[str]
 
 
 @pytest.mark.parametrize("rule", PYTHON_RULES)
-def test_every_python_file_keeps(rule: Callable[[str, str], list[str]]) -> None:
+def test_every_python_file_keeps_the_rule(rule: Callable[[str, str], list[str]]) -> None:
     assert offences(rule, "*.py") == []
 
 
-def test_nothing_is_left_for_later() -> None:
+def test_files_have_no_marks_of_unfinished_work() -> None:
     here = Path(__file__).relative_to(ROOT).as_posix()
     assert [offence for offence in offences(unfinished, *WRITTEN) if not offence.startswith(here)] == []
 

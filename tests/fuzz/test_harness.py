@@ -49,7 +49,7 @@ def test_memory_for_a_length_that_was_not_checked() -> None:
 
 
 @pytest.mark.usefixtures("_traced_memory")
-def test_memory_deserved_by_what_the_parser_was_given() -> None:
+def test_memory_of_unpacked_input_is_allowed() -> None:
     unpacked: list[int] = []
 
     def unpacks(data: bytes) -> int:
@@ -69,7 +69,7 @@ def test_results_that_depend_on_the_cut() -> None:
     assert same_for_every_cut(lambda cut: b"".join(cut(bytes(100)))) == bytes(100)
 
 
-def test_every_byte_arrives_whatever_the_cut() -> None:
+def test_every_cut_delivers_every_byte() -> None:
     raw = Random(1).randbytes(5000)
     sizes: list[int] = []
     same_for_every_cut(lambda cut: sizes.append(len(cut(raw))) or b"".join(cut(raw)))
@@ -124,7 +124,7 @@ def test_changes_are_the_same_every_time() -> None:
     assert list(changed([b""], 5, Random(3))) == []
 
 
-def test_minimising_keeps_what_does_something_new() -> None:
+def test_minimising_keeps_inputs_with_new_behaviour() -> None:
     target = all_targets()["v2-banner"]
     full, cut = b"ceph v2\n\x10\x00" + bytes(16), b"ceph v2\n\x10\x00"
     kept = minimise.minimised(target, [cut, full, full + b"more", full[:15]])

@@ -28,7 +28,9 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("words", DECRYPTED.values(), ids=DECRYPTED)
-def test_what_was_decrypted_is_the_owners_alone(words: tuple[object, ...], tmp_path: Path) -> None:
+def test_decrypted_output_is_private_and_overwritten_only_with_force(
+    words: tuple[object, ...], tmp_path: Path
+) -> None:
     (out,) = [tmp_path / str(word) for word in words if str(word).startswith("out.")]
     assert msgrlab(tmp_path, *words).is_orderly
     assert (mode(out), out.stat().st_size > 1000) == (0o600, True)
@@ -52,7 +54,7 @@ def test_no_link_of_another_user_is_followed(words: tuple[object, ...], tmp_path
     assert not victim.exists()
 
 
-def test_captures_are_the_owners_alone(tmp_path: Path) -> None:
+def test_written_captures_are_private(tmp_path: Path) -> None:
     with PcapngWriter(tmp_path / "new.pcapng") as writer:
         writer.secrets("keys")
     export_capture(CAPTURE, tmp_path / "plain.pcapng", KeyBook.read([KEYRING]))

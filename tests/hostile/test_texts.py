@@ -64,7 +64,7 @@ WRITTEN = "key log to write", "sparse"
 @pytest.mark.parametrize(
     ("reader", "kind"), [(reader, kind) for reader in READERS for kind in KINDS if (reader, kind) != WRITTEN]
 )
-def test_what_is_no_file_is_one_line(reader: str, kind: str, tmp_path: Path) -> None:
+def test_special_and_sparse_files_are_an_error_of_one_line(reader: str, kind: str, tmp_path: Path) -> None:
     path = tmp_path / ("it.ndjson" if reader == "history" else "it")
     KINDS[kind](path)
     given = str(path).removesuffix(".ndjson")
@@ -74,7 +74,7 @@ def test_what_is_no_file_is_one_line(reader: str, kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_spec_is_one_line(kind: str, tmp_path: Path) -> None:
+def test_special_and_sparse_files_as_spec_are_an_error_of_one_line(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "it.yaml"
     KINDS[kind](path)
     with pytest.raises(LocalError, match=f"^{path}:") as caught:
@@ -94,7 +94,7 @@ def test_what_is_no_spec_is_one_line(kind: str, tmp_path: Path) -> None:
         ("terminal.keyring", ":2: key is not base64"),
     ],
 )
-def test_texts_that_ask_for_too_much_are_one_line(name: str, complaint: str, tmp_path: Path) -> None:
+def test_excessive_texts_are_an_error_of_one_line(name: str, complaint: str, tmp_path: Path) -> None:
     reader = {".yaml": "timeline", ".rules": "rules", ".keyring": "keyring"}[Path(name).suffix]
     words = (str(word).format(FILES / name) for word in READERS[reader])
     outcome = msgrlab(tmp_path, *words, memory_mib=256, cpu_s=30)
@@ -108,7 +108,7 @@ def test_texts_that_ask_for_too_much_are_one_line(name: str, complaint: str, tmp
 @pytest.mark.parametrize(
     "name", ["alias-bomb.yaml", "nested.yaml", "itself.yaml", "object.yaml", "long-number.yaml"]
 )
-def test_specs_that_ask_for_too_much_are_refused(name: str) -> None:
+def test_excessive_specs_are_refused(name: str) -> None:
     with pytest.raises(LocalError, match=f"^{FILES / name}:"):
         read_spec(FILES / name)
 
@@ -157,7 +157,7 @@ def test_long_lines_are_parsed_in_linear_time(parse: Callable[[str], int], text:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_log_is_one_line(kind: str, tmp_path: Path) -> None:
+def test_special_and_sparse_files_as_log_are_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "osd.0.log"
     KINDS[kind](path)
     with pytest.raises(LocalError, match=f"^{path}:"):

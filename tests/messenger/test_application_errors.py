@@ -240,7 +240,7 @@ each_error = pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(err
 @pytest.mark.parametrize("at", ALL)
 @pytest.mark.parametrize("by_priority", [False, True])
 @each_error
-def test_a_callback_that_raises_is_reported_and_hides_nothing(
+def test_exception_of_a_callback_is_reported_and_other_callbacks_run(
     at: str, error: BaseException, *, by_priority: bool
 ) -> None:
     raiser, behind = Raiser(at, error), Raiser()
@@ -263,7 +263,7 @@ def test_a_callback_that_raises_is_reported_and_hides_nothing(
 
 @pytest.mark.parametrize("by_priority", [False, True])
 @each_error
-def test_the_only_dispatcher_raises_and_gets_what_comes_behind(error: BaseException, *, by_priority: bool) -> None:
+def test_only_dispatcher_gets_later_messages_after_it_raised(error: BaseException, *, by_priority: bool) -> None:
     raiser = Raiser("2", error)
     driver = reporting(raiser, dispatch_by_priority=by_priority)
     peer = meet("acceptor", driver.node).handshake()
@@ -275,7 +275,7 @@ def test_the_only_dispatcher_raises_and_gets_what_comes_behind(error: BaseExcept
 
 
 @pytest.mark.parametrize("by_priority", [False, True])
-def test_an_interrupt_stops_the_pump_and_the_next_one_goes_on(*, by_priority: bool) -> None:
+def test_an_interrupt_stops_the_pump_and_the_next_one_continues(*, by_priority: bool) -> None:
     raiser = Raiser("2", KeyboardInterrupt())
     driver = reporting(raiser, dispatch_by_priority=by_priority)
     peer = meet("acceptor", driver.node)
@@ -294,7 +294,7 @@ def test_an_interrupt_stops_the_pump_and_the_next_one_goes_on(*, by_priority: bo
     assert driver.endpoint.dispatch_throttle.value == driver.endpoint.dispatch_messages.value == 0
 
 
-def test_a_recorder_that_fails_is_reported_once_and_loses_nothing_else() -> None:
+def test_failing_recorder_is_reported_once_and_loses_no_message() -> None:
     raiser = Raiser()
     driver = reporting(raiser)
     full = [False]
@@ -340,9 +340,7 @@ class Keeper(Dispatcher):
 @pytest.mark.parametrize("releases", [0, 1, 2])
 @pytest.mark.parametrize("returns", [True, None])
 @pytest.mark.parametrize("changes", [True, False], ids=["emptied", "as it was"])
-def test_each_message_is_released_once_whatever_the_application_does(
-    releases: int, *, returns: bool | None, changes: bool
-) -> None:
+def test_each_message_is_released_exactly_once(releases: int, *, returns: bool | None, changes: bool) -> None:
     keeper = Keeper(releases, returns=returns)
     driver = reporting(keeper)
     peer = meet("acceptor", driver.node).handshake()

@@ -35,7 +35,7 @@ def values(node: Node) -> list[int]:
 @on_both
 @pytest.mark.parametrize("throttle", ["dispatch", "policy"])
 @pytest.mark.parametrize("declared_bytes", [8 * MIB, MIB, 900 * KIB])
-def test_a_message_that_is_declared_and_not_sent_blocks_nobody(
+def test_declared_but_unsent_message_does_not_block_other_peers(
     side: Side, throttle: str, declared_bytes: int
 ) -> None:
     options: dict[str, Any] = {
@@ -53,7 +53,7 @@ def test_a_message_that_is_declared_and_not_sent_blocks_nobody(
 
 
 @on_both
-def test_without_others_that_wait_a_message_holds_what_it_declares(side: Side) -> None:
+def test_message_holds_its_declared_bytes_while_no_other_peer_waits(side: Side) -> None:
     node, (peer,) = crowd(side, 1, ms_dispatch_throttle_bytes=MIB)
     peer.write(peer.message(1, data=bytes(900 * KIB))[:HEAD_BYTES])
     assert node.endpoint.dispatch_throttle.value == 900 * KIB
@@ -97,7 +97,7 @@ def test_messages_in_arrival_that_fill_a_throttle_do_not_wait_for_each_other(sid
 
 
 @on_both
-def test_where_messages_in_arrival_fill_a_throttle_the_silent_are_cut_soon(side: Side) -> None:
+def test_silent_peers_that_fill_a_throttle_are_cut_after_the_contended_timeout(side: Side) -> None:
     node, (first, second, honest) = crowd(
         side, 3, ms_dispatch_throttle_bytes=MIB, frame_timeout_contended_s=4.0, frame_min_bytes_per_s=MIB
     )
@@ -171,7 +171,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.sampled_from([V1, V2]), st.booleans(), st.sampled_from([0, 1, 3]))
-def test_throttles_keep_to_one_message_above_their_limit_and_nothing_waits_for_ever(
+def test_throttles_exceed_their_limit_by_one_message_at_most_and_all_messages_arrive(
     steps: list[tuple[str, int, int]],
     side: Side,
     with_policy: bool,  # noqa: FBT001 - drawn
@@ -193,7 +193,7 @@ def test_throttles_keep_to_one_message_above_their_limit_and_nothing_waits_for_e
     node.hoarding = True
     rest: dict[int, bytes] = defaultdict(bytes)
     sent: dict[int, int] = defaultdict(int)
-    gone: set[int] = set()
+    left: set[int] = set()
 
     def judge() -> None:
         node.pump()
@@ -203,33 +203,33 @@ def test_throttles_keep_to_one_message_above_their_limit_and_nothing_waits_for_e
             assert not throttle.limit or throttle.value <= throttle.limit + most
 
     for step, number, size in steps:
-        if step == "send" and number not in gone:
+        if step == "send" and number not in left:
             sent[number] += 1
             rest[number] += peers[number].message(sent[number], data=bytes(size))
-        elif step == "piece" and number not in gone:
+        elif step == "piece" and number not in left:
             piece, rest[number] = rest[number][: size + 1], rest[number][size + 1 :]
             peers[number].write(piece)
         elif step == "release":
             node.release(number + 1)
-        elif step == "hang_up" and number not in gone and size == SIZES[0]:
+        elif step == "hang_up" and number not in left and size == SIZES[0]:
             peers[number].hang_up()
-            gone.add(number)
+            left.add(number)
         elif step == "time":
             node.run(0.1)
         judge()
     node.hoarding = False
-    for number in set(range(PEERS)) - gone:
+    for number in set(range(PEERS)) - left:
         peers[number].write(rest[number])
     for _ in range(sum(sent.values()) + PEERS):
         node.release()
-        for number in set(range(PEERS)) - gone:
+        for number in set(range(PEERS)) - left:
             peers[number].pump()
         judge()
     arrived: dict[str, int] = defaultdict(int)
     for session, message in node.delivered:
         arrived[str(session.peer_name)] += 1
         assert message.seq == arrived[str(session.peer_name)]
-    for number in set(range(PEERS)) - gone:
+    for number in set(range(PEERS)) - left:
         assert arrived[str(peers[number].name)] == sent[number]
     assert set(values(node)) == {0}
     assert (len(node.endpoint.arrivals), node.endpoint.waiting) == (0, 0)

@@ -121,7 +121,7 @@ def test_limits_before_authentication_are_the_smaller_ones() -> None:
     ids=lambda value: getattr(value, "label", value),
 )
 @pytest.mark.parametrize("connecting", [False, True])
-def test_which_option_rules_between_whom(
+def test_option_for_each_pair_of_entities(
     me: EntityType, peer: EntityType, option: str, *, connecting: bool
 ) -> None:
     """Every other option says crc, the ruling one secure; a client only ever connects."""
@@ -164,7 +164,7 @@ def test_mode_lists(text: str, modes: tuple[ConMode, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "CRC", "tls", "crc;secure", "crc none"])
-def test_a_wrong_mode_list_is_told_where_it_is_given(text: str) -> None:
+def test_wrong_mode_list_is_an_error_where_it_is_given(text: str) -> None:
     with pytest.raises(LocalError, match=r"ms_client_mode = .*: give 'crc', 'secure' or both") as caught:
         Config(ms_client_mode=text)
     assert "\n" not in str(caught.value)
@@ -181,7 +181,7 @@ def test_a_wrong_mode_list_is_told_where_it_is_given(text: str) -> None:
         ("ms_inject_internal_delays", -0.1),
     ],
 )
-def test_injections_that_mean_nothing_are_refused(option: str, value: float) -> None:
+def test_injection_values_out_of_range_are_refused(option: str, value: float) -> None:
     with pytest.raises(LocalError, match=option):
         Config(**{option: value})  # type: ignore[arg-type]
 
@@ -244,12 +244,12 @@ def test_algorithm_lists(text: str) -> None:
         ("ms_client_mode", ConMode.CRC, "a text"),
     ],
 )
-def test_a_wrong_option_is_told_where_it_is_given(option: str, value: object, hint: str) -> None:
+def test_wrong_option_is_an_error_where_it_is_given(option: str, value: object, hint: str) -> None:
     with pytest.raises(LocalError, match=f"{option} = .*: give .*{hint}"):
         Config(**{option: value})
 
 
-def test_an_option_that_does_not_exist_changes_nothing() -> None:
+def test_unknown_or_bad_option_leaves_the_config_unchanged() -> None:
     endpoint = new_node().endpoint
     with pytest.raises(LocalError, match=r"^there is no option ms_foo$"):
         endpoint.configure(ms_foo=1, ms_max_backoff=1.0)
@@ -274,13 +274,13 @@ def test_the_table_of_options_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("option", sorted(FIXED_OPTIONS))
-def test_an_option_that_is_fixed_says_so(option: str) -> None:
+def test_change_of_a_fixed_option_is_an_error(option: str) -> None:
     endpoint = new_node().endpoint
     with pytest.raises(LocalError, match=f"^{option}: fixed when the messenger is made$"):
         endpoint.configure(**{option: 1, "ms_max_backoff": 1.0})
     assert endpoint.config == new_node().endpoint.config
 
 
-def test_one_mode_but_where_options_say_otherwise() -> None:
+def test_options_override_the_only_mode() -> None:
     config = Config.only_mode(ConMode.CRC, ms_cluster_mode="secure crc", ms_max_backoff=3.0)
     assert (config.ms_client_mode, config.ms_cluster_mode, config.ms_max_backoff) == ("crc", "secure crc", 3.0)

@@ -44,7 +44,7 @@ def test_any_address_of_a_peer_that_is_known_gives_its_session(first: str, again
 
 
 @pytest.mark.parametrize("num", [2, 3])
-def test_a_session_by_another_address_ends_when_the_peer_says_that_it_is_its_own(num: int) -> None:
+def test_session_by_another_address_ends_when_the_peer_announces_that_address(num: int) -> None:
     """Unless it is known to be another peer: anybody can say anything."""
     node = new_node(policy=LOSSLESS_PEER)
     by_v2 = node.connect(B_ADDR)
@@ -103,7 +103,7 @@ def test_a_session_without_a_link_yields_to_a_dial_to_another_type() -> None:
     assert node.endpoint.sessions == [session]
 
 
-def test_the_own_address_gives_the_session_with_oneself_whatever_peers_say() -> None:
+def test_own_address_gives_the_loopback_session_and_peers_cannot_claim_it() -> None:
     node = new_node()
     peer = RawPeer(node, addr=A_ADDR)
     peer.dial().handshake(until=peer.ident)
@@ -182,7 +182,7 @@ def test_an_application_that_wants_a_session_in_standby_wakes_it(side: Side) -> 
 
 @pytest.mark.parametrize("protocol", Protocol)
 @pytest.mark.parametrize("when", ["before it is open", "once it is open"])
-def test_a_disposable_session_ends_with_its_link_whatever_the_server_says(protocol: Protocol, when: str) -> None:
+def test_disposable_session_ends_with_its_link_on_a_lossless_server(protocol: Protocol, when: str) -> None:
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, protocol=protocol)
     mine = pair.connect()
     if when == "before it is open":
@@ -284,7 +284,7 @@ def test_a_peer_that_hangs_up_on_two_dials_at_the_same_place_is_an_event(side: S
     assert last_reason(session) is FaultReason.EOF
 
 
-def test_a_wrong_nonce_is_an_event_at_the_one_who_dialled() -> None:
+def test_wrong_nonce_is_an_event_at_the_connector() -> None:
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
     wrong = str(EntityAddr.parse(pair.b_addr).with_nonce(99))
     mine = pair.a.connect(wrong)

@@ -75,7 +75,7 @@ def test_the_own_address_gives_the_connection_to_oneself() -> None:
     assert driver.endpoint.sessions == []
 
 
-def test_what_is_sent_to_oneself_is_dispatched_in_order() -> None:
+def test_loopback_messages_are_dispatched_in_order() -> None:
     """SH-08."""
     driver, recorder = alone()
     sent = [numbered(number, priority=priority) for number, priority in ((1, 127), (2, 255), (3, 64))]
@@ -94,7 +94,7 @@ def test_what_is_sent_to_oneself_is_dispatched_in_order() -> None:
     assert driver.perf_dump()["AsyncMessenger::Worker-0"]["msgr_recv_messages"] == 0  # as in Ceph
 
 
-def test_nothing_ends_the_connection_to_oneself_but_the_messengers_end() -> None:
+def test_loopback_connection_ends_only_with_the_messenger() -> None:
     driver, recorder = alone()
     loopback = driver.loopback
     loopback.mark_down()
@@ -109,7 +109,7 @@ def test_nothing_ends_the_connection_to_oneself_but_the_messengers_end() -> None
     assert not loopback.send(numbered(2))
 
 
-def test_it_holds_its_part_of_the_dispatch_throttle_without_waiting() -> None:
+def test_loopback_messages_take_the_dispatch_throttle_without_waiting() -> None:
     class Keeper(Recorder):
         def ms_dispatch(self, connection: Connection, message: Message) -> bool:
             super().ms_dispatch(connection, message)
@@ -135,7 +135,7 @@ def test_a_message_that_fits_into_no_frame_is_refused_here_as_well() -> None:
 # ---- anonymous
 
 
-def test_anonymous_connections_are_all_different_and_found_by_nobody() -> None:
+def test_anonymous_connections_are_distinct_and_not_registered() -> None:
     """LY-06, TM15."""
     pair = Pair(LOSSY_CLIENT, STATELESS_SERVER)
     endpoint = pair.a.endpoint
@@ -156,7 +156,7 @@ def test_anonymous_connections_are_all_different_and_found_by_nobody() -> None:
     assert second.state is SessionState.READY
 
 
-def test_an_anonymous_lossless_session_goes_on_after_a_fault() -> None:
+def test_anonymous_lossless_session_continues_after_a_fault() -> None:
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
     session = pair.a.endpoint.connect(AddrVec.parse(B_ADDR), EntityType.OSD, 0.0, anonymous=True)
     pair.drive()
@@ -170,7 +170,7 @@ def test_an_anonymous_lossless_session_goes_on_after_a_fault() -> None:
 # ---- properties
 
 
-def test_what_a_connection_tells_of_its_peer() -> None:
+def test_connection_describes_its_peer() -> None:
     node = new_node()
     driver = NodeDriver(node, Recorder())
     connection = driver.connect(B_ADDR, EntityType.OSD)
@@ -343,7 +343,7 @@ def test_v2_is_dialled_rather_than_v1_wherever_it_stands() -> None:
     assert targets(node) == ["v2:10.0.0.2:3300/0"]
 
 
-def test_who_listens_for_v1_alone_does_without_the_v2_addresses_of_others() -> None:
+def test_v1_only_messenger_ignores_v2_addresses_of_peers() -> None:
     """docs/protocol.md §9 item 29."""
     node = new_node()
     node.endpoint.addrs = AddrVec.parse("v1:10.0.0.1:6789/1")

@@ -62,7 +62,7 @@ def test_vectors_with_the_fallback(data, seed, expected, monkeypatch):
 
 
 @given(st.binary(max_size=300), seeds, buffer_types)
-def test_agrees_with_crcmod_whatever_the_buffer(data, seed, buffer_type):
+def test_agrees_with_crcmod_for_every_type_of_buffer(data, seed, buffer_type):
     assert crc32c(buffer_type(data), seed) == reference(data, seed ^ MINUS_ONE) ^ MINUS_ONE
 
 

@@ -41,7 +41,7 @@ def test_a_head_alone_costs_no_memory(declared_bytes: int) -> None:
 
 
 @on_both
-def test_before_authentication_memory_grows_with_what_arrives(side: Side) -> None:
+def test_memory_before_authentication_grows_with_the_received_bytes(side: Side) -> None:
     node = side.new_node()
     stranger = side.meet("acceptor", node)
     stranger.banner()
@@ -57,7 +57,7 @@ def test_before_authentication_memory_grows_with_what_arrives(side: Side) -> Non
     assert node.faults == []
 
 
-def test_what_a_head_declares_is_taken_from_all_throttles() -> None:
+def test_declared_size_is_taken_from_all_throttles() -> None:
     policy = LOSSLESS_PEER.throttled(messages=ThrottleLimit("m", 10), size_bytes=ThrottleLimit("b", 600 * MIB))
     node, peer = ready(policy=policy)
     only_head(peer, DECLARED)
@@ -110,7 +110,7 @@ def test_a_slow_frame_that_keeps_its_rate_arrives(side: Side) -> None:
 
 
 @on_both
-def test_time_in_which_nothing_was_read_does_not_count(side: Side) -> None:
+def test_paused_time_does_not_count_for_the_frame_timeout(side: Side) -> None:
     node, peer = side.ready(ms_dispatch_throttle_bytes=200_000, frame_min_bytes_per_s=1000)
     node.hoarding = True
     peer.write(peer.message(1, data=bytes(150_000)))

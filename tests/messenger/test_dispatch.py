@@ -86,7 +86,7 @@ def test_the_first_that_takes_a_message_is_the_last_asked() -> None:
     assert driver.perf_dump()["msgr"]["unhandled_messages"] == 0
 
 
-def test_resets_go_on_until_one_takes_them() -> None:
+def test_resets_are_passed_on_until_a_dispatcher_handles_them() -> None:
     log: list[str] = []
     driver, peer = started(Taker("a", log, takes=None))
     driver.add_dispatcher_tail(Taker("b", log, takes=True))
@@ -96,7 +96,7 @@ def test_resets_go_on_until_one_takes_them() -> None:
 
 
 @pytest.mark.parametrize("chained", [False, True])
-def test_what_is_kept_is_held_until_released(*, chained: bool) -> None:
+def test_kept_message_holds_its_throttles_until_released(*, chained: bool) -> None:
     class Keeper(Dispatcher):
         def ms_dispatch(self, connection: Connection, message: Message) -> bool:
             self.kept = connection, message
@@ -118,7 +118,7 @@ def test_what_is_kept_is_held_until_released(*, chained: bool) -> None:
 # ---- no dispatcher
 
 
-def test_a_message_that_nobody_takes_is_counted_and_recorded() -> None:
+def test_unhandled_message_is_counted_and_recorded() -> None:
     driver, peer = started(Dispatcher())
     driver.add_dispatcher_tail(Taker("a", []))
     peer.write(peer.message(1, data=bytes(500)) + peer.message(2))
@@ -129,7 +129,7 @@ def test_a_message_that_nobody_takes_is_counted_and_recorded() -> None:
 
 
 @pytest.mark.parametrize("by_priority", [False, True])
-def test_or_it_is_fatal(*, by_priority: bool) -> None:
+def test_unhandled_message_can_be_fatal(*, by_priority: bool) -> None:
     _, peer = started(Dispatcher(), ms_die_on_unhandled_msg=True, dispatch_by_priority=by_priority)
     with pytest.raises(DieError, match="ms_die_on_unhandled_msg: <Message ping v1 seq 1") as caught:
         peer.send_messages(1)
@@ -175,7 +175,7 @@ def test_fast_messages_are_kept_and_released_like_others() -> None:
 # ---- by priority
 
 
-def test_by_priority_what_came_together_is_dispatched_in_its_order() -> None:
+def test_messages_of_one_read_are_dispatched_by_priority() -> None:
     log: list[str] = []
     _, peer = started(Taker("a", log, takes=None), dispatch_by_priority=True)
     priorities = [127, 10, 255, 127, 64, 63]
@@ -183,7 +183,7 @@ def test_by_priority_what_came_together_is_dispatched_in_its_order() -> None:
     assert log == ["a accept", "a 3", "a 1", "a 4", "a 5", "a 6", "a 2"]
 
 
-def test_without_it_messages_come_as_they_arrive() -> None:
+def test_messages_are_dispatched_in_order_of_arrival_by_default() -> None:
     log: list[str] = []
     _, peer = started(Taker("a", log, takes=None))
     peer.write(b"".join(prioritized(peer, seq, priority) for seq, priority in enumerate([127, 10, 255], 1)))
@@ -198,7 +198,7 @@ def test_fast_messages_overtake_the_queue() -> None:
     assert driver.endpoint.dispatch_throttle.value == 0
 
 
-def test_nothing_is_dispatched_after_the_event_that_came_behind_it() -> None:
+def test_queued_messages_are_dispatched_before_a_later_event() -> None:
     """INV-3 holds with the queue, too; a reset does not overtake messages."""
     log: list[str] = []
     driver, peer = started(Taker("a", log, takes=None), dispatch_by_priority=True)
@@ -209,7 +209,7 @@ def test_nothing_is_dispatched_after_the_event_that_came_behind_it() -> None:
     assert log == ["a accept", "a 1", "a 3", "a 2", "a reset"]
 
 
-def test_what_waits_of_a_session_that_is_marked_down_is_dropped() -> None:
+def test_mark_down_drops_the_queued_messages_of_the_session() -> None:
     class Fickle(Taker):
         def ms_dispatch(self, connection: Connection, message: Message) -> None:
             super().ms_dispatch(connection, message)

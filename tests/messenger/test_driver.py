@@ -57,7 +57,7 @@ def at_once(recorder: Recorder) -> tuple[NodeDriver, RawPeer]:
     return driver, peer
 
 
-def test_events_and_messages_are_told_in_their_order() -> None:
+def test_events_and_messages_arrive_in_their_order() -> None:
     recorder = Recorder()
     driver, _ = at_once(recorder)
     assert recorder.log == ["accept", "message 1", "message 2", "message 3", "reset"]
@@ -65,7 +65,7 @@ def test_events_and_messages_are_told_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("position", range(5))
-def test_nothing_is_told_after_marking_down(position: int) -> None:
+def test_no_callback_after_mark_down(position: int) -> None:
     everything = ["accept", "message 1", "message 2", "message 3", "reset"]
     recorder = Recorder(mark_down_at=everything[position])
     driver, _ = at_once(recorder)
@@ -75,7 +75,7 @@ def test_nothing_is_told_after_marking_down(position: int) -> None:
 
 
 @pytest.mark.parametrize("at", ["accept", "message 2"])
-def test_a_driver_that_does_not_say_otherwise_lets_exceptions_through(at: str) -> None:
+def test_driver_raises_exceptions_of_dispatchers_by_default(at: str) -> None:
     with pytest.raises(ValueError, match=at):
         at_once(Recorder(raise_at=at))
 
@@ -131,7 +131,7 @@ def test_everything_within_a_pump_has_one_time() -> None:
 
 
 @pytest.mark.parametrize("addr", ["", "10.0.0.2", "nonsense", "v2:10.0.0.2:99999/0", "v1:10.0.0.2:0/0"])
-def test_an_address_that_means_nothing_is_the_callers_mistake(addr: str) -> None:
+def test_connect_to_a_malformed_address_raises_local_error(addr: str) -> None:
     driver = NodeDriver(new_node(), Recorder())
     with pytest.raises(LocalError):
         driver.connect(addr, EntityType.OSD)

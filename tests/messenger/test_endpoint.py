@@ -75,7 +75,7 @@ def test_the_policy_of_one_session_may_differ() -> None:
     assert node.connect("v2:10.0.0.3:6803/3").policy is LOSSLESS_CLIENT
 
 
-def test_an_endpoint_that_only_accepts_is_not_brought_down_by_losing_its_peer() -> None:
+def test_accept_only_endpoint_survives_the_loss_of_its_peer() -> None:
     """It has no credentials to dial back with, whatever its policy says."""
     _, server = auth_pair("none", NAME)
     node = Node(Endpoint(NAME, AddrVec.parse(A_ADDR), rng=Random(1), auth_server=server, tracing=True))
@@ -129,7 +129,7 @@ def test_urgent_messages_overtake_before_they_have_a_seq() -> None:
     assert [(m.tid, m.seq) for _, m in pair.b.delivered] == [(3, 1), (1, 2), (2, 3)]
 
 
-def test_urgent_messages_do_not_overtake_what_has_a_seq() -> None:
+def test_urgent_messages_do_not_overtake_messages_with_a_seq() -> None:
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
     mine, _ = pair.established()
     pair.wire.hold()
@@ -311,7 +311,7 @@ def test_anonymous_clients_do_not_know_of_each_other() -> None:
     assert node.endpoint.registry.lookup(second.addrs) is None
 
 
-def test_a_stateless_server_tells_whom_it_dials_from_who_dials_it() -> None:
+def test_stateless_server_distinguishes_dialled_and_dialling_peers() -> None:
     """Its clients are not looked up by address, so its own session with that peer does not change.
 
     See docs/protocol.md §4.9.
@@ -342,14 +342,14 @@ def test_many_peers_keep_their_own_sequence() -> None:
 
 
 @pytest.mark.parametrize(("learn", "host"), [(True, SEEN_HOST), (False, SOCKET_HOST)])
-def test_where_an_unknown_address_is_learned_from(host: str, *, learn: bool) -> None:
+def test_unknown_address_is_learned_from_the_peer_or_the_socket(host: str, *, learn: bool) -> None:
     pair = Pair(addr="any:0.0.0.0:0/77", ms_learn_addr_from_peer=learn)
     pair.established()
     assert str(pair.a.endpoint.addrs) == f"{host}:0/77"
 
 
 @pytest.mark.parametrize("seen", ["any:0.0.0.0:0/0", "v2:[::]:3300/0", "-"])
-def test_a_peer_that_does_not_know_the_address_either_is_no_help(seen: str) -> None:
+def test_blank_address_in_hello_is_not_learned(seen: str) -> None:
     client, server = auth_pair("none", NAME)
     addrs = AddrVec.parse("any:0.0.0.0:0/77")
     node = Node(Endpoint(NAME, addrs, rng=Random(1), auth_client=client, auth_server=server))
@@ -368,13 +368,13 @@ def test_peers_know_the_number_that_an_entity_has_learned_since_it_was_made() ->
     assert theirs.peer_name == pair.a.endpoint.name
 
 
-def test_a_known_address_is_not_changed_by_what_a_peer_says() -> None:
+def test_known_address_is_not_changed_by_a_peer() -> None:
     pair = Pair()
     pair.established()
     assert str(pair.a.endpoint.addrs) == A_ADDR
 
 
-def test_a_messenger_that_is_shut_down_opens_nothing() -> None:
+def test_messenger_opens_no_session_after_shutdown() -> None:
     node = new_node()
     node.connect(B_ADDR)
     node.endpoint.shutdown(node.now)

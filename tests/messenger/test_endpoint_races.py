@@ -94,7 +94,7 @@ def test_the_dial_from_the_lower_address_wins(policy: Policy, addr: str) -> None
 @by_addr
 @pytest.mark.parametrize("wire_number", [1, 2])
 @pytest.mark.parametrize("direction", [0, 1])
-def test_one_dial_is_held_up_anywhere_while_the_other_goes_on(
+def test_race_settles_with_one_dial_held_up_at_any_point(
     policy: Policy, addr: str, wire_number: int, direction: int
 ) -> None:
     """Once released, the late dial takes over, loses and doubles nothing (LP-02, LP-03, LP-08 to LP-12)."""
@@ -228,20 +228,20 @@ def test_a_loser_that_waits_is_served_even_if_the_winner_breaks(policy: Policy) 
 
 @by_policy
 @by_addr
-@pytest.mark.parametrize("who", [0, 1])
-def test_marking_down_at_any_step_of_a_race(policy: Policy, addr: str, who: int) -> None:
+@pytest.mark.parametrize("side", [0, 1])
+def test_marking_down_at_any_step_of_a_race(policy: Policy, addr: str, side: int) -> None:
     """What was marked down is gone, and a new dial works (LP-20)."""
     for steps in range(40):
         pair = Race(policy, addr=addr)
         sessions = pair.dial_both()
         pair.drive_bounded(steps)
-        node = pair.nodes[who]
-        node.mark_down(sessions[who])
+        node = pair.nodes[side]
+        node.mark_down(sessions[side])
         node.pump()
         node.delivered.clear()
-        session = node.connect(str(pair.nodes[1 - who].endpoint.addrs))
+        session = node.connect(str(pair.nodes[1 - side].endpoint.addrs))
         node.send(session, 99)
-        assert pair.run_until(lambda pair=pair: 99 in pair.nodes[1 - who].tids, SETTLE_WITHIN_S)
+        assert pair.run_until(lambda pair=pair: 99 in pair.nodes[1 - side].tids, SETTLE_WITHIN_S)
         pair.pass_time(40.0)
         for either in pair.nodes:
             assert len(either.endpoint.sessions) == 1
@@ -327,7 +327,9 @@ def test_a_loser_that_cannot_dial_is_dialled(policy: Policy, protocol: Protocol,
 @by_policy
 @by_protocol
 @by_dial
-def test_the_same_after_an_open_session_broke(policy: Policy, protocol: Protocol, dials: Dial) -> None:
+def test_race_after_a_fault_settles_with_only_one_side_dialling(
+    policy: Policy, protocol: Protocol, dials: Dial
+) -> None:
     pair = Race(policy, protocol=protocol)
     mine, theirs = pair.established()
     pair.wires[-1].hold()
@@ -339,7 +341,7 @@ def test_the_same_after_an_open_session_broke(policy: Policy, protocol: Protocol
 
 
 @by_protocol
-def test_the_second_dial_is_told_to_wait_as_well_while_the_winners_own_makes_progress(protocol: Protocol) -> None:
+def test_second_dial_gets_wait_too_while_the_dial_of_the_winner_makes_progress(protocol: Protocol) -> None:
     """The peer has answered it: it is not in vain."""
     pair = one_way(LOSSLESS_PEER, protocol, Dial.UNANSWERED, deaf="b")
     mine, theirs = pair.dial_both()
@@ -356,7 +358,7 @@ def test_the_second_dial_is_told_to_wait_as_well_while_the_winners_own_makes_pro
 
 @by_protocol
 @by_dial
-def test_a_winner_that_insists_keeps_the_loser_waiting_but_loses_nothing(protocol: Protocol, dials: Dial) -> None:
+def test_insisting_winner_keeps_the_loser_waiting_and_loses_no_message(protocol: Protocol, dials: Dial) -> None:
     """As with real peers: once the winner gets through, all is delivered."""
     pair = one_way(LOSSLESS_PEER, protocol, dials, deaf="b", race_winner="insists")
     theirs = pair.dial_both()[1]
@@ -370,7 +372,7 @@ def test_a_winner_that_insists_keeps_the_loser_waiting_but_loses_nothing(protoco
 # ----
 
 
-def test_addresses_are_ordered_as_the_tests_believe() -> None:
+def test_addresses_are_ordered_as_these_tests_assume() -> None:
     assert EntityAddr.parse(A_ADDR).sort_key() < EntityAddr.parse(B_ADDR).sort_key()
     assert EntityAddr.parse(B_ADDR).sort_key() < EntityAddr.parse(SWAPPED_ADDR).sort_key()
 

@@ -49,7 +49,7 @@ def expect_reconnect(peer: RawPeer, session: Session, *, connect_seq: int, msg_s
     return frame
 
 
-def test_reconnect_ok_resumes_behind_what_the_peer_has() -> None:
+def test_reconnect_ok_resumes_after_the_last_seq_of_the_peer() -> None:
     node, peer, session = reconnecting(104, 105)
     expect_reconnect(peer, session, connect_seq=1)
     peer.send(SessionReconnectOk(3))
@@ -60,7 +60,7 @@ def test_reconnect_ok_resumes_behind_what_the_peer_has() -> None:
 
 
 @pytest.mark.parametrize(("has", "replayed"), [(0, [1, 2, 3]), (1, [2, 3]), (2, [3]), (3, [])])
-def test_what_the_peer_received_before_the_link_broke_is_not_sent_again(has: int, replayed: list[int]) -> None:
+def test_messages_received_before_the_fault_are_not_replayed(has: int, replayed: list[int]) -> None:
     node = new_node(policy=LOSSLESS_CLIENT)
     first = meet("connector", node).handshake()
     (session,) = node.endpoint.sessions
@@ -110,7 +110,7 @@ def test_a_partial_reset_keeps_the_queue_and_is_silent() -> None:
 
 
 @pytest.mark.parametrize("has", [0, 1, 2])
-def test_what_is_sent_again_after_a_partial_reset_counts_from_1(has: int) -> None:
+def test_messages_replayed_after_a_partial_reset_count_from_1(has: int) -> None:
     node = new_node(policy=LOSSLESS_CLIENT)
     first = meet("connector", node).handshake()
     (session,) = node.endpoint.sessions
@@ -165,12 +165,12 @@ def test_acks_of_a_fresh_session_start_anew() -> None:
     assert peer.rest() == [Ack(1)]
 
 
-@pytest.mark.parametrize("told", [1, 5, 1000])
-def test_a_retry_raises_connect_seq_above_what_was_told(told: int) -> None:
+@pytest.mark.parametrize("reply_seq", [1, 5, 1000])
+def test_retry_raises_connect_seq_above_that_of_the_reply(reply_seq: int) -> None:
     node, peer, session = reconnecting()
     expect_reconnect(peer, session, connect_seq=1)
-    peer.send(SessionRetry(told))
-    expect_reconnect(peer, session, connect_seq=told + 1)
+    peer.send(SessionRetry(reply_seq))
+    expect_reconnect(peer, session, connect_seq=reply_seq + 1)
     peer.send(SessionReconnectOk(3))
     assert session.state is SessionState.READY
     assert node.faults == [FaultReason.EOF]
@@ -184,11 +184,11 @@ def test_a_retry_behind_the_own_connect_seq_is_a_fault() -> None:
     assert session.connect_seq == 2
 
 
-@pytest.mark.parametrize("told", [2**63 + 1, 2**64 - 1])
-def test_a_retry_that_leaves_no_room_above_it_is_a_fault(told: int) -> None:
+@pytest.mark.parametrize("reply_seq", [2**63 + 1, 2**64 - 1])
+def test_a_retry_that_leaves_no_room_above_it_is_a_fault(reply_seq: int) -> None:
     node, peer, session = reconnecting()
     expect_reconnect(peer, session, connect_seq=1)
-    peer.send(SessionRetry(told))
+    peer.send(SessionRetry(reply_seq))
     assert node.faults[-1] is FaultReason.MALFORMED
     assert session.connect_seq == 2
 
@@ -205,13 +205,13 @@ def test_a_reconnect_whose_connect_seq_leaves_no_room_above_it_is_a_fault() -> N
     assert (session.state, session.connect_seq) == (SessionState.READY, 0)
 
 
-@pytest.mark.parametrize("told", [1, 7, 2**31, 2**32 - 2])
-def test_a_global_retry_raises_global_seq_above_what_was_told(told: int) -> None:
+@pytest.mark.parametrize("reply_seq", [1, 7, 2**31, 2**32 - 2])
+def test_global_retry_raises_global_seq_above_that_of_the_reply(reply_seq: int) -> None:
     node, peer, session = reconnecting()
     first = expect_reconnect(peer, session, connect_seq=1)
-    peer.send(SessionRetryGlobal(told))
+    peer.send(SessionRetryGlobal(reply_seq))
     again = expect_reconnect(peer, session, connect_seq=1)
-    assert again.global_seq > max(told, first.global_seq)
+    assert again.global_seq > max(reply_seq, first.global_seq)
     peer.send(SessionReconnectOk(3))
     assert session.state is SessionState.READY
     node.send(session, 104)
@@ -221,12 +221,12 @@ def test_a_global_retry_raises_global_seq_above_what_was_told(told: int) -> None
     assert peer.expect(SessionReconnect).global_seq > last
 
 
-@pytest.mark.parametrize("told", [2**31, 2**32 - 2])
-def test_a_global_retry_beyond_what_a_process_dials_counts_for_its_session_alone(told: int) -> None:
+@pytest.mark.parametrize("reply_seq", [2**31, 2**32 - 2])
+def test_huge_global_seq_of_a_retry_applies_to_its_session_only(reply_seq: int) -> None:
     """All sessions share the counter, and v1 carries 32 bits of it: one peer must not use it up for the others."""
     node, peer, session = reconnecting()
     expect_reconnect(peer, session, connect_seq=1)
-    peer.send(SessionRetryGlobal(told))
+    peer.send(SessionRetryGlobal(reply_seq))
     expect_reconnect(peer, session, connect_seq=1)
     node.connect("v1:10.0.0.5:6805/5")
     other = RawV1Peer(node, addr="v1:10.0.0.5:6805/5").accept()
@@ -235,11 +235,11 @@ def test_a_global_retry_beyond_what_a_process_dials_counts_for_its_session_alone
     assert other.expect(Connect).global_seq < 100
 
 
-@pytest.mark.parametrize("told", [2**32 - 1, 2**64 - 1])
-def test_a_global_retry_that_no_process_can_have_said_is_a_fault(told: int) -> None:
+@pytest.mark.parametrize("reply_seq", [2**32 - 1, 2**64 - 1])
+def test_global_retry_with_an_impossible_number_is_a_fault(reply_seq: int) -> None:
     node, peer, session = reconnecting()
     expect_reconnect(peer, session, connect_seq=1)
-    peer.send(SessionRetryGlobal(told))
+    peer.send(SessionRetryGlobal(reply_seq))
     assert node.faults[-1] is FaultReason.MALFORMED
     assert node.endpoint.numbers.next_global_seq() < 100
 

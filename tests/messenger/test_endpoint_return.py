@@ -61,7 +61,7 @@ def ask(peer: RawPeer, **changes: int) -> ControlFrame:
 
 
 @pytest.mark.parametrize(("msg_seq", "replayed"), [(0, [1, 2]), (1, [2]), (2, [])])
-def test_a_returning_client_gets_what_it_missed(msg_seq: int, replayed: list[int]) -> None:
+def test_returning_client_gets_the_missed_messages(msg_seq: int, replayed: list[int]) -> None:
     node, peer, session = serving()
     assert ask(peer, msg_seq=msg_seq) == SessionReconnectOk(2)
     assert peer.expect_seqs() == replayed
@@ -89,7 +89,7 @@ def test_another_cookie_is_reset_fully_only_with_resetcheck(policy: Policy, *, f
     assert node.events == []
 
 
-def test_outdated_attempts_are_told_how_to_catch_up() -> None:
+def test_outdated_attempts_get_a_retry_with_the_number_to_exceed() -> None:
     node, peer, session = serving()
     assert ask(peer, global_seq=4) == SessionRetryGlobal(5)
     assert ask(peer, connect_seq=9) == SessionReconnectOk(2)

@@ -20,7 +20,7 @@ POLICIES = st.sampled_from(
     ]
 )
 SECURITY = st.sampled_from([("none", ConMode.CRC), ("cephx", ConMode.SECURE)])
-WHO = st.integers(0, 1)
+SIDE = st.integers(0, 1)
 HEAL_WITHIN_S = 120.0
 
 
@@ -50,45 +50,45 @@ class LosslessSession(RuleBasedStateMachine):
         self.addrs = [pair.a_addr, pair.b_addr]
         self.session(0)
 
-    def session(self, who: int) -> Session | None:
+    def session(self, side: int) -> Session | None:
         """Every node that may dial does so; a server answers only known clients."""
-        node = self.pair.nodes[who]
+        node = self.pair.nodes[side]
         if node.endpoint.policies.default.server:
             return next(iter(node.endpoint.sessions), None)
-        return node.connect(self.addrs[1 - who])
+        return node.connect(self.addrs[1 - side])
 
     # ---- what applications do
 
-    @rule(who=WHO, count=st.integers(1, 4), size=st.sampled_from([8, 60, 40_000]))
-    def send(self, who: int, count: int, size: int) -> None:
-        session = self.session(who)
+    @rule(side=SIDE, count=st.integers(1, 4), size=st.sampled_from([8, 60, 40_000]))
+    def send(self, side: int, count: int, size: int) -> None:
+        session = self.session(side)
         if session is None:
             return
         for _ in range(count):
-            number = len(self.sent[who]) + 1
-            self.sent[who].append(number)
-            self.pair.nodes[who].send(session, number, size_bytes=size)
+            number = len(self.sent[side]) + 1
+            self.sent[side].append(number)
+            self.pair.nodes[side].send(session, number, size_bytes=size)
 
-    @rule(who=WHO)
-    def keepalive(self, who: int) -> None:
-        session = self.session(who)
+    @rule(side=SIDE)
+    def keepalive(self, side: int) -> None:
+        session = self.session(side)
         if session is not None:
-            self.pair.nodes[who].endpoint.send_keepalive(session, self.pair.clock.now)
+            self.pair.nodes[side].endpoint.send_keepalive(session, self.pair.clock.now)
 
     @rule()
     def both_dial(self) -> None:
         self.session(0)
         self.session(1)
 
-    @rule(who=WHO, hoarding=st.booleans())
-    def application_hoards(self, who: int, *, hoarding: bool) -> None:
-        node = self.pair.nodes[who]
+    @rule(side=SIDE, hoarding=st.booleans())
+    def application_hoards(self, side: int, *, hoarding: bool) -> None:
+        node = self.pair.nodes[side]
         node.hoarding = hoarding
         if not hoarding:
-            self.release(who)
+            self.release(side)
 
-    def release(self, who: int) -> None:
-        node = self.pair.nodes[who]
+    def release(self, side: int) -> None:
+        node = self.pair.nodes[side]
         node.pump()
         node.release()
 
@@ -115,9 +115,9 @@ class LosslessSession(RuleBasedStateMachine):
     @rule(which=st.integers(0, 3), noticed_by=st.sampled_from([(0, 1), (0,), (1,)]))
     def a_wire_breaks(self, which: int, noticed_by: tuple[int, ...]) -> None:
         wires = [wire for wire in self.pair.wires if wire.open]
-        wires[which % len(wires)].cut(*[self.pair.nodes[who] for who in noticed_by])
+        wires[which % len(wires)].cut(*[self.pair.nodes[side] for side in noticed_by])
 
-    @rule(which=st.integers(0, 3), direction=WHO, held=st.booleans())
+    @rule(which=st.integers(0, 3), direction=SIDE, held=st.booleans())
     def a_direction_stalls(self, which: int, direction: int, *, held: bool) -> None:
         wires = [wire for wire in self.pair.wires if wire.open]
         if wires:
@@ -132,8 +132,8 @@ class LosslessSession(RuleBasedStateMachine):
 
     @invariant()
     def delivered_is_a_prefix_of_sent(self) -> None:
-        for who, node in enumerate(self.pair.nodes):
-            assert node.tids == self.sent[1 - who][: len(node.tids)]
+        for side, node in enumerate(self.pair.nodes):
+            assert node.tids == self.sent[1 - side][: len(node.tids)]
 
     @invariant()
     def sessions_are_sane(self) -> None:
@@ -150,9 +150,9 @@ class LosslessSession(RuleBasedStateMachine):
         if not self.pair.nodes:
             return
         self.pair.answer = lambda _node, _addr: Dial.ACCEPTED
-        for who, node in enumerate(self.pair.nodes):
+        for side, node in enumerate(self.pair.nodes):
             node.hoarding = False
-            self.release(who)
+            self.release(side)
         for wire in self.pair.wires:
             for pipe in wire.pipes:
                 pipe.limit = None

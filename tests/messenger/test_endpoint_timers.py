@@ -180,7 +180,7 @@ def test_traffic_in_either_direction_moves_the_idle_deadline(what: str) -> None:
     assert len(pair.a.faults + pair.b.faults) > 0
 
 
-def test_what_is_queued_but_does_not_leave_is_no_traffic() -> None:
+def test_queued_but_unwritten_messages_do_not_prevent_the_idle_timeout() -> None:
     """The socket takes nothing: the idle timer fires although the application goes on sending (KA-03)."""
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, ms_connection_idle_timeout=10.0)
     mine, _ = pair.established()
@@ -203,7 +203,7 @@ def test_what_is_queued_but_does_not_leave_is_no_traffic() -> None:
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_what_an_idle_timeout_means_is_up_to_the_policy(policy: Policy, state: SessionState) -> None:
+def test_state_after_an_idle_timeout_depends_on_the_policy(policy: Policy, state: SessionState) -> None:
     node = new_node(policy=policy, ms_connection_idle_timeout=1.0)
     meet("connector", node).handshake()
     (session,) = node.endpoint.sessions
@@ -248,12 +248,12 @@ def test_standby_costs_nothing() -> None:
     assert len(pair.wires) == 1
 
 
-@pytest.mark.parametrize("who", [0, 1])
+@pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("by", ["message", "keepalive"])
 @pytest.mark.parametrize("policy", [LOSSLESS_PEER, LOSSLESS_PEER_REUSE], ids=lambda policy: policy.name)
-def test_standby_is_left_when_there_is_something_to_send(policy: Policy, by: str, who: int) -> None:
+def test_standby_is_left_when_there_is_something_to_send(policy: Policy, by: str, side: int) -> None:
     pair = in_standby(policy)
-    node, other = pair.nodes[who], pair.nodes[1 - who]
+    node, other = pair.nodes[side], pair.nodes[1 - side]
     (session,) = node.endpoint.sessions
     if by == "message":
         node.send(session, 5)

@@ -5,7 +5,7 @@ import pytest
 from messenger.errors import AuthError, DecodeError, Fault, FaultError, FaultReason, PeerError
 
 
-def test_a_fault_tells_reason_place_and_detail() -> None:
+def test_fault_has_reason_place_and_detail() -> None:
     assert str(Fault(FaultReason.EOF)) == "peer closed the connection"
     assert str(Fault(FaultReason.EOF, state="READY")) == "peer closed the connection in READY"
     assert str(Fault(FaultReason.OVERSIZE, "9 bytes", "READY")) == "frame larger than the limit in READY: 9 bytes"
@@ -27,7 +27,7 @@ def test_a_fault_tells_reason_place_and_detail() -> None:
     ],
     ids=range(9),
 )
-def test_what_a_peer_sent_is_quoted_in_one_line_of_bounded_length(detail: str, shown: str) -> None:
+def test_error_detail_is_one_printable_line_of_bounded_length(detail: str, shown: str) -> None:
     for error in DecodeError(detail), PeerError(FaultReason.MALFORMED, detail):
         assert error.detail == shown
         assert str(error) == f"malformed payload: {shown}"

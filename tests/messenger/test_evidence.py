@@ -12,7 +12,7 @@ from tests.support.network import Pair
 from tests.support.node import Node
 
 
-def told(node: Node, kind: str) -> list[dict[str, object]]:
+def records_of(node: Node, kind: str) -> list[dict[str, object]]:
     return [record.fields for record in node.trace if record.kind == kind]
 
 
@@ -24,7 +24,7 @@ def pair(auth: str = "cephx", mode: ConMode = ConMode.SECURE, **options: object)
 def test_both_ends_of_a_secure_link_know_its_key_and_nonces(features: int) -> None:
     links = pair(msgr2_features=features)
     links.established()
-    (mine,), (theirs,) = told(links.a, "auth"), told(links.b, "auth")
+    (mine,), (theirs,) = records_of(links.a, "auth"), records_of(links.b, "auth")
     for fields in (mine, theirs):
         assert (fields["method"], fields["mode"], fields["modes"]) == ("cephx", "secure", "secure")
         assert fields["cipher"] == "aes"
@@ -35,7 +35,7 @@ def test_both_ends_of_a_secure_link_know_its_key_and_nonces(features: int) -> No
     assert mine["tx_nonce"] != mine["rx_nonce"]
 
 
-def test_nothing_secret_is_told() -> None:
+def test_no_secret_is_recorded() -> None:
     links = pair()
     session, _ = links.established()
     assert session.link is not None
@@ -57,11 +57,11 @@ def test_crc_mode_has_no_keys(auth: str, protocol: Protocol, method: str) -> Non
     session, _ = links.established()
     links.a.mark_down(session)
     links.drive()
-    (fields,) = told(links.a, "auth")
+    (fields,) = records_of(links.a, "auth")
     assert (fields["method"], fields["mode"], fields["modes"]) == (method, "crc", "crc")
     assert [fields[name] for name in ("key", "tx_nonce", "rx_nonce")] == ["", "", ""]
     assert (fields["ticket_left_s"] is None) == (method == "none")
-    (usage,) = told(links.a, "usage")
+    (usage,) = records_of(links.a, "usage")
     assert (usage["tx_nonces"], usage["rx_nonces"]) == (0, 0)
 
 
@@ -72,7 +72,7 @@ def test_nonces_are_counted() -> None:
     links.drive()
     links.a.mark_down(session)
     links.drive()
-    (mine,), (theirs,) = told(links.a, "usage"), told(links.b, "usage")
+    (mine,), (theirs,) = records_of(links.a, "usage"), records_of(links.b, "usage")
     assert mine["tx_nonces"] == theirs["rx_nonces"]
     assert mine["rx_nonces"] == theirs["tx_nonces"]
     assert int(str(mine["tx_nonces"])) > 6  # two for each message
@@ -97,7 +97,7 @@ def test_without_a_history_nothing_is_kept() -> None:
     assert links.a.trace == []
 
 
-def test_what_is_in_use_at_rest() -> None:
+def test_idle_session_uses_one_timer_and_no_buffers() -> None:
     links = Pair(LOSSLESS_PEER)
     session, _ = links.established()
     endpoint = links.a.endpoint
@@ -105,9 +105,9 @@ def test_what_is_in_use_at_rest() -> None:
     assert endpoint.resources() == {"timers": 1, **unused}
     endpoint.keep_alive(session, 10.0, 30.0, links.a.now)
     assert endpoint.resources()["timers"] == 1, "keepalives go on at rest"
-    assert told(links.a, "keepalive") == []
+    assert records_of(links.a, "keepalive") == []
     links.drive()
-    (fields,) = told(links.a, "keepalive")
+    (fields,) = records_of(links.a, "keepalive")
     assert (fields["session"], fields["interval_s"], fields["timeout_s"]) == (session.id, 10.0, 30.0)
     links.a.mark_down(session)
     links.drive()
@@ -125,17 +125,17 @@ def test_a_link_that_does_not_read_on_is_not_at_rest() -> None:
     assert int(str(links.b.endpoint.resources()["receive_bytes"])) > 0
 
 
-def test_memory_of_a_handshake_includes_what_is_kept_for_the_signatures() -> None:
+def test_handshake_bytes_include_the_signed_frames() -> None:
     """See docs/protocol.md §4.7."""
     links = pair()
     session, _ = links.established()
     links.a.mark_down(session)
     links.drive()
     for node in links.nodes:
-        frames = told(node, "frame")
+        frames = records_of(node, "frame")
         signed = [frame for frame in frames if str(frame["tag"]).startswith(("HELLO", "AUTH_"))]
         kept = sum(int(str(frame["length"])) for frame in signed if frame["tag"] != "AUTH_SIGNATURE")
-        (usage,) = told(node, "usage")
+        (usage,) = records_of(node, "usage")
         assert kept > 200
         assert int(str(usage["handshake_bytes"])) >= kept
 

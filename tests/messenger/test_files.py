@@ -44,7 +44,7 @@ def _socket(path: Path) -> None:
         (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
     ],
 )
-def test_what_is_no_file_is_refused_without_waiting(
+def test_special_and_missing_files_are_refused_without_waiting(
     read: Reader, make: Callable[[Path], None], complaint: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "it"
@@ -71,13 +71,13 @@ def test_a_sparse_file_costs_no_memory(read: Reader, tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-def test_what_says_nothing_of_its_length_is_read_to_the_limit() -> None:
+def test_file_of_unknown_length_is_read_to_the_limit() -> None:
     with pytest.raises(LocalError, match="more than 16 bytes, the limit for a list"):
         read_bytes("/proc/self/maps", 16, "list")
     assert read_text("/proc/self/comm", MIB, "name").endswith("\n")
 
 
-def test_the_limit_itself_is_fine(tmp_path: Path) -> None:
+def test_file_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
     path = tmp_path / "it"
     path.write_bytes(b"a\nbb\n")
     assert read_bytes(path, 5, "thing") == b"a\nbb\n"
@@ -91,7 +91,7 @@ def test_the_limit_itself_is_fine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", READERS[1:3])
-def test_what_is_no_text_is_named_with_its_line(read: Reader, tmp_path: Path) -> None:
+def test_invalid_utf8_is_reported_with_its_line(read: Reader, tmp_path: Path) -> None:
     path = tmp_path / "it"
     path.write_bytes(b"one\ntwo \xff\n")
     with pytest.raises(LocalError) as caught:
@@ -162,7 +162,9 @@ def test_secrets_are_appended_to_a_private_file(tmp_path: Path) -> None:
         (Path.mkdir, "Is a directory"),
     ],
 )
-def test_secrets_go_nowhere_else(make: Callable[[Path], None], complaint: str, tmp_path: Path) -> None:
+def test_secrets_are_not_appended_to_public_or_special_files(
+    make: Callable[[Path], None], complaint: str, tmp_path: Path
+) -> None:
     path = tmp_path / "it"
     make(path)
     with pytest.raises(OSError, match=complaint):

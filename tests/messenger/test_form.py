@@ -44,7 +44,7 @@ def record(tree: Path, **changed: str) -> None:
     (tree / form.RECORD.relative_to(ROOT)).write_text(json.dumps(digests))
 
 
-def test_what_is_compiled_is_preferred(tree: Path) -> None:
+def test_compiled_form_is_preferred(tree: Path) -> None:
     record(tree)
     done = look(tree)
     assert done.returncode == 1
@@ -107,7 +107,7 @@ def test_no_declarations_lie_beside_modules_that_are_not_compiled() -> None:
     assert declared <= {form.source_path(name).with_suffix(".pxd").relative_to(ROOT) for name in form.HOT_MODULES}
 
 
-def test_what_cannot_be_compiled_here_is_one_line() -> None:
+def test_missing_compiler_is_an_error_of_one_line() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / ".ci" / "compile"],
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(filter(None, sys.path)), "CC": "no-such-compiler"},

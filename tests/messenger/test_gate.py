@@ -91,7 +91,7 @@ def hoarder(
         (11, 0, False),
     ],
 )
-def test_what_a_throttle_of_ten_admits(held: int, amount: int, *, admitted: bool) -> None:
+def test_throttle_admits_up_to_its_limit_or_one_larger_amount(held: int, amount: int, *, admitted: bool) -> None:
     throttle = Throttle(10)
     throttle.take(held)
     assert throttle.admits(amount) is admitted
@@ -104,7 +104,7 @@ KINDS = [(Protocol.V2, ConMode.CRC), (Protocol.V2, ConMode.SECURE), (Protocol.V1
 
 
 @pytest.mark.parametrize(("protocol", "mode"), KINDS)
-def test_reading_stops_at_so_many_messages_and_goes_on(protocol: Protocol, mode: ConMode) -> None:
+def test_reading_stops_at_the_limit_of_messages_and_resumes(protocol: Protocol, mode: ConMode) -> None:
     """TH-01."""
     hoard = hoarder(messages=3, mode=mode, protocol=protocol)
     hoard.pair.a.send(hoard.mine, *range(1, 11), size_bytes=SIZE)
@@ -124,7 +124,9 @@ def test_reading_stops_at_so_many_messages_and_goes_on(protocol: Protocol, mode:
 
 @pytest.mark.parametrize(("protocol", "mode"), KINDS)
 @pytest.mark.parametrize("size_bytes", [SIZE, 70_000])
-def test_reading_stops_at_so_many_bytes_and_goes_on(protocol: Protocol, mode: ConMode, size_bytes: int) -> None:
+def test_reading_stops_at_the_limit_of_bytes_and_resumes(
+    protocol: Protocol, mode: ConMode, size_bytes: int
+) -> None:
     """TH-02, also with messages that get a buffer of their own."""
     hoard = hoarder(size_bytes=int(2.5 * size_bytes), mode=mode, protocol=protocol)
     hoard.pair.a.send(hoard.mine, *range(1, 8), size_bytes=size_bytes)
@@ -159,7 +161,7 @@ def test_messages_without_bytes_pass_a_full_byte_throttle() -> None:
     assert [message.tid for _, message in hoard.held] == [1, 2, 3]
 
 
-def test_a_limit_of_zero_is_none() -> None:
+def test_limit_of_zero_is_no_limit() -> None:
     hoard = hoarder(messages=0, size_bytes=0)
     hoard.pair.a.send(hoard.mine, *range(50))
     hoard.pair.drive()
@@ -203,7 +205,7 @@ def test_all_peers_of_a_type_share_a_throttle_and_keepalives_pass_elsewhere() ->
 
 
 @pytest.mark.parametrize("protocol", Protocol)
-def test_what_waits_is_given_back_by_a_fault_and_comes_again(protocol: Protocol) -> None:
+def test_fault_releases_a_waiting_message_which_is_sent_again(protocol: Protocol) -> None:
     """TH-04, V1-17."""
     hoard = hoarder(messages=2, size_bytes=250, protocol=protocol)
     hoard.pair.a.send(hoard.mine, 1, size_bytes=200)
@@ -254,7 +256,7 @@ def test_a_fault_wakes_others_that_wait() -> None:
 
 
 @pytest.mark.parametrize("role", ["acceptor", "connector"])
-def test_messages_that_come_twice_or_are_bad_hold_nothing(role: str) -> None:
+def test_duplicate_or_bad_messages_hold_no_throttle(role: str) -> None:
     node = new_node(policy=throttled(LOSSLESS_CLIENT, messages=2, size_bytes=SIZE))
     peer = meet(role, node).handshake()
     peer.send_messages(1, 2, 2, 1, 2, 1, 3)
@@ -309,7 +311,7 @@ STEPS = st.lists(
     st.sampled_from([0, 50, 150]),
     st.sampled_from([0, 120]),
 )
-def test_whatever_happens_everything_comes_once_and_is_given_back(
+def test_every_message_is_delivered_once_and_released(
     steps: list[tuple[str, int]], protocol: Protocol, messages: int, size_bytes: int, dispatch_bytes: int
 ) -> None:
     hoard = hoarder(

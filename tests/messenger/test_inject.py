@@ -38,7 +38,7 @@ def injections(node: Node, option: str) -> list[str]:
     return [str(fields["detail"]) for fields in records if fields["option"] == option]
 
 
-def test_nothing_is_injected_unless_asked_for() -> None:
+def test_injector_is_absent_by_default() -> None:
     assert new_node().endpoint.injector is None
 
 
@@ -105,7 +105,7 @@ def test_each_piece_of_a_message_may_find_the_socket_shut_down(protocol: Protoco
     assert 14 <= found <= 20  # 0.99 ** 240 is 0.09
 
 
-def test_one_in_one_fails_always() -> None:
+def test_failure_rate_of_one_in_one_fails_every_dial() -> None:
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, ms_inject_socket_failures=1)
     session = pair.connect()
     pair.pass_time(30.0)
@@ -181,7 +181,7 @@ def test_messages_are_delayed_up_to_the_maximum_and_stay_in_order() -> None:
     assert len(injections(node, "ms_inject_delay_probability")) == 20
 
 
-def test_they_are_acknowledged_at_once() -> None:
+def test_delayed_messages_are_acknowledged_at_once() -> None:
     _, peer = delaying()
     peer.rest()
     peer.send_messages(1, 2)
@@ -223,7 +223,7 @@ def test_other_types_of_peers_are_not_delayed() -> None:
     assert node.tids == [1]
 
 
-def test_a_fault_delivers_what_is_delayed() -> None:
+def test_fault_delivers_delayed_messages() -> None:
     node, peer = delaying(STATELESS_SERVER)
     peer.send_messages(1, 2)
     peer.write(peer.message(3))
@@ -231,7 +231,7 @@ def test_a_fault_delivers_what_is_delayed() -> None:
     assert node.log == [EventKind.ACCEPT, 1, 2, 3, EventKind.RESET]
 
 
-def test_a_fault_delivers_also_what_came_with_it() -> None:
+def test_fault_delivers_messages_that_came_with_it() -> None:
     node, peer = delaying(STATELESS_SERVER)
     peer.send_messages(1)
     node.endpoint.link_data(peer.link, peer.message(2), node.now)
@@ -243,7 +243,7 @@ def test_a_fault_delivers_also_what_came_with_it() -> None:
 
 
 @pytest.mark.parametrize("how", ["mark_down", "reset"])
-def test_the_end_of_a_session_drops_what_is_delayed(how: str) -> None:
+def test_end_of_a_session_drops_delayed_messages(how: str) -> None:
     policy = LOSSLESS_CLIENT.throttled(messages=ThrottleLimit("messages", 10))
     node, peer = delaying(policy)
     peer.write(peer.message(1, data=bytes(100)))
@@ -280,7 +280,7 @@ def test_lossless_traffic_with_failures_and_delays(protocol: Protocol, seed: int
 
 
 @pytest.mark.parametrize("protocol", Protocol)
-def test_congestion_holds_writes_back_and_loses_nothing(protocol: Protocol) -> None:
+def test_congestion_delays_writes_and_loses_no_message(protocol: Protocol) -> None:
     """TH-08, TM31: one attempt in so many gets through."""
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, protocol=protocol)
     mine, _ = pair.established()
@@ -298,7 +298,7 @@ def test_congestion_holds_writes_back_and_loses_nothing(protocol: Protocol) -> N
     assert injections(pair.a, "ms_inject_network_congestion")
 
 
-def test_congestion_of_one_is_none() -> None:
+def test_congestion_of_one_does_not_delay_messages() -> None:
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, ms_inject_network_congestion=1)
     mine, _ = pair.established()
     pair.a.send(mine, 1)
@@ -306,7 +306,7 @@ def test_congestion_of_one_is_none() -> None:
     assert pair.b.tids == [1]
 
 
-def test_what_is_held_back_dies_with_its_link() -> None:
+def test_held_back_bytes_are_dropped_with_their_link() -> None:
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
     mine, _ = pair.established()
     pair.a.endpoint.configure(ms_inject_network_congestion=1_000_000)

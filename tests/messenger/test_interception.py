@@ -101,7 +101,7 @@ def test_the_grid_has_49_points() -> None:
 @pytest.mark.parametrize("side", ["a", "b"])
 @pytest.mark.parametrize("action", [Action.FAULT, Action.BLOCK, Action.STALL])
 @pytest.mark.parametrize("point", SMOOTH, ids=str)
-def test_nothing_is_lost_at_any_point(point: Point, action: Action, side: str) -> None:
+def test_no_message_is_lost_at_any_point(point: Point, action: Action, side: str) -> None:
     stop = Stop(point, Action.CONTINUE if point.tag == Custom.SOCKET_ACCEPTED else action)
     pair = converse(stop, side)
     assert pair.b.tids == [1, 2, 4]
@@ -121,7 +121,7 @@ def test_the_smooth_points_are_all_passed() -> None:
 @pytest.mark.parametrize("action", [Action.FAULT, Action.BLOCK, Action.STALL])
 @pytest.mark.parametrize("way", Way)
 @pytest.mark.parametrize("at_pass", [1, 2, 3])
-def test_the_pass_number_tells_which_time(at_pass: int, way: Way, action: Action) -> None:
+def test_stop_applies_at_its_pass_number(at_pass: int, way: Way, action: Action) -> None:
     side = "a" if way is Way.WRITE else "b"
     stop = Stop(Point("MESSAGE", way), action, at_pass)
     pair = converse(stop, side, ConMode.SECURE)
@@ -129,7 +129,7 @@ def test_the_pass_number_tells_which_time(at_pass: int, way: Way, action: Action
     assert pair.b.tids == [1, 2, 4]
 
 
-def test_a_blocked_link_waits_and_then_goes_on() -> None:
+def test_blocked_link_waits_and_then_continues() -> None:
     stop = Stop(Point("SERVER_IDENT", Way.WRITE), Action.BLOCK)
     pair = Pair(peer_interceptor=stop)
     mine = pair.connect()
@@ -239,7 +239,7 @@ def test_a_reset_that_is_interrupted_is_still_a_reset(action: Action, tag: str, 
 
 
 @pytest.mark.parametrize("action", [Action.FAULT, Action.BLOCK, Action.STALL])
-def test_nothing_but_going_on_is_possible_when_a_socket_was_accepted(action: Action) -> None:
+def test_socket_accepted_allows_only_continue(action: Action) -> None:
     stop = Stop(Point(Custom.SOCKET_ACCEPTED), action)
     pair = Pair(peer_interceptor=stop)
     pair.connect()
@@ -247,7 +247,7 @@ def test_nothing_but_going_on_is_possible_when_a_socket_was_accepted(action: Act
         pair.drive()
 
 
-def test_unblocking_what_is_not_blocked_changes_nothing() -> None:
+def test_unblocking_an_unblocked_link_has_no_effect() -> None:
     pair = Pair()
     mine, _ = pair.established()
     assert mine.link is not None

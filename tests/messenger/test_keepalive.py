@@ -68,7 +68,7 @@ def test_a_peer_that_never_answered_has_as_long_as_any_other() -> None:
     assert pair.a.faults == [FaultReason.KEEPALIVE_TIMEOUT]
 
 
-def test_without_a_timeout_nothing_breaks() -> None:
+def test_links_do_not_break_without_a_timeout() -> None:
     pair = watched()
     (session,) = pair.a.endpoint.sessions
     pair.a.endpoint.keep_alive(session, 10.0, 0.0, pair.clock.now)
@@ -77,7 +77,7 @@ def test_without_a_timeout_nothing_breaks() -> None:
     assert pair.a.faults == []
 
 
-def test_it_can_be_ended_and_ends_with_the_session() -> None:
+def test_keepalives_end_on_request_and_with_the_session() -> None:
     pair = watched()
     (session,) = pair.a.endpoint.sessions
     pair.a.endpoint.keep_alive(session, 0.0, 0.0, pair.clock.now)

@@ -48,7 +48,7 @@ def test_keys_of_services(text: str, secret_id: int) -> None:
     assert list(parse_key_log(f"service osd {text} {K1_TEXT}")) == [ServiceSecret(EntityType.OSD, secret_id, K1)]
 
 
-def test_blank_lines_and_comments_say_nothing() -> None:
+def test_blank_lines_and_comments_are_ignored() -> None:
     assert list(parse_key_log("\n  \n# v2 is what follows\n   # more\n")) == []
 
 
@@ -75,7 +75,7 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("line", BAD_LINES)
-def test_a_line_that_is_none_is_named(line: str) -> None:
+def test_malformed_line_is_reported_with_its_number(line: str) -> None:
     with pytest.raises(LocalError) as caught:
         list(parse_key_log(f"# fine\n\n{line}\n", "some/file"))
     assert str(caught.value).startswith("some/file:3: ")
@@ -119,7 +119,7 @@ async def test_auth_none_writes_nothing(protocol: Protocol) -> None:
 
 
 @on_loop
-async def test_a_file_is_appended_to_and_only_its_owners(tmp_path: Path) -> None:
+async def test_file_is_appended_to_and_private(tmp_path: Path) -> None:
     path = tmp_path / "keys.log"
     for links in 1, 2:
         await _connect(path, path, mode=ConMode.SECURE)
@@ -147,8 +147,8 @@ async def test_a_file_that_others_could_read_gets_no_keys(tmp_path: Path) -> Non
 
 @on_loop
 async def test_a_file_that_is_opened_to_others_later_gets_no_more_keys(tmp_path: Path) -> None:
-    told: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+    records: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: records.append(context))
     log = tmp_path / "keys.log"
     async with messenger(1, key_log=log) as client, messenger(2) as server:
         address = await server.bind()
@@ -156,16 +156,16 @@ async def test_a_file_that_is_opened_to_others_later_gets_no_more_keys(tmp_path:
         await client.connect(address, EntityType.OSD).ready(10.0)
         await asyncio.sleep(0)
     assert log.read_bytes() == b""
-    assert [context["message"] for context in told] == ["the key log cannot be written"]
+    assert [context["message"] for context in records] == ["the key log cannot be written"]
 
 
 @on_loop
 async def test_a_full_disk_does_not_stop_the_messenger() -> None:
-    told: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+    records: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: records.append(context))
 
     def full(_line: str) -> None:
         raise OSError(28, "No space left on device")
 
     await _connect(full, None)
-    assert [context["message"] for context in told] == ["the key log cannot be written"]
+    assert [context["message"] for context in records] == ["the key log cannot be written"]

@@ -93,7 +93,7 @@ async def test_a_message_and_its_answer(mode: ConMode) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 @on_loop
-async def test_addresses_are_learned_and_told(host: str) -> None:
+async def test_addresses_are_learned_and_announced(host: str) -> None:
     async with messenger(1) as client, messenger(2) as server:
         address = await server.bind(host)
         assert (address.host, server.addrs.front) == (host, address)
@@ -113,7 +113,7 @@ async def refusal(client: Messenger, address: str, peer_type: EntityType = Entit
 
 
 @on_loop
-async def test_nobody_listens() -> None:
+async def test_connect_to_a_closed_port_is_refused() -> None:
     async with messenger(1) as client, messenger(2) as server:
         address = await server.bind()
         await server.shutdown()
@@ -189,7 +189,7 @@ async def test_a_peer_of_another_protocol_is_tried_again_but_not_for_ever(
 
 
 @on_loop
-async def test_whoever_waits_is_told_of_the_end() -> None:
+async def test_waiters_get_the_end_as_an_error() -> None:
     async with impostor(b"") as address, messenger(1) as client:
         connection = client.connect(address, EntityType.OSD)
         begun: list[int] = []

@@ -90,7 +90,7 @@ async def test_a_dial_of_another_type_is_refused_and_leaves_nothing_behind() -> 
 
 @pytest.mark.parametrize("message", ["hello", b"hello", None])
 @on_loop
-async def test_what_is_no_message_is_not_sent(message: object) -> None:
+async def test_send_refuses_objects_that_are_no_message(message: object) -> None:
     async with messenger(1) as client, messenger(2) as server:
         connection = await connected(client, server)
         with pytest.raises(LocalError, match="cannot be sent: give a Message or a payload"):
@@ -162,7 +162,7 @@ async def test_a_messenger_that_was_shut_down_does_nothing_more() -> None:
 
 
 @on_loop
-async def test_what_has_come_is_there_to_read_after_the_shutdown() -> None:
+async def test_received_messages_can_be_read_after_the_shutdown() -> None:
     inbox = Inbox()
     async with messenger(1) as client, messenger(2, inbox) as server:
         connection = await connected(client, server)
@@ -180,7 +180,7 @@ async def test_what_has_come_is_there_to_read_after_the_shutdown() -> None:
 
 
 @on_loop
-async def test_who_waits_for_a_session_in_standby_wakes_it() -> None:
+async def test_wait_for_a_session_in_standby_wakes_it() -> None:
     async with messenger(1, policy=LOSSLESS_PEER) as client, messenger(2, policy=LOSSLESS_PEER) as server:
         connection = await connected(client, server)
         server.mark_down_all()
@@ -248,7 +248,7 @@ async def test_a_message_that_was_spoilt_after_it_was_sent_is_reported() -> None
 
 
 @on_loop
-async def test_what_is_to_be_fatal_is_reported_to_the_applications_loop() -> None:
+async def test_fatal_message_is_reported_to_the_loop_of_the_application() -> None:
     reported = reports()
     async with messenger(1) as client, messenger(2, ms_die_on_bad_msg=True) as server:
         connection = await connected(client, server)
@@ -259,7 +259,7 @@ async def test_what_is_to_be_fatal_is_reported_to_the_applications_loop() -> Non
 
 @pytest.mark.parametrize("loops", [1], ids=["workers"], indirect=True)
 @on_loop
-async def test_what_a_worker_reports_has_nothing_of_its_loop() -> None:
+async def test_report_of_a_worker_has_only_message_and_exception() -> None:
     """From Python 3.12 on, the home loop would report it in a context that the worker's thread is in."""
     reported: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
@@ -292,7 +292,7 @@ async def test_a_recorder_that_fails_is_reported_and_loses_no_message() -> None:
 
 
 @on_loop
-async def test_a_listener_on_every_ip_is_who_was_dialled_on_each() -> None:
+async def test_listener_on_every_ip_can_be_dialled_at_each() -> None:
     async with messenger(2, policy=STATELESS_SERVER) as server:
         address = await server.bind("0.0.0.0")
         for host in ("127.0.0.1", "127.0.0.2"):
@@ -303,7 +303,7 @@ async def test_a_listener_on_every_ip_is_who_was_dialled_on_each() -> None:
 
 
 @on_loop
-async def test_tickets_are_judged_by_what_the_wall_clock_says_now(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tickets_are_judged_by_the_present_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was two days ahead when the server started, and has been set right since."""
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + 2 * 86400)

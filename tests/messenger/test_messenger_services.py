@@ -104,7 +104,7 @@ async def test_a_taken_port_is_tried_again() -> None:
 
 
 @on_loop
-async def test_without_addresses_the_options_say_where_to_listen() -> None:
+async def test_without_addresses_the_options_decide_where_to_listen() -> None:
     ports = free_range(6)
     options = {"ms_bind_port_min": ports[0], "ms_bind_port_max": ports[-1], "ms_bind_msgr1": False}
     async with messenger(1, **options) as one:
@@ -123,7 +123,7 @@ async def test_without_addresses_the_options_say_where_to_listen() -> None:
         ({"ms_bind_port_min": 9, "ms_bind_port_max": 8}, "ms_bind_port_min 9 is above ms_bind_port_max 8"),
     ],
 )
-def test_options_that_leave_nothing_to_bind(options: dict[str, object], words: str) -> None:
+def test_options_without_anything_to_bind_are_refused(options: dict[str, object], words: str) -> None:
     @on_loop
     async def bind() -> None:
         async with messenger(1, **options) as one:
@@ -133,13 +133,13 @@ def test_options_that_leave_nothing_to_bind(options: dict[str, object], words: s
     bind()
 
 
-def test_own_addresses_are_told_by_host_and_v2_first() -> None:
+def test_own_addresses_are_ordered_by_host_and_v2_first() -> None:
     addrs = AddrVec.parse("[v1:10.0.0.1:1/0,v2:10.0.0.2:2/0,v2:10.0.0.1:3/0,v1:10.0.0.2:4/0]")
     assert str(in_order(tuple(addrs))) == "[v2:10.0.0.1:3/0,v1:10.0.0.1:1/0,v2:10.0.0.2:2/0,v1:10.0.0.2:4/0]"
 
 
 @on_loop
-async def test_dials_come_from_the_bound_address_if_they_are_told_to() -> None:
+async def test_dials_come_from_the_bound_address_with_the_option() -> None:
     async with messenger(1, ms_bind_before_connect=True) as client, messenger(2) as server:
         await client.bind("127.0.0.3")
         await connected(client, server)
@@ -183,7 +183,7 @@ async def test_both_protocols_on_one_messenger() -> None:
 
 
 @on_loop
-async def test_a_graceful_shutdown_says_what_is_queued() -> None:
+async def test_graceful_shutdown_reports_queued_messages() -> None:
     """SH-01 over sockets."""
     inbox = Inbox()
     client, server = (messenger(1, policy=LOSSLESS_PEER_REUSE), messenger(2, inbox, policy=LOSSLESS_PEER_REUSE))
@@ -200,7 +200,7 @@ async def test_a_graceful_shutdown_says_what_is_queued() -> None:
 
 
 @on_loop
-async def test_a_connection_ends_gracefully_and_the_messenger_goes_on() -> None:
+async def test_connection_ends_gracefully_and_the_messenger_continues() -> None:
     inbox = Inbox()
     async with messenger(1, policy=LOSSY_CLIENT) as client, messenger(2, inbox, policy=STATELESS_SERVER) as server:
         connection = await connected(client, server)
@@ -226,7 +226,7 @@ async def test_a_graceful_shutdown_does_not_wait_for_ever() -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("graceful", [False, True])
-def test_nothing_is_left_behind(workers: int, graceful: bool) -> None:  # noqa: FBT001
+def test_shutdown_leaves_no_socket_task_timer_or_thread(workers: int, graceful: bool) -> None:  # noqa: FBT001
     """No socket, task, timer or thread, whatever was going on."""
 
     @on_loop

@@ -93,7 +93,7 @@ def test_faults_are_counted_by_their_reason() -> None:
     assert pair.a.endpoint.perf_dump()["msgr"]["fault_socket"] == 2
 
 
-def test_how_long_messages_were_queued() -> None:
+def test_queue_latency_is_counted() -> None:
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
     mine = pair.connect()
     pair.a.send(mine, 1, 2)

@@ -30,7 +30,7 @@ def test_a_view_is_as_long_as_was_asked_and_writable(size_bytes: int) -> None:
     view[-1] = 1
 
 
-def test_a_buffer_that_nobody_looks_at_is_used_again() -> None:
+def test_released_buffer_is_used_again() -> None:
     pool = BufferPool()
     marked(pool, 65_626, b"first").release()
     assert was_used(pool, 66_000, b"first")
@@ -49,7 +49,7 @@ def test_a_buffer_with_any_view_left_is_not_used_again(keep: object) -> None:
     assert was_used(pool, 65_626, b"first")
 
 
-def test_one_that_is_kept_for_long_does_not_keep_the_others_from_being_used() -> None:
+def test_kept_buffer_does_not_prevent_the_reuse_of_others() -> None:
     pool = BufferPool()
     kept = marked(pool, 65_626, b"kept!")
     marked(pool, 65_626, b"other").release()
@@ -57,7 +57,7 @@ def test_one_that_is_kept_for_long_does_not_keep_the_others_from_being_used() ->
     assert kept[:5] == b"kept!"
 
 
-def test_a_pool_is_bounded_whatever_is_asked_for() -> None:
+def test_pool_is_bounded_for_all_requested_sizes() -> None:
     pool = BufferPool()
     tracemalloc.start()
     try:
@@ -70,7 +70,7 @@ def test_a_pool_is_bounded_whatever_is_asked_for() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([30 * KIB, 31 * KIB, 70 * KIB, MIB]), st.integers(0, 5)), max_size=60))
-def test_what_is_kept_is_never_written_over(steps: list[tuple[int, int]]) -> None:
+def test_kept_buffers_are_not_overwritten(steps: list[tuple[int, int]]) -> None:
     """Each step takes a buffer and fills it, and drops one of those that are kept."""
     pool, kept = BufferPool(), {}
     for number, (size_bytes, dropped) in enumerate(steps):

@@ -44,7 +44,7 @@ def test_low_priorities_are_not_starved_by_higher_ones() -> None:
     assert order.index("low") == 2
 
 
-def test_nobody_saves_up_more_than_the_limit() -> None:
+def test_unused_tokens_do_not_exceed_the_limit() -> None:
     waiting = queue(max_tokens=40)
     waiting.push("a", 10, 1000, "dear")  # costs 40, and has never more than 40
     for number in range(5):
@@ -62,7 +62,7 @@ def test_a_class_is_taken_out_in_its_order() -> None:
     assert drained(waiting) == ["other"] * 5
 
 
-def test_nothing_comes_out_of_an_empty_queue() -> None:
+def test_pop_of_an_empty_queue_raises_index_error() -> None:
     with pytest.raises(IndexError, match="empty PrioritizedQueue"):
         queue().pop()
 

@@ -12,7 +12,7 @@ def test_every_name_resolves() -> None:
     assert {"Messenger", "Keyring", "Policy", "Message", "Dispatcher", "Connection"} <= set(messenger.__all__)
 
 
-def test_importing_loads_nothing_heavy() -> None:
+def test_import_loads_no_heavy_modules() -> None:
     code = "import sys, messenger; print(sorted({'asyncio', 'cryptography', 'socket'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -84,7 +84,7 @@ def test_a_transport_that_reads_into_the_named_buffer(auth: str, mode: ConMode) 
 @by_security
 @pytest.mark.parametrize("data_bytes", [50 * KIB, 64 * KIB, 300 * KIB])
 @pytest.mark.parametrize("piece_bytes", [60 * KIB, 1 << 30])
-def test_delivered_payloads_are_not_overwritten_by_what_comes_later(
+def test_delivered_payloads_are_not_overwritten_by_later_messages(
     auth: str, mode: ConMode, data_bytes: int, piece_bytes: int
 ) -> None:
     node, peer = ready(auth, mode)
@@ -100,7 +100,9 @@ def test_delivered_payloads_are_not_overwritten_by_what_comes_later(
 
 
 @by_security
-def test_large_payloads_are_views_of_what_was_read_and_smaller_ones_keep_little(auth: str, mode: ConMode) -> None:
+def test_large_payloads_are_views_of_receive_buffers_and_smaller_ones_keep_little(
+    auth: str, mode: ConMode
+) -> None:
     node, peer = ready(auth, mode)
     raw = stream(peer, [64 * KIB] * 4 + [40 * KIB] * 6)
     for start in range(0, len(raw), 100 * KIB):
@@ -215,7 +217,7 @@ def test_one_sessions_full_throttle_pauses_another_only_when_a_message_of_it_nee
     assert len(node.delivered) == 3
 
 
-def test_a_paused_link_that_breaks_goes_on_where_it_stopped() -> None:
+def test_session_of_a_broken_paused_link_continues_where_it_stopped() -> None:
     pair = Pair(LOSSLESS_CLIENT, ms_dispatch_throttle_bytes=10_000)
     mine, _ = pair.established()
     pair.b.hoarding = True
@@ -232,7 +234,7 @@ def test_a_paused_link_that_breaks_goes_on_where_it_stopped() -> None:
     assert FaultReason.OVERSIZE not in pair.b.faults
 
 
-def test_without_a_limit_nothing_is_ever_paused() -> None:
+def test_links_are_never_paused_without_a_limit() -> None:
     node, peer = ready("none", ConMode.CRC, ms_dispatch_throttle_bytes=0)
     node.hoarding = True
     peer.write(stream(peer, [100 * KIB] * 20))

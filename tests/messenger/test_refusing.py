@@ -71,7 +71,7 @@ def frames_of(pair: Pair, node: str) -> set[str]:
         (LOSSY_CLIENT, STATELESS_SERVER, Protocol.V2),  # on v1 any fault behind the banner ends a lossy session
     ],
 )
-def test_a_server_that_refuses_says_nothing_and_the_client_loses_nothing(
+def test_refusing_server_sends_no_frame_and_the_client_loses_no_message(
     client: Policy, server: Policy, protocol: Protocol
 ) -> None:
     pair = Pair(client, server, protocol=protocol)

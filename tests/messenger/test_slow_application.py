@@ -67,7 +67,7 @@ def test_a_link_that_is_not_read_is_neither_silent_nor_idle(side: Side, policy: 
 
 
 @on_both
-def test_idle_time_counts_from_when_reading_goes_on(side: Side) -> None:
+def test_idle_time_counts_from_the_resumption_of_reading(side: Side) -> None:
     node, peer = full(side, ms_connection_idle_timeout=100.0)
     peer.write(peer.message(2, data=b"waits"))
     node.run(1000.0)
@@ -125,7 +125,7 @@ def test_the_limit_of_messages_follows_that_of_bytes() -> None:
 
 
 @on_both
-def test_a_larger_limit_lets_waiting_links_go_on(side: Side) -> None:
+def test_larger_limit_resumes_waiting_links(side: Side) -> None:
     node, peer = full(side)
     peer.write(peer.message(2, data=FULL))
     assert node.tids == [1]

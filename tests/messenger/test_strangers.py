@@ -73,13 +73,13 @@ def test_hosts_have_a_limit_each() -> None:
     assert node.endpoint.link_ids == [one[1], *two, new]
 
 
-def test_limits_of_zero_are_none() -> None:
+def test_limits_of_zero_are_no_limits() -> None:
     node = new_node(max_half_open_links=0, max_half_open_links_per_host=0)
     assert len(halves(node, 3000)) == len(node.endpoint.link_ids)
 
 
 @on_both
-def test_an_honest_peer_gets_in_between_many_that_say_nothing(side: Side) -> None:
+def test_honest_peer_connects_among_many_silent_ones(side: Side) -> None:
     node = side.new_node(max_half_open_links=50, max_half_open_links_per_host=20)
     halves(node, 25)
     peer = side.meet("acceptor", node)
@@ -88,7 +88,7 @@ def test_an_honest_peer_gets_in_between_many_that_say_nothing(side: Side) -> Non
     assert len(node.endpoint.sessions) == 1
 
 
-def test_what_cannot_be_accepted_is_counted_and_recorded_and_makes_room() -> None:
+def test_failed_accept_is_counted_and_closes_the_oldest_half_open_link() -> None:
     node = new_node()
     first, *others = halves(node, 3)
     node.endpoint.accept_failed("Too many open files", node.now)
@@ -121,7 +121,7 @@ def messenger_bytes() -> int:
 
 @pytest.mark.usefixtures("no_collector")
 @on_both
-def test_what_a_stranger_has_sent_is_freed_with_its_link(side: Side) -> None:
+def test_memory_of_a_stranger_is_freed_with_its_link(side: Side) -> None:
     count, frame_bytes = 60, 100 << 10
     node = side.new_node()
     peers = [side.meet("acceptor", node) for _ in range(count)]
@@ -149,7 +149,7 @@ def test_what_a_stranger_has_sent_is_freed_with_its_link(side: Side) -> None:
 # ---- own addresses
 
 
-def test_hello_alone_says_nothing_of_the_own_address() -> None:
+def test_hello_alone_does_not_decide_the_own_address() -> None:
     node = new_node(WILDCARD, auth="cephx")
     liar = RawPeer(node, auth="cephx").dial()
     liar.banner()
@@ -171,7 +171,7 @@ def ident_at(peer: RawPeer, target: str) -> ServerIdent:
     return peer.expect(ServerIdent)
 
 
-def test_a_connector_learns_nothing_from_a_peer_that_it_refuses() -> None:
+def test_connector_learns_no_address_from_a_refused_peer() -> None:
     node = new_node("any:0.0.0.0:0/77")
     peer = meet("connector", node)
     peer.banner()
@@ -180,7 +180,7 @@ def test_a_connector_learns_nothing_from_a_peer_that_it_refuses() -> None:
     assert str(node.endpoint.addrs) == "0.0.0.0:0/77"
 
 
-def test_a_host_with_two_networks_is_who_was_dialled_on_both() -> None:
+def test_host_with_two_networks_can_be_dialled_on_both() -> None:
     node = new_node(WILDCARD)
     for number, own in ((3, "v2:10.0.0.1:6801/1"), (4, "v2:192.168.7.1:6801/1")):
         peer = RawPeer(node, addr=f"v2:10.0.0.{number}:680{number}/{number}")
@@ -197,7 +197,7 @@ def test_a_host_with_two_networks_is_who_was_dialled_on_both() -> None:
 
 @pytest.mark.parametrize("squatter", [V1, V2], ids=lambda side: side.name)
 @pytest.mark.parametrize("owner", [V1, V2], ids=lambda side: side.name)
-def test_who_took_an_address_before_keeps_it_only_while_connected(squatter: Side, owner: Side) -> None:
+def test_earlier_user_of_an_address_keeps_it_only_while_connected(squatter: Side, owner: Side) -> None:
     node = new_node("[v2:10.0.0.1:6801/1,v1:10.0.0.1:6803/1]", auth="cephx", policy=LOSSLESS_PEER)
     first = squatter.another(node, 3, auth="cephx")  # osd.2 at the address of osd.3
     first.handshake()
@@ -214,7 +214,7 @@ def test_who_took_an_address_before_keeps_it_only_while_connected(squatter: Side
     assert node.kinds == [EventKind.ACCEPT, EventKind.RESET, EventKind.ACCEPT]
 
 
-def test_a_second_address_of_another_peer_is_its_own_as_well() -> None:
+def test_second_address_of_another_peer_cannot_be_claimed() -> None:
     node = new_node(auth="cephx")
     osd3(V2, node).handshake()  # type: ignore[attr-defined]
     liar = RawPeer(node, auth="cephx").dial()
@@ -225,7 +225,7 @@ def test_a_second_address_of_another_peer_is_its_own_as_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("proven", "said", "accepted"),
+    ("proven", "claimed", "accepted"),
     [
         (EntityType.CLIENT, EntityType.CLIENT, True),
         (EntityType.CLIENT, EntityType.OSD, False),
@@ -235,14 +235,16 @@ def test_a_second_address_of_another_peer_is_its_own_as_well() -> None:
     ],
 )
 @on_both
-def test_a_ticket_proves_a_type_too(side: Side, proven: EntityType, said: EntityType, *, accepted: bool) -> None:
+def test_a_ticket_proves_a_type_too(
+    side: Side, proven: EntityType, claimed: EntityType, *, accepted: bool
+) -> None:
     """The type decides the policy."""
     node = side.new_node(auth="cephx")
     node.endpoint.policies = PolicySet(STATELESS_SERVER, {EntityType.OSD: LOSSLESS_PEER})
     peer = side.another(node, 9, name=EntityName(proven, 4), auth="cephx")
     if side is V2:
         peer.banner()
-        peer.hello(entity_type=said)
+        peer.hello(entity_type=claimed)
         peer.auth_request()
         if accepted:
             peer.auth_more()
@@ -254,8 +256,8 @@ def test_a_ticket_proves_a_type_too(side: Side, proven: EntityType, said: Entity
     else:
         peer.banner()
         peer.identify()
-        version = protocol_version(node.endpoint.name.type, said, connecting=False)
-        reply = peer.converse(host_type=said, protocol_version=version)
+        version = protocol_version(node.endpoint.name.type, claimed, connecting=False)
+        reply = peer.converse(host_type=claimed, protocol_version=version)
         assert (reply.tag.name == "BADAUTHORIZER") is not accepted
         if accepted:
             peer.stream.read()
@@ -301,7 +303,7 @@ def test_the_number_of_a_peer_is_forgotten_with_the_session_too() -> None:
     assert node.faults == [FaultReason.EOF]
 
 
-def test_on_v1_also_with_one_that_never_was_open_on_both_sides() -> None:
+def test_v1_proven_name_is_forgotten_with_a_half_open_session() -> None:
     node = V1.new_node(auth="cephx", policy=LOSSLESS_PEER)
     first = V1.another(node, 2, auth="cephx")
     first.banner()
@@ -381,7 +383,7 @@ def test_a_session_with_too_much_queued_ends(*, connected: bool) -> None:
     assert pair.a.endpoint.sessions == []
 
 
-def test_what_is_acknowledged_does_not_count() -> None:
+def test_acknowledged_messages_do_not_count_as_queued() -> None:
     pair = Pair(LOSSLESS_PEER, max_queued_bytes=10_000)
     mine, _ = pair.established()
     for number in range(200):
@@ -390,7 +392,7 @@ def test_what_is_acknowledged_does_not_count() -> None:
     assert pair.b.tids == list(range(200))
 
 
-def test_gauges_say_what_sessions_hold() -> None:
+def test_gauges_report_the_queued_bytes_of_sessions() -> None:
     pair = Pair(LOSSLESS_PEER)
     mine, _ = pair.established()
     pair.wire.hold()

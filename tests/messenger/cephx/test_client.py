@@ -245,7 +245,7 @@ def test_ticket_for_a_service_that_does_not_exist(monitor, new_client: NewClient
     assert (client.global_id, dict(client.tickets)) == (0, {})
 
 
-def test_encrypted_ticket_nobody_asked_for(monitor, new_client: NewClient) -> None:
+def test_unrequested_encrypted_ticket_is_refused(monitor, new_client: NewClient) -> None:
     exchange, answer = started(new_client(), monitor)
     reply = decode_session_reply(monitor.judge(answer, ConMode.CRC, NOW_S)[0], ADMIN_KEY)
     payload = encode_session_reply(reply, ADMIN_KEY, Random(0), CryptoKey(KeyType.AES, bytes(16)))

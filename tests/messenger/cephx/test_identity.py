@@ -60,6 +60,6 @@ def test_no_keyring(keyring: Keyring | None) -> None:
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("client.admin", 0x35), ("osd.0", 0x35), ("mgr.x", 0x37)])
-def test_what_tickets_are_asked_for(name: str, wanted: int) -> None:
+def test_wanted_services_depend_on_the_type_of_the_entity(name: str, wanted: int) -> None:
     identity = client_identity(AuthName.parse(name), KEYRING)
     assert identity.methods[CEPHX].wanted_services == wanted

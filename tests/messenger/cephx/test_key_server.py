@@ -60,7 +60,7 @@ def test_usable_keys_follow_the_policy() -> None:
     assert raised.value.refusal is Refusal.DISALLOWED_CIPHER
 
 
-def test_committing_what_is_not_pending() -> None:
+def test_commit_without_pending_key_is_refused() -> None:
     keys = Cluster().keys
     for name in (ADMIN, AuthName(EntityType.CLIENT, "nobody")):
         with pytest.raises(LocalError, match="has no pending key"):
@@ -121,7 +121,7 @@ def test_wiping_spares_the_auth_keys() -> None:
         assert all(keys.secrets(service)[number] != before[service][number] for number in (1, 2, 3))
 
 
-def test_lifetimes_are_changed_for_what_is_made_from_then_on() -> None:
+def test_new_lifetimes_apply_to_later_tickets_and_keys() -> None:
     keys = Cluster().keys
     keys.rotate(NOW_S)
     keys.set_lifetimes(service_ttl_s=60.0)

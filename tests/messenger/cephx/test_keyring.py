@@ -34,7 +34,7 @@ def test_as_ceph_authtool_writes_it() -> None:
     assert keyring.format() == text
 
 
-def test_by_hand() -> None:
+def test_handwritten_keyring_is_parsed() -> None:
     text = f"""
 # people write
 ; all sorts of things

@@ -198,7 +198,7 @@ def test_daemons_must_keep_to_the_clusters_methods() -> None:
         (Feature.MSG_AUTH, CephxRequirements(cephx_cluster_require_signatures=True), OSD_0, -95),
     ],
 )
-def test_what_cephx_requires_of_a_v1_connection(
+def test_v1_connection_needs_the_features_that_cephx_requires(
     missing: Feature, requirements: CephxRequirements, name: AuthName, result: int
 ) -> None:
     cluster = Cluster()

@@ -97,9 +97,7 @@ def test_bad_requests_for_tickets(position: int, what: Refusal) -> None:
 
 
 @pytest.mark.parametrize(("keys", "result", "count"), [(0x40, -13, 0), (0x44, 0, 1), (0x20, 0, 0), (0x25, 0, 2)])
-def test_masks_with_services_that_do_not_exist_or_are_not_had_like_this(
-    keys: int, result: int, count: int
-) -> None:
+def test_ticket_requests_with_unknown_services_or_auth(keys: int, result: int, count: int) -> None:
     cluster = Cluster()
     pair = renewing_pair(cluster, cluster.client())
     answer = ask(pair, bytes(tickets_request(pair, keys)))
@@ -110,7 +108,7 @@ def test_masks_with_services_that_do_not_exist_or_are_not_had_like_this(
 
 
 @pytest.mark.parametrize("kind", [0x200, 0x400])
-def test_nothing_before_the_proof(kind: int) -> None:
+def test_requests_before_the_proof_are_refused(kind: int) -> None:
     cluster = Cluster()
     established = renewing_pair(cluster, cluster.client())
     payload = bytes(tickets_request(established)) if kind == 0x200 else encoded(RequestHeader(kind))
@@ -154,7 +152,7 @@ def test_allowed_ciphers_hold_for_renewals_too() -> None:
 
 
 @pytest.mark.parametrize("busy", ["quorum", "ids"])
-def test_a_monitor_that_is_not_ready_says_nothing(busy: str) -> None:
+def test_monitor_that_is_not_ready_does_not_answer(busy: str) -> None:
     cluster = Cluster(global_id_limit=4100 if busy == "ids" else 5000)
     cluster.server.ready = busy != "quorum"
     pair = mauth_pair(cluster, cluster.client())

@@ -185,7 +185,7 @@ def test_replayed_proof() -> None:
 
 
 @pytest.mark.parametrize("caps", [{}, {"mon": ""}, {"osd": "allow *"}])
-def test_nobody_without_caps_at_the_monitors(caps: dict[str, str]) -> None:
+def test_entity_without_mon_caps_is_refused(caps: dict[str, str]) -> None:
     cluster = Cluster()
     cluster.set_principal(ADMIN, Principal(cluster.key(ADMIN), caps))
     with refused(Refusal.NO_MON_CAPS):
@@ -318,7 +318,7 @@ def test_both_keys_are_good_while_one_is_pending() -> None:
 # ---- methods
 
 
-def test_methods_depend_on_who_it_is() -> None:
+def test_methods_depend_on_the_entity() -> None:
     cluster = Cluster()
     cluster.server.service_required = (CEPHX, NONE)
     assert cluster.server.exchange(CLIENT, NOW_S, cluster.rng).allowed_methods == (CEPHX, NONE)
@@ -393,7 +393,7 @@ def test_another_monitor_presents_an_authorizer(mode: ConMode) -> None:
     assert done.result.name == MON_NAME
 
 
-def test_who_says_to_be_a_monitor() -> None:
+def test_claim_to_be_a_monitor() -> None:
     cluster = Cluster()
     impostor = monitor_among_monitors(cluster, cluster.key(ADMIN)).exchange(MON, NOW_S, cluster.rng)
     with refused(Refusal.BAD_TICKET):

@@ -70,7 +70,9 @@ def test_methods_before_the_refused_one_are_not_tried_again() -> None:
         (-95, list(range(100, 9999)), FaultReason.AUTH_METHOD, "method 107 and 9891 more"),
     ],
 )
-def test_none_left(result: int, allowed: list[int], reason: FaultReason, message: str) -> None:
+def test_no_allowed_method_left_is_an_auth_error(
+    result: int, allowed: list[int], reason: FaultReason, message: str
+) -> None:
     client = exchange(identity(CEPHX, NONE))
     client.start()
     with pytest.raises(AuthError) as raised:
@@ -92,7 +94,7 @@ def test_the_method_a_monitor_agreed_to_is_used_with_services() -> None:
     assert exchange(auth, MON).start().method is CEPHX
 
 
-def test_a_service_settles_nothing_for_others() -> None:
+def test_method_of_one_service_does_not_apply_to_others() -> None:
     auth = identity(CEPHX, NONE)
     first = exchange(auth)
     first.start()
@@ -101,7 +103,7 @@ def test_a_service_settles_nothing_for_others() -> None:
     assert exchange(auth).start().method is CEPHX
 
 
-def test_server_takes_any_allowed_method_and_lets_the_peer_choose_anew() -> None:
+def test_server_accepts_any_allowed_method_and_a_later_change_of_method() -> None:
     server = judge(CEPHX, NONE).exchange(EntityType.CLIENT, NOW_S, RNG)
     assert server.allowed_methods == (CEPHX, NONE)
     client = exchange(identity(CEPHX, NONE))

@@ -288,7 +288,7 @@ def test_provoked(refusal: Refusal) -> None:
     assert error.detail
 
 
-def test_what_would_help_a_guesser_is_all_the_same_to_a_peer() -> None:
+def test_refusals_of_guesses_have_one_code_and_reason() -> None:
     guesses = (Refusal.UNKNOWN_ENTITY, Refusal.WRONG_KEY, Refusal.NO_MON_CAPS, Refusal.DISALLOWED_CIPHER)
     assert {refusal.code for refusal in guesses} == {EACCES}
     assert {refusal.reason for refusal in guesses} == {FaultReason.AUTH_DENIED}

@@ -73,7 +73,7 @@ def test_another_type_comes_with_the_next_rotation() -> None:
 
 
 @given(st.lists(st.floats(0, 5 * TTL_S), max_size=20))
-def test_whatever_happens_when(pauses_s: list[float]) -> None:
+def test_sealed_ticket_can_be_opened_for_its_whole_validity(pauses_s: list[float]) -> None:
     """A ticket sealed now can be opened for its whole validity, and always by a daemon that keeps up."""
     keys, rng, now_s = new_keys(), Random(3), NOW_S
     for pause_s in pauses_s:

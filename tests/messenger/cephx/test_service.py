@@ -207,7 +207,7 @@ def test_rotation_is_seen_by_exchanges_under_way() -> None:
         pair.service.more(answer)
 
 
-def test_global_id_of_somebody_else() -> None:
+def test_authorizer_with_another_global_id_is_denied() -> None:
     pair = Pair()
     first = bytearray(pair.client.start().payload)
     first[1:9] = (4102).to_bytes(8, "little")
@@ -245,7 +245,7 @@ def test_random_authorizers(payload: bytes) -> None:
         pair.service.start(AuthMethod.CEPHX, ConMode.CRC, payload)
 
 
-def test_flipped_bytes_never_pass_for_somebody_else() -> None:
+def test_flipped_authorizers_are_challenged_or_refused() -> None:
     """aes has no integrity (CVE-2025-30156), so some flips go unnoticed; none may crash."""
     first = Pair().client.start().payload
     for position in range(len(first)):

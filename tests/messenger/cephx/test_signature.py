@@ -79,7 +79,7 @@ def test_form_by_key_type_and_feature(key_type: KeyType, secret: bytes, features
     assert sign(*VECTOR) == signature
 
 
-def test_without_a_session_key_nothing_is_signed() -> None:
+def test_messages_are_not_signed_without_a_session_key() -> None:
     assert message_signer(AuthResult(1), ALL_FEATURES) is None
 
 

@@ -105,7 +105,7 @@ def test_a_peer_without_cephx_v2_is_not_challenged() -> None:
     assert isinstance(link.judge(link.mine.start().payload), AuthDone)
 
 
-def test_a_peer_with_cephx_v2_is_challenged_whatever_it_presents() -> None:
+def test_peer_with_cephx_v2_is_challenged_for_any_authorizer() -> None:
     cluster = Cluster()
     recorded = Link(cluster)
     first = recorded.mine.start().payload
@@ -169,7 +169,7 @@ def test_badauthorizer_costs_the_ticket() -> None:
 
 
 @pytest.mark.parametrize("peer_type", [CLIENT, OSD, MDS, MGR])
-def test_monitors_take_everybody_without_one(peer_type: EntityType) -> None:
+def test_monitors_accept_peers_without_authorizer(peer_type: EntityType) -> None:
     cluster = Cluster()
     link = Link(cluster, cluster.client(), server=cluster.server, own_type=MON, peer_type=peer_type)
     opening = link.mine.start()
@@ -179,7 +179,7 @@ def test_monitors_take_everybody_without_one(peer_type: EntityType) -> None:
     assert message_signer(mine, ALL_FEATURES) is None
 
 
-def test_but_for_other_monitors() -> None:
+def test_monitors_refuse_other_monitors_without_authorizer() -> None:
     cluster = Cluster()
     keys = {MON: ServiceKey(NAMED_KEY_SECRET_ID, cluster.key(MON_NAME))}
     link = Link(cluster, MintingClient(MON_NAME, 0, keys), server=cluster.server, own_type=MON, peer_type=MON)
@@ -191,13 +191,13 @@ def test_but_for_other_monitors() -> None:
 
 
 @pytest.mark.parametrize("peer_type", [CLIENT, OSD, MON])
-def test_services_take_nobody_without_one(peer_type: EntityType) -> None:
+def test_services_refuse_peers_without_authorizer(peer_type: EntityType) -> None:
     with refused(Refusal.NO_AUTHORIZER) as raised:
         Link(Cluster(), peer_type=peer_type).judge(b"", 0)
     assert raised.value.errno == 13
 
 
-def test_unless_they_do_not_require_any() -> None:
+def test_services_accept_no_authorizer_if_none_is_required() -> None:
     link = Link(Cluster(), require_authorizer=False)
     assert link.judge(b"", 0) == AuthDone(b"", AuthResult(0))
     link.open()
@@ -205,7 +205,7 @@ def test_unless_they_do_not_require_any() -> None:
         link.judge(b"\1")
 
 
-def test_a_monitor_has_nothing_to_challenge_or_answer() -> None:
+def test_challenge_or_reply_of_a_monitor_is_refused() -> None:
     cluster = Cluster()
     mine = connect_exchange(cluster.client(), CLIENT, MON, NOW_S, cluster.rng)
     for use in (lambda: mine.more(b"challenge"), lambda: mine.done(0, CRC, b"reply")):

@@ -261,7 +261,7 @@ def test_addrvec_text_forms(text, printed):
         "1.2.3.4/-1",
     ],
 )
-def test_malformed_text_tells_what_is_accepted(text):
+def test_malformed_text_is_an_error_with_the_accepted_forms(text):
     for parse in (EntityAddr.parse, AddrVec.parse):
         with pytest.raises(LocalError, match=r"accepted: \[v1:\|v2:\|any:\]IP\[:PORT\]\[/NONCE\]"):
             parse(text)
@@ -296,7 +296,7 @@ def test_from_host():
         EntityAddr.from_host("localhost", 1)
 
 
-def test_host_is_what_a_socket_takes():
+def test_host_has_the_form_that_sockets_take():
     assert EntityAddr.parse("[fd00::1]:3300").host == "fd00::1"
     assert EntityAddr.parse("10.1.2.3").host == "10.1.2.3"
     assert BLANK.host == ""

@@ -80,7 +80,7 @@ def test_a_count_that_cannot_fit_is_refused_before_anything_is_read():
         decoder.sequence(lambda: pytest.fail("an item was read"), 4)
 
 
-def test_a_count_may_fill_what_is_left_and_no_more():
+def test_count_may_fill_the_remaining_bytes_exactly():
     image = b"\x02\0\0\0" + bytes(8)
     assert Decoder(image).sequence(lambda: 0, 4) == [0, 0]
     with pytest.raises(DecodeError, match="count 2 needs 8 bytes, 7 left"):
@@ -131,7 +131,7 @@ def test_an_envelope_for_newer_readers_is_refused():
         Decoder(bytes.fromhex("0303" + "00000000")).versioned(2)
 
 
-def test_nothing_is_read_past_the_end_of_an_envelope():
+def test_reads_stop_at_the_end_of_an_envelope():
     body = Decoder(bytes.fromhex("0101" + "01000000" + "2a" + "0000000000")).versioned(1)
     with pytest.raises(DecodeError):
         body.u32()

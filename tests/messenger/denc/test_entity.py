@@ -56,7 +56,7 @@ def test_texts():
     assert AuthName.parse("client.rgw.a") == AuthName(EntityType.CLIENT, "rgw.a")
 
 
-def test_misuse_says_what_is_accepted():
+def test_misuse_is_an_error_with_the_accepted_forms():
     with pytest.raises(LocalError, match=r"client\.admin"):
         AuthName.parse("admin")
     with pytest.raises(LocalError, match="known: mon, mds, osd"):

@@ -125,7 +125,7 @@ def test_only_known_structures_have_fields_that_are_not_known(name):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_there_is_one_of_each(release):
+def test_each_release_has_every_kind_of_message(release):
     kinds = {message.kind for name in CAPTURES if name.startswith(release) for message in sent(name)}
     assert kinds >= OF_EVERY_RELEASE | (UP_TO_NAUTILUS if release == "nautilus" else LATER)
 

@@ -87,7 +87,7 @@ def test_messages_are_read_to_their_end_and_written_alike(release):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_there_is_one_of_each(release):
+def test_each_release_has_every_kind_of_message(release):
     assert {row.kind for row in rows() if row.release == release} >= OF_EVERY_RELEASE
 
 

@@ -113,7 +113,7 @@ def test_keys_go_by_their_bytes():
 
 
 @pytest.mark.parametrize("hint", [int, float, object, list[int]])
-def test_types_that_do_not_say_how_they_are_encoded_are_refused(hint):
+def test_types_without_an_encoding_are_refused(hint):
     with pytest.raises(TypeError, match="does not say how it is encoded"):
         codec_of(hint)
 
@@ -166,7 +166,7 @@ def test_other_envelopes_are_refused(image, message):
 @pytest.mark.parametrize("structure", ENVELOPED)
 @given(data=st.data())
 @settings(max_examples=10, deadline=None)
-def test_what_a_newer_sender_appends_survives(structure, data):
+def test_tail_of_a_newer_struct_is_kept(structure, data):
     value = data.draw(values_of(structure))
     newer = image_of(replace(value, struct_v=structure.VERSION + 1, tail=b"news"))
     again = structure.decode(Decoder(newer), ALL_FEATURES)

@@ -41,7 +41,7 @@ def test_a_real_request_has_its_releases():
     assert (rename.path.path, rename.path2.path) == ("g", "f")
 
 
-def test_real_replies_say_how_it_went():
+def test_real_replies_have_their_results():
     missing, created = captured_payloads(MClientReply)
     assert (missing.op, missing.result, missing.safe) == (MdsRequestOp.LOOKUP, -2, True)
     assert (created.op, created.result, created.safe) == (MdsRequestOp.CREATE, 0, False)

@@ -47,7 +47,7 @@ def test_a_cut_reconnection_is_refused():
             ReconnectState.decode(Decoder(RECONNECT[:size]), MClientReconnect.VERSION, CLIENT_FEATURES)
 
 
-def test_version_4_does_not_say_whether_more_follows():
+def test_version_4_has_no_more_flag():
     state = ReconnectState.decode(Decoder(RECONNECT[:-1]), 4, CLIENT_FEATURES)
     assert not state.more
 

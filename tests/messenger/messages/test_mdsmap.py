@@ -27,7 +27,7 @@ def test_a_map_without_daemons_has_none_active():
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_writes_what_a_monitor_wrote(number):
+def test_real_mdsmap_encodes_to_the_same_bytes(number):
     image = captured_payloads(MMDSMap)[number].encoded
     encoder = Encoder()
     MDSMap.decode(Decoder(image)).encode(encoder, CLIENT_FEATURES)

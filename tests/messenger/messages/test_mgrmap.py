@@ -38,7 +38,7 @@ def encoded(mgrmap: MgrMap, features: int = ALL_FEATURES) -> bytes:
     return encoder.getvalue()
 
 
-def test_reads_what_a_manager_of_pacific_is():
+def test_real_mgrmap_of_pacific_is_decoded():
     mgrmap = captured_payloads(MMgrMap)[-1].mgrmap
     assert (mgrmap.epoch, mgrmap.available, mgrmap.active_name, mgrmap.active_gid) == (4, True, "x", 4098)
     assert str(mgrmap.active_addrs) == "[v2:127.0.0.1:6832/11018,v1:127.0.0.1:6833/11018]"

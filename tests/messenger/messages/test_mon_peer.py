@@ -54,5 +54,5 @@ def test_an_answer_may_be_none():
     assert MRoute(5).embedded is None
 
 
-def test_real_pings_carry_what_their_sender_knows():
+def test_real_pings_have_op_1_and_no_padding():
     assert [(ping.op, ping.padding) for ping in captured_payloads(MMonPing)] == [(1, b""), (1, b"")]

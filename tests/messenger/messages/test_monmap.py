@@ -40,12 +40,12 @@ def as_monmaptool_prints(monmap: MonMap) -> list[str]:
     ]
 
 
-def test_reads_what_monmaptool_made():
+def test_decoded_monmap_prints_like_monmaptool():
     printed = [line for line in PRINTED.splitlines() if not line.startswith("monmaptool:")]
     assert as_monmaptool_prints(MonMap.decode(Decoder(IMAGE))) == printed
 
 
-def test_writes_what_monmaptool_made():
+def test_monmap_of_monmaptool_encodes_to_the_same_bytes():
     assert encoded(MonMap.decode(Decoder(IMAGE))) == IMAGE
 
 
@@ -57,7 +57,7 @@ def test_version_7_of_nautilus_ends_earlier():
     assert encoded(monmap) == image
 
 
-def test_version_10_of_tentacle_says_how_keys_are_made():
+def test_version_10_of_tentacle_has_the_settings_of_keys():
     auth = bytes.fromhex("01000000" + "02000000" + "02000000" + "0100000002000000" + "02000000")
     image = reenveloped(IMAGE, 10, IMAGE[6:] + auth)
     monmap = MonMap.decode(Decoder(image))
@@ -71,7 +71,7 @@ def test_version_10_of_tentacle_says_how_keys_are_made():
     assert encoded(monmap) == image
 
 
-def test_what_a_newer_monitor_appends_survives():
+def test_tail_of_a_newer_monmap_is_kept():
     auth = bytes.fromhex("01000000" + "02000000" + "00000000" + "02000000")
     image = reenveloped(IMAGE, 11, IMAGE[6:] + auth + b"news")
     monmap = MonMap.decode(Decoder(image))

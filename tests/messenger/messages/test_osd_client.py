@@ -52,7 +52,7 @@ def test_bits_are_reversed():
         (HObject(), HObject(pool=1), obj(0), False),
     ],
 )
-def test_what_a_backoff_covers(begin, end, target, covered):
+def test_backoff_covers_the_objects_of_its_range(begin, end, target, covered):
     assert backoff(begin, end).covers(target) == covered
 
 

@@ -114,7 +114,7 @@ def test_a_real_refusal():
         ("STAT", {}),
     ],
 )
-def test_what_real_requests_take(name, values):
+def test_inputs_of_real_requests_are_decoded_and_built_alike(name, values):
     op = REQUESTED[name]
     assert input_of(op) == values
     again = operation(OpCode[name], *values.values(), op_flags=op.flags, **op.args)
@@ -134,7 +134,7 @@ def test_operations_with_flags_of_their_own():
     assert op.args == {"expected_object_size": 1, "expected_write_size": 2, "flags": 3}
 
 
-def test_what_real_replies_give():
+def test_outputs_of_real_replies_are_decoded():
     size, mtime = output_of(REPLIED["STAT"]).values()
     assert (size, mtime.sec > 1 << 30) == (11, True)
     assert output_of(REPLIED["READ"]) == {"data": b"hello rados"}

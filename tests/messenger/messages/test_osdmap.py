@@ -163,7 +163,7 @@ def with_crc(image: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("stem", ["osdmap-simple", "history/full-last", "live/full-last"])
-def test_reads_what_osdmaptool_reads(stem):
+def test_decoded_osdmap_equals_the_dump_of_osdmaptool(stem):
     ours = as_osdmaptool_dumps(OSDMap.decode((DATA / f"{stem}.bin").read_bytes()))
     theirs = json.loads((DATA / f"{stem}.json").read_text())
     assert ours == common_part(theirs, ours)
@@ -224,13 +224,13 @@ def test_older_frames_and_sections_are_refused():
 
 
 @pytest.mark.parametrize("image", REAL)
-def test_writes_what_ceph_wrote(image):
+def test_real_osdmap_encodes_to_the_same_bytes(image):
     osdmap = OSDMap.decode(image)
     assert osdmap.encode() == image
     assert osdmap.encode(CLIENT_FEATURES) == image
 
 
-def test_what_newer_sections_append_survives():
+def test_tails_of_newer_osdmap_sections_are_kept():
     before = replace(OSDMap.decode(LIVE), client_version=77, osd_version=78, client_tail=b"new", osd_tail=b"er")
     image = before.encode()
     after = OSDMap.decode(image)
@@ -264,7 +264,7 @@ def test_peers_get_the_version_they_read(features, client_version, osd_version):
         ({"allow_crimson": True}, 12),
     ],
 )
-def test_what_a_map_holds_may_need_a_later_osd_section(changes, version):
+def test_version_of_the_osd_section_depends_on_the_content(changes, version):
     osdmap = replace(OSDMap.decode(LIVE), **changes)
     again = OSDMap.decode(osdmap.encode())
     assert again == osdmap

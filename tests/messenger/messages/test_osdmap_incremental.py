@@ -92,7 +92,7 @@ def test_a_real_history_leads_from_the_first_map_to_the_last(first, increments, 
 
 
 @pytest.mark.parametrize(("_first", "increments", "_last"), HISTORIES)
-def test_writes_what_monitors_wrote(_first, increments, _last):
+def test_real_increments_encode_to_the_same_bytes(_first, increments, _last):
     for image in increments:
         assert Incremental.decode(image).encode() == image
         assert Incremental.decode(image).encode(CLIENT_FEATURES) == image
@@ -153,7 +153,7 @@ def test_decodes_every_field_kept():
         (27, {"new_state": {0: EXISTS | NEW}}),
     ],
 )
-def test_real_increments_say_what_was_done(epoch, expected):
+def test_real_increments_have_the_expected_changes(epoch, expected):
     change = Incremental.decode(INCREMENTALS[epoch])
     untouched = incremental(
         epoch=epoch,
@@ -398,7 +398,7 @@ def test_pools_come_change_and_go():
     assert after.pool_max == 9
 
 
-def test_what_is_not_mentioned_stays():
+def test_empty_increment_changes_epoch_and_time_only():
     before = base_map(Osd(EXISTS, 1, ADDRS))
     assert before.apply(incremental()) == replace(before, epoch=2, modified=UTime(9))
 

@@ -173,7 +173,7 @@ def test_roundtrip_and_truncation(payload_type, data):
 @pytest.mark.parametrize("payload_type", PAYLOAD_TYPES)
 @given(data=st.data(), features=st.sampled_from(FEATURES))
 @EXAMPLES
-def test_what_peers_with_fewer_features_get_is_read_and_written_alike(payload_type, data, features):
+def test_fronts_for_any_features_roundtrip(payload_type, data, features):
     front = image_of(data.draw(values_of(payload_type)), features)
     again = read(payload_type, front, features)
     assert image_of(again, features) == front
@@ -212,7 +212,7 @@ def test_a_payload_for_newer_decoders_is_refused(version, compat_version):
         decode_payload(message, CLIENT_FEATURES)
 
 
-def test_a_newer_payload_that_says_it_is_compatible_is_read():
+def test_newer_payload_with_a_supported_compat_version_is_read():
     message = Message.of(MMonSubscribe({"monmap": Subscription()}, "host"))
     message.encode_front(CLIENT_FEATURES)
     message.version, message.compat_version = 9, 3

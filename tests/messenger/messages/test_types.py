@@ -42,7 +42,7 @@ def test_names_are_those_of_ceph_logs(number, name):
     assert message_name(number) == name
 
 
-def test_names_tell_types_apart():
+def test_names_distinguish_types():
     assert len({message_name(kind) for kind in MessageType}) == len(MessageType)
 
 

@@ -67,7 +67,7 @@ def test_a_gap_is_a_fault(protocol: str) -> None:
 
 
 @protocols
-def test_what_was_missing_comes_with_the_next_link(protocol: str) -> None:
+def test_missing_messages_are_replayed_on_the_next_link(protocol: str) -> None:
     """A fault costs nothing: the peer sends again what in_seq says is missing."""
     pair = Pair(LOSSLESS_PEER, protocol=Protocol(protocol), skipped_seq="fault")
     mine, _ = pair.established()
@@ -90,7 +90,7 @@ def test_what_was_missing_comes_with_the_next_link(protocol: str) -> None:
 
 @protocols
 @pytest.mark.parametrize("implementation", ["classic", "crimson", "kernel"])
-def test_no_profile_is_deaf_after_an_old_seq(protocol: str, implementation: str) -> None:
+def test_every_profile_delivers_messages_after_an_old_seq(protocol: str, implementation: str) -> None:
     rules = Config.like(implementation)
     node, peer, session = ready(protocol, skipped_seq=rules.skipped_seq, unknown_message=rules.unknown_message)
     peer.send_messages(1, 2)
@@ -104,7 +104,7 @@ def test_no_profile_is_deaf_after_an_old_seq(protocol: str, implementation: str)
 
 
 @protocols
-def test_an_ack_from_the_future_acknowledges_what_was_sent(protocol: str) -> None:
+def test_an_ack_from_the_future_acknowledges_all_sent_messages(protocol: str) -> None:
     node, peer, session = ready(protocol)
     node.send(session, 1, 2, 3)
     peer.pump()
@@ -151,7 +151,7 @@ def test_a_keepalive_is_answered_in_either_role(protocol: str) -> None:
 
 
 @protocols
-def test_a_keepalive_of_who_was_dialled_is_a_fault(protocol: str) -> None:
+def test_keepalive_of_the_dialled_peer_is_a_fault(protocol: str) -> None:
     faults = {}
     for role in raw_peer.ROLES:
         node, peer, _ = ready(protocol, role, server_keepalive="fault")
@@ -314,7 +314,7 @@ def test_an_unknown_message_is_dropped_but_acknowledged(protocol: str, policy: P
 
 
 @protocols
-def test_a_dropped_message_gives_back_what_it_took_of_a_throttle(protocol: str) -> None:
+def test_dropped_messages_release_their_throttles(protocol: str) -> None:
     throttled = STATELESS_SERVER.throttled(messages=ThrottleLimit("some", 1), size_bytes=ThrottleLimit("few", 8))
     node, peer, _ = ready(protocol, "acceptor", policy=throttled, unknown_message="drop")
     for seq in range(1, 6):

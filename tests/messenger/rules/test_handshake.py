@@ -31,7 +31,7 @@ protocols = pytest.mark.parametrize("protocol", Protocol)
 # ---- server_wait
 
 
-def told_to_wait(protocol: Protocol, rule: str) -> tuple[Node, Session]:
+def waiting_node(protocol: Protocol, rule: str) -> tuple[Node, Session]:
     if protocol is Protocol.V1:
         node = new_v1_node(policy=LOSSLESS_PEER, server_wait=rule)
         peer: Any = meet_v1("connector", node)
@@ -50,15 +50,15 @@ def told_to_wait(protocol: Protocol, rule: str) -> tuple[Node, Session]:
 
 
 @protocols
-def test_who_is_told_to_wait_waits(protocol: Protocol) -> None:
-    node, session = told_to_wait(protocol, "obey")
+def test_connector_waits_after_wait(protocol: Protocol) -> None:
+    node, session = waiting_node(protocol, "obey")
     assert (session.state, node.faults) == (SessionState.WAIT, [FaultReason.RACE])
     assert node.endpoint.next_deadline() == 15.0
 
 
 @protocols
-def test_a_client_of_the_kernel_takes_wait_for_nonsense(protocol: Protocol) -> None:
-    node, session = told_to_wait(protocol, "fault")
+def test_kernel_client_treats_wait_as_a_fault(protocol: Protocol) -> None:
+    node, session = waiting_node(protocol, "fault")
     assert node.faults == [FaultReason.UNEXPECTED_FRAME]
     assert session.state is SessionState.STANDBY  # a peer with nothing to say, as after any fault
     node.send(session, 1)
@@ -111,7 +111,7 @@ def test_a_client_of_the_kernel_takes_no_reset_that_is_not_full() -> None:
         ("v2:10.0.0.2:6802/3", False, False),
     ],
 )
-def test_the_addresses_of_who_was_dialled(addrs: str, contained: bool, exact: bool) -> None:  # noqa: FBT001
+def test_addresses_of_the_dialled_peer(addrs: str, contained: bool, exact: bool) -> None:  # noqa: FBT001
     for rule, fits in (("contain", contained), ("exact", exact)):
         node = new_node(policy=LOSSLESS_CLIENT, server_addresses=rule)
         peer = meet("connector", node)
@@ -166,7 +166,7 @@ def _claim_v1(peer: RawV1Peer, claimed: int) -> None:
 @protocols
 @pytest.mark.parametrize("role", ["connector", "acceptor"])
 @pytest.mark.parametrize("claimed", [3, 1000, 2**64 - 1])
-def test_a_peer_that_claims_more_than_was_sent_is_believed(protocol: Protocol, role: str, claimed: int) -> None:
+def test_claim_of_more_than_was_sent_is_adopted(protocol: Protocol, role: str, claimed: int) -> None:
     """What it has is not sent again, and the counters stay sane."""
     node, session, peer = reconnected(protocol, role, "adopt", claimed)
     assert (session.state, node.faults[1:]) == (SessionState.READY, [])
@@ -179,7 +179,7 @@ def test_a_peer_that_claims_more_than_was_sent_is_believed(protocol: Protocol, r
 @protocols
 @pytest.mark.parametrize("role", ["connector", "acceptor"])
 @pytest.mark.parametrize("claimed", [3, 1000, 2**64 - 1])
-def test_a_peer_that_claims_more_than_was_sent_is_refused(protocol: Protocol, role: str, claimed: int) -> None:
+def test_claim_of_more_than_was_sent_is_refused(protocol: Protocol, role: str, claimed: int) -> None:
     """Nothing is dropped for it."""
     node, session, peer = reconnected(protocol, role, "fault", claimed)
     assert (peer.closed, node.faults[1:]) == (True, [FaultReason.UNSENT_SEQ])
@@ -190,7 +190,7 @@ def test_a_peer_that_claims_more_than_was_sent_is_refused(protocol: Protocol, ro
 @protocols
 @pytest.mark.parametrize("role", ["connector", "acceptor"])
 @pytest.mark.parametrize("claimed", [0, 1, 2])
-def test_what_a_peer_can_have_is_believed_in_any_case(protocol: Protocol, role: str, claimed: int) -> None:
+def test_claim_of_messages_that_were_sent_is_accepted(protocol: Protocol, role: str, claimed: int) -> None:
     node, session, _ = reconnected(protocol, role, "fault", claimed)
     assert (session.state, node.faults[1:]) == (SessionState.READY, [])
     assert (session.out_seq, len(session.queue.sent)) == (3, 3 - claimed)
@@ -232,7 +232,7 @@ def lose_and_cut(protocol: Protocol, policy: Policy, at: int) -> bool:
 
 @protocols
 @pytest.mark.parametrize("policy", [LOSSLESS_PEER, LOSSLESS_PEER_REUSE], ids=lambda policy: policy.name)
-def test_what_the_loser_has_to_say_arrives_wherever_the_winner_breaks(protocol: Protocol, policy: Policy) -> None:
+def test_message_of_the_loser_arrives_after_a_cut_at_any_point(protocol: Protocol, policy: Policy) -> None:
     """The winner itself has nothing to say: its keepalive keeps it dialling."""
     points = next(at for at in range(1, 100) if not lose_and_cut(protocol, policy, at))
     assert points > 8

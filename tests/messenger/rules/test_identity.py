@@ -31,11 +31,11 @@ def dial(node: Node, protocol: str, auth: str, name: EntityName, **changes: obje
     if protocol == "v1":
         peer: Peer = RawV1Peer(node, auth=auth, name=name).dial()
         peer.handshake(peer.connect)
-        peer.said_last = peer.connect_message(**changes)
-        peer.send(peer.said_last)
+        peer.last_connect = peer.connect_message(**changes)
+        peer.send(peer.last_connect)
         if auth == "cephx":
-            peer.said_last.authorizer = peer.exchange.more(peer.expect(ConnectReply).authorizer)
-            peer.send(peer.said_last)
+            peer.last_connect.authorizer = peer.exchange.more(peer.expect(ConnectReply).authorizer)
+            peer.send(peer.last_connect)
         return peer
     peer = RawPeer(node, auth=auth, name=name).dial()
     peer.handshake(peer.ident)
@@ -64,7 +64,7 @@ def with_osd_2(protocol: str, auth: str = "none", **options: object) -> tuple[No
 @STRANGERS
 @AUTHS
 @protocols
-def test_nobody_else_takes_over_a_session(protocol: str, auth: str, stranger: EntityName) -> None:
+def test_stranger_cannot_take_over_a_session(protocol: str, auth: str, stranger: EntityName) -> None:
     node, session, peer = with_osd_2(protocol, auth)
     node.send(session, 1)
     spoofing = dial(node, protocol, auth, stranger, global_seq=100)
@@ -78,7 +78,9 @@ def test_nobody_else_takes_over_a_session(protocol: str, auth: str, stranger: En
 @STRANGERS
 @AUTHS
 @protocols
-def test_by_addresses_alone_anybody_does(protocol: str, auth: str, stranger: EntityName) -> None:
+def test_stranger_takes_over_a_session_compared_by_addresses(
+    protocol: str, auth: str, stranger: EntityName
+) -> None:
     """As with AsyncMessenger: the session is reset and goes on with the stranger."""
     node, _, peer = with_osd_2(protocol, auth, peer_identity="addresses")
     its_own = {} if protocol == "v1" else {"client_cookie": COOKIE + 1}
@@ -96,7 +98,7 @@ def test_the_peer_itself_may_come_again(protocol: str, auth: str) -> None:
     assert session.state in {SessionState.READY, SessionState.REPLACING}
 
 
-def test_of_who_was_dialled_the_number_is_compared() -> None:
+def test_number_of_the_dialled_peer_is_compared() -> None:
     """A listener at an address proves no name; the osd number that it announced counts."""
     for rule, reason in (("name", [FaultReason.PEER_IDENTITY]), ("addresses", [])):
         node = new_node(policy=LOSSLESS_PEER_REUSE, peer_identity=rule)
@@ -125,7 +127,7 @@ def reconnect(peer: RawPeer, session: Session, cookie: int) -> SessionReconnect:
 
 @STRANGERS
 @AUTHS
-def test_a_stranger_does_not_reconnect_even_if_it_knows_the_cookie(auth: str, stranger: EntityName) -> None:
+def test_stranger_with_the_cookie_cannot_reconnect(auth: str, stranger: EntityName) -> None:
     node, session, peer = with_osd_2("v2", auth)
     spoofing = RawPeer(node, auth=auth, name=stranger).dial()
     spoofing.handshake(spoofing.ident)
@@ -134,7 +136,7 @@ def test_a_stranger_does_not_reconnect_even_if_it_knows_the_cookie(auth: str, st
 
 
 @AUTHS
-def test_by_addresses_alone_it_does_if_it_knows_the_cookie(auth: str) -> None:
+def test_stranger_with_the_cookie_reconnects_when_compared_by_addresses(auth: str) -> None:
     for cookie, answer in ((COOKIE + 1, SessionReset), (COOKIE, SessionReconnectOk)):
         node, session, peer = with_osd_2("v2", auth, peer_identity="addresses")
         spoofing = RawPeer(node, auth=auth, name=OSD_9).dial()

@@ -75,7 +75,7 @@ def test_a_proven_restart_is_accepted_at_the_first_dial(policy: Policy, *, notic
 
 
 @pytest.mark.parametrize("protocol", Protocol)
-def test_what_a_restarted_peer_is_sent_again_counts_from_1(protocol: Protocol) -> None:
+def test_messages_replayed_to_a_restarted_peer_count_from_1(protocol: Protocol) -> None:
     """Otherwise a peer that faults at a gap would break each link at its first message."""
     pair = Restart(LOSSLESS_PEER, protocol=protocol, skipped_seq="fault")
     pair.a.send(pair.mine, 1, 2, 3)
@@ -124,7 +124,7 @@ def busy(setting: str, policy: Policy) -> Restart:
 
 
 @by_policy
-def test_a_guess_ends_a_busy_session_and_what_it_held(policy: Policy) -> None:
+def test_guessed_restart_ends_a_busy_session_and_drops_its_messages(policy: Policy) -> None:
     """Only the event reports it."""
     pair = busy("guess", policy)
     pair.come_back()
@@ -136,14 +136,14 @@ def test_a_guess_ends_a_busy_session_and_what_it_held(policy: Policy) -> None:
 
 
 @by_policy
-def test_a_proven_restart_keeps_what_a_busy_session_holds_unless_its_policy_checks(policy: Policy) -> None:
+def test_proven_restart_of_a_busy_session_keeps_its_messages_without_resetcheck(policy: Policy) -> None:
     """Either the new process gets every message, or an event reports the loss."""
     pair = busy("proven", policy)
     pair.come_back()
     assert pair.dials_until_open(1.0) == 1
     pair.pass_time(20.0)
-    told = EventKind.REMOTE_RESET in pair.a.kinds
-    assert (pair.b.tids, told) == (([], True) if policy.resetcheck else ([1, 2], False))
+    is_reported = EventKind.REMOTE_RESET in pair.a.kinds
+    assert (pair.b.tids, is_reported) == (([], True) if policy.resetcheck else ([1, 2], False))
     pair.a.send(pair.mine, 3)
     pair.pass_time(1.0)
     assert pair.b.tids[-1:] == [3]
@@ -151,7 +151,7 @@ def test_a_proven_restart_keeps_what_a_busy_session_holds_unless_its_policy_chec
 
 
 @by_setting
-def test_v1_tells_the_peer_how_far_behind_it_is(setting: str) -> None:
+def test_v1_retry_global_needs_one_more_round(setting: str) -> None:
     """RETRY_GLOBAL carries the remembered global_seq: one more round, whatever is set."""
     for policy in (LOSSLESS_PEER, LOSSLESS_PEER_REUSE):
         pair = Restart(policy, protocol=Protocol.V1, restarted_peer=setting)
@@ -186,7 +186,7 @@ def with_ident_on_its_way(policy: Policy, setting: str) -> tuple[Pair, Session, 
     return pair, theirs, pair.wire
 
 
-def let_arrive(pair: Pair, late: Wire) -> None:
+def deliver_late(pair: Pair, late: Wire) -> None:
     """It arrives after all, although its sender has closed the link since."""
     late.open = True
     late.to_acceptor.held = late.to_connector.ended = False
@@ -203,7 +203,7 @@ def test_an_outdated_dial_of_the_same_process_is_dropped_by_every_setting(policy
     assert pair.run_until(lambda: pair.a.tids == [1], 5.0)
     (mine,) = pair.a.endpoint.sessions
     remembered = mine.peer_global_seq
-    let_arrive(pair, late)
+    deliver_late(pair, late)
     assert pair.a.faults == [FaultReason.STALE]
     assert (mine.state, mine.peer_global_seq) == (SessionState.READY, remembered)
     pair.b.send(theirs, 2)
@@ -223,7 +223,7 @@ def test_a_dial_that_lost_its_race_is_dropped_by_every_setting(policy: Policy, s
     late.to_connector.held = True
     pair.drive()
     assert (pair.a.tids, pair.b.tids) == ([11], [1])
-    let_arrive(pair, late)
+    deliver_late(pair, late)
     assert FaultReason.STALE in pair.a.faults
     pair.a.send(mine, 2)
     pair.pass_time(1.0)

@@ -26,7 +26,9 @@ LONGEST_PAUSE_S = 16.0
     ],
     ids=lambda policy: policy.name,
 )
-def test_they_take_turns_at_a_bounded_rate(policy: Policy, peer_policy: Policy, protocol: Protocol) -> None:
+def test_two_processes_of_one_entity_take_turns_at_a_bounded_rate(
+    policy: Policy, peer_policy: Policy, protocol: Protocol
+) -> None:
     """On this network nothing takes time: without a pause there would be no end within an instant."""
     pair = Pair(peer_policy, policy, protocol=protocol)
     twin = new_endpoint(EntityName(EntityType.OSD, 2), pair.b_addr, policy=policy, seed=99)

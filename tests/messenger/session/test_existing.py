@@ -70,7 +70,7 @@ def test_an_unknown_peer_gets_a_session(existing: Session | None) -> None:
     "state", [SessionState.READY, SessionState.STANDBY, SessionState.CONNECTING, SessionState.WAIT]
 )
 @pytest.mark.parametrize("policy", [LOSSLESS_PEER_REUSE, LOSSY_CLIENT, STATEFUL_SERVER])
-def test_an_outdated_attempt_is_dropped_whatever_else_holds(state: SessionState, policy: Policy) -> None:
+def test_outdated_attempt_is_dropped_in_every_state(state: SessionState, policy: Policy) -> None:
     assert on_ident(session(state, policy), ident(global_seq=4)) is Verdict.CLOSE_INCOMING
     assert on_ident(session(state, policy), ident(global_seq=5)) is not Verdict.CLOSE_INCOMING
 
@@ -98,21 +98,21 @@ def test_which_attempts_are_outdated(state: SessionState, mine: int, theirs: int
 
 
 @pytest.mark.parametrize("setting", ["yields", "insists"])
-@pytest.mark.parametrize("let_down", [False, True])
+@pytest.mark.parametrize("dial_failed", [False, True])
 @pytest.mark.parametrize("reconnecting", [False, True])
-def test_a_winner_that_was_let_down_by_its_dial_yields(
-    setting: str, *, let_down: bool, reconnecting: bool
+def test_winner_yields_only_by_rule_after_its_dial_failed(
+    setting: str, *, dial_failed: bool, reconnecting: bool
 ) -> None:
     existing = session(SessionState.CONNECTING, server_cookie=8 if reconnecting else 0)
     existing.connect_seq = 1
-    existing.race_dial_failed = let_down
+    existing.race_dial_failed = dial_failed
     rules = RuleOptions(race_winner=setting)  # type: ignore[arg-type]
     decision = (
         judge_reconnect(existing, reconnect(), LOW.front, rules, resetcheck=True)
         if reconnecting
         else judge_client_ident(existing, ident(cookie=9), LOW.front, rules)
     )
-    assert decision.verdict is (Verdict.REUSE if setting == "yields" and let_down else Verdict.WAIT)
+    assert decision.verdict is (Verdict.REUSE if setting == "yields" and dial_failed else Verdict.WAIT)
 
 
 @pytest.mark.parametrize("state", [SessionState.READY, SessionState.CONNECTING])
@@ -174,7 +174,7 @@ def test_a_session_whose_server_ident_was_never_seen_is_reset_gently() -> None:
     assert (decision.verdict, decision.full) == (Verdict.RESET, False)
 
 
-def test_the_servers_cookie_in_the_frame_counts_unless_a_rule_says_otherwise() -> None:
+def test_server_cookie_of_the_frame_is_compared_unless_a_rule_differs() -> None:
     frame = reconnect()
     frame.server_cookie = 12345
     existing = session(SessionState.STANDBY)
@@ -184,9 +184,9 @@ def test_the_servers_cookie_in_the_frame_counts_unless_a_rule_says_otherwise() -
     assert judge_reconnect(existing, frame, LOW.front, rules, resetcheck=True).verdict is Verdict.REUSE
 
 
-@pytest.mark.parametrize("let_down", [False, True])
+@pytest.mark.parametrize("dial_failed", [False, True])
 def test_of_two_dials_under_different_server_cookies_the_one_from_the_lower_address_begins_anew(
-    *, let_down: bool
+    *, dial_failed: bool
 ) -> None:
     """If each side reset the other, both would take each other over again."""
     frame = reconnect()
@@ -200,19 +200,19 @@ def test_of_two_dials_under_different_server_cookies_the_one_from_the_lower_addr
     ):
         assert on_reconnect(existing, frame, me).verdict is Verdict.RESET  # between two dials
         existing.link = new_node().endpoint.new_link(Protocol.V2, connector=True)
-        existing.race_dial_failed = let_down
-        wins = me is LOW and not let_down
+        existing.race_dial_failed = dial_failed
+        wins = me is LOW and not dial_failed
         assert on_reconnect(existing, frame, me).verdict is (Verdict.WAIT if wins else Verdict.RESET)
 
 
-def test_outdated_attempts_are_told_how_to_catch_up() -> None:
+def test_outdated_attempts_get_a_retry_with_the_number_to_exceed() -> None:
     assert on_reconnect(session(SessionState.STANDBY), reconnect(global_seq=4)).verdict is Verdict.RETRY_GLOBAL
     behind = session(SessionState.STANDBY, connect_seq=3)
     assert on_reconnect(behind, reconnect(connect_seq=2)).verdict is Verdict.RETRY
     assert on_reconnect(behind, reconnect(connect_seq=2, global_seq=4)).verdict is Verdict.RETRY_GLOBAL
 
 
-def test_a_newer_attempt_goes_on_whoever_has_the_lower_address() -> None:
+def test_newer_attempt_continues_with_either_order_of_addresses() -> None:
     existing = session(SessionState.CONNECTING, connect_seq=1)
     for me in LOW, HIGH:
         assert on_reconnect(existing, reconnect(connect_seq=2), me).verdict is Verdict.REUSE

@@ -212,7 +212,7 @@ def test_a_lossless_client_whose_server_is_lossy_does_not_come_back() -> None:
 
 
 @pytest.mark.parametrize("policy", [LOSSLESS_CLIENT, LOSSY_CLIENT], ids=lambda policy: policy.name)
-def test_a_refused_dial_is_told_at_every_attempt(policy: Policy) -> None:
+def test_each_refused_dial_raises_an_event(policy: Policy) -> None:
     node = new_node(policy=policy)
     node.connect(B_ADDR)
     for attempt in 1, 2, 3:
@@ -261,7 +261,7 @@ def test_a_late_answer_to_a_dial_that_was_given_up_is_ignored() -> None:
     assert not node.pump()
 
 
-def test_an_authentication_that_breaks_keeps_what_is_queued() -> None:
+def test_messages_queued_during_a_broken_authentication_leave_later() -> None:
     node = new_node(policy=LOSSY_CLIENT)
     peer = meet("connector", node)
     (session,) = node.endpoint.sessions

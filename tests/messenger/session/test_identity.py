@@ -20,8 +20,8 @@ def test_a_v2_peer_may_repeat_its_address(addr: EntityAddr) -> None:
     check_v2_addr(addr, REMOTE, addr, RULES)
 
 
-@pytest.mark.parametrize(("addr", "before", "said"), [(V1, None, "no address for v2"), (V2, ANY, "before")])
-def test_other_addresses_are_malformed(addr: EntityAddr, before: EntityAddr | None, said: str) -> None:
-    with pytest.raises(PeerError, match=said) as caught:
+@pytest.mark.parametrize(("addr", "before", "text"), [(V1, None, "no address for v2"), (V2, ANY, "before")])
+def test_other_addresses_are_malformed(addr: EntityAddr, before: EntityAddr | None, text: str) -> None:
+    with pytest.raises(PeerError, match=text) as caught:
         check_v2_addr(addr, REMOTE, before, RULES)
     assert caught.value.reason is FaultReason.MALFORMED

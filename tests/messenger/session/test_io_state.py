@@ -28,5 +28,5 @@ def test_the_io_half_is_open_only_while_messages_flow(protocol: Protocol) -> Non
     assert mine.io_state is IoState.DROP
 
 
-def test_that_of_the_session_with_oneself_is_open() -> None:
+def test_io_state_of_the_loopback_session_is_open() -> None:
     assert new_node().endpoint.loopback.io_state is IoState.OPEN

@@ -31,7 +31,7 @@ def test_messages_leave_in_the_order_they_came() -> None:
     assert drain(queue_of(1, 2, 3)) == [1, 2, 3]
 
 
-def test_an_empty_queue_has_nothing_to_give() -> None:
+def test_empty_queue_has_no_messages() -> None:
     queue = OutQueue()
     assert not queue
     assert len(queue) == 0
@@ -47,7 +47,7 @@ def test_higher_priorities_overtake_and_equal_ones_keep_their_order() -> None:
     assert drain(queue) == [5, 3, 1, 4, 2, 6]
 
 
-def test_what_was_sent_leaves_again_before_anything_newer() -> None:
+def test_requeued_messages_leave_before_newer_ones() -> None:
     queue = queue_of(1, 2, 3)
     write(queue, 1, 2)
     queue.push(numbered(9, priority=PRIORITY_HIGHEST))
@@ -66,7 +66,7 @@ def test_requeueing_twice_keeps_the_order() -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
-def test_a_peer_that_lost_what_it_acknowledged_gets_the_rest_without_a_gap(lost: int) -> None:
+def test_peer_that_lost_acknowledged_messages_gets_the_rest_without_a_gap(lost: int) -> None:
     queue = queue_of(1, 2, 3, 4)
     write(queue, 1, 4)
     queue.acknowledge(lost)
@@ -87,7 +87,7 @@ def test_acknowledged_messages_are_forgotten(ack: int, left: list[int]) -> None:
     ("seq", "left"),
     [(0, [(1, 5), (2, 6), (3, 7)]), (4, [(5, 5), (6, 6), (7, 7)]), (5, [(6, 6), (7, 7)]), (7, []), (99, [])],
 )
-def test_what_the_peer_has_is_not_sent_again(seq: int, left: list[tuple[int, int]]) -> None:
+def test_messages_that_the_peer_has_are_not_replayed(seq: int, left: list[tuple[int, int]]) -> None:
     """Messages 5 to 7 were on the wire, 9 was not. A peer that has less than it acknowledged gets no gap."""
     queue = queue_of(5, 6, 7, 9)
     write(queue, 5, 3)
@@ -97,7 +97,7 @@ def test_what_the_peer_has_is_not_sent_again(seq: int, left: list[tuple[int, int
     assert drain(queue) == [*(tid for _, tid in left), 9]
 
 
-def test_messages_that_never_left_are_kept_whatever_the_peer_has() -> None:
+def test_unsent_messages_are_kept_for_any_seq_of_the_peer() -> None:
     queue = queue_of(1)
     queue.discard_requeued_up_to(1000)
     assert drain(queue) == [1]

@@ -34,7 +34,7 @@ def session_in(state: SessionState) -> Session:
 
 
 @pytest.mark.parametrize(("state", "change"), list(product(SessionState, Change)))
-def test_a_change_leads_where_the_table_says_or_is_refused(state: SessionState, change: Change) -> None:
+def test_change_follows_the_table_or_is_refused(state: SessionState, change: Change) -> None:
     session = session_in(state)
     if (state, change) in TRANSITIONS:
         session.change(change)
@@ -45,7 +45,7 @@ def test_a_change_leads_where_the_table_says_or_is_refused(state: SessionState, 
         assert session.state is state
 
 
-def test_what_the_table_has_to_refuse() -> None:
+def test_table_has_no_forbidden_transitions() -> None:
     """Each of these would send, keep or deliver what belongs to another session, or to none."""
     assert not [state for state, _ in TRANSITIONS if state is SessionState.CLOSED]
     assert (SessionState.READY, Change.OPEN) not in TRANSITIONS

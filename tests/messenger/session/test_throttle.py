@@ -35,7 +35,7 @@ class Line:
         self.throttle.wake(0.0)
 
 
-def test_what_is_taken_is_given_back() -> None:
+def test_put_returns_the_amount_taken() -> None:
     throttle = Throttle(100)
     throttle.take(99)
     throttle.take(1)
@@ -91,7 +91,7 @@ def test_a_small_amount_does_not_overtake_a_large_one_that_waits() -> None:
     assert line.admitted == [0, 1, 2]
 
 
-def test_nothing_needs_no_place_in_the_line() -> None:
+def test_amount_of_zero_is_admitted_at_once() -> None:
     line = Line(10)
     line.ask(0, 10)
     line.ask(1, 10)
@@ -99,7 +99,7 @@ def test_nothing_needs_no_place_in_the_line() -> None:
     assert line.admitted == [0, 2]
 
 
-def test_one_that_leaves_makes_room_for_the_next() -> None:
+def test_leaving_waiter_makes_room_for_the_next() -> None:
     line = Line(10)
     line.ask(0, 6)
     waiter = Line.Waiter(line, 1, 8, 1)
@@ -129,7 +129,7 @@ def test_many_are_woken_without_going_deep() -> None:
     assert line.admitted == list(range(5000))
 
 
-def test_up_to_the_ceiling_nobody_asks_and_nobody_passes_a_waiter() -> None:
+def test_ceiling_is_the_limit_or_negative_while_one_waits() -> None:
     line = Line(10)
     assert line.throttle.ceiling == 10
     line.ask(0, 10)

@@ -96,7 +96,7 @@ def test_a_timer_set_while_firing_waits_for_the_next_call() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.booleans()), max_size=30), st.floats(0, 100))
-def test_what_is_due_fires_and_the_rest_waits(plan: list[tuple[float, bool]], now: float) -> None:
+def test_fire_runs_only_due_timers_in_order(plan: list[tuple[float, bool]], now: float) -> None:
     timers, fired = Timers(), list[int]()
     for index, (deadline_s, cancelled) in enumerate(plan):
         timer = timers.at(deadline_s, lambda _now, index=index: fired.append(index))  # type: ignore[misc]

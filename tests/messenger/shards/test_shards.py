@@ -92,7 +92,7 @@ def test_a_takeover_waits_for_the_session_to_come_back() -> None:
         assert_sound(lab)
 
 
-def test_what_is_sent_while_a_session_is_on_its_way_back_is_kept() -> None:
+def test_messages_sent_during_a_reconnect_are_delivered() -> None:
     for seed in range(30):
         lab = lab_of(PEERS, seed)
         lab.cut("a", "b")
@@ -117,7 +117,7 @@ def test_a_restarted_peer_resets_sessions_on_shards() -> None:
     assert_sound(lab)
 
 
-def test_reading_goes_on_when_the_application_has_let_go() -> None:
+def test_reading_continues_after_the_application_releases_messages() -> None:
     lab = lab_of(PEERS, ms_dispatch_throttle_bytes=4000)
     lab.send("a", "b", count=60, size_bytes=3000)
     lab.send("b", "a", count=60, size_bytes=3000)

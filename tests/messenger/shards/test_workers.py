@@ -58,7 +58,7 @@ async def test_dispatchers_are_called_where_the_messenger_lives(mode: ConMode) -
 
 
 @on_loop
-async def test_a_link_on_a_worker_can_be_blocked_and_goes_on() -> None:
+async def test_a_link_on_a_worker_can_be_blocked_and_unblocked() -> None:
     inbox, block = Threads(), Block()
     workers.set(1)
     async with messenger(1) as client, messenger(3) as third, messenger(2, inbox, interceptor=block) as server:
@@ -83,7 +83,7 @@ async def test_fewer_workers_than_none_are_the_callers_mistake() -> None:
 
 
 @on_loop
-async def test_what_is_released_twice_is_the_callers_mistake() -> None:
+async def test_second_release_raises_local_error() -> None:
     workers.set(2)
     inbox = Threads()
     async with messenger(1) as client, messenger(2, inbox) as server:

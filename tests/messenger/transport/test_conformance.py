@@ -141,7 +141,7 @@ def test_a_dial_reaches_a_listener_and_both_ends_know_both_addresses(host: str) 
 
 
 @on_each
-async def test_a_dial_is_refused_where_nobody_listens(transport: Transport) -> None:
+async def test_dial_to_a_closed_port_is_refused(transport: Transport) -> None:
     listener = transport.listen("127.0.0.1", 0, Config())
     listener.close()
     with pytest.raises(ConnectionRefusedError):
@@ -188,7 +188,7 @@ async def test_a_dial_comes_from_the_source_that_was_asked_for(transport: Transp
 
 
 @on_each
-async def test_what_was_dialled_before_the_listener_starts_is_accepted_then(transport: Transport) -> None:
+async def test_dial_before_the_listener_starts_is_accepted_later(transport: Transport) -> None:
     listener = transport.listen("127.0.0.1", 0, Config())
     dialled = await transport.dial("127.0.0.1", listener.addr.port, Config())
     dialled.write([b"early"])
@@ -346,7 +346,7 @@ async def test_a_callback_may_close_its_stream(transport: Transport) -> None:
 
 
 @on_each
-async def test_the_end_of_file_is_behind_what_was_written_and_stays(transport: Transport) -> None:
+async def test_end_of_file_follows_all_written_bytes_and_stays(transport: Transport) -> None:
     async with pair(transport) as (one, two):
         one.write([b"last"])
         one.close()

@@ -78,7 +78,7 @@ def test_a_lossless_session_survives_a_broken_pair(fault: str) -> None:
 
 
 @on_loop
-async def test_a_dial_to_nobody_is_refused() -> None:
+async def test_dial_to_an_unused_address_is_refused() -> None:
     async with messenger(1, transport=MemoryNetwork()) as client:
         connection = client.connect("v2:10.0.0.9:6800/1", EntityType.OSD)
         await until(lambda: connection.last_fault)

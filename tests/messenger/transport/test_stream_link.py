@@ -105,7 +105,7 @@ async def read_all(sock: socket.socket, size: int) -> bytes:
 
 
 @on_loop
-async def test_what_the_socket_does_not_take_at_once_follows_in_order() -> None:
+async def test_bytes_that_the_socket_does_not_take_at_once_follow_in_order() -> None:
     with carried() as link:
         buffers = [bytes([number % 251]) * (number * 997 % 70_000) for number in range(300)]
         for start in range(0, 300, 3):
@@ -115,7 +115,7 @@ async def test_what_the_socket_does_not_take_at_once_follows_in_order() -> None:
 
 
 @on_loop
-async def test_what_has_left_is_reported() -> None:
+async def test_written_bytes_are_reported() -> None:
     with carried() as link:
         (taken,) = link.node.endpoint._links.values()
         before = taken.unwritten_bytes
@@ -162,7 +162,7 @@ async def test_a_write_to_a_closed_socket_is_one_fault_and_comes_after_the_call(
 
 
 @on_loop
-async def test_a_paused_link_reads_nothing_until_it_goes_on() -> None:
+async def test_paused_link_reads_no_bytes_until_it_resumes() -> None:
     with carried() as link:
         link.link.pause(paused=True)
         link.link.pause(paused=True)

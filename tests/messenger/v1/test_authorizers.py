@@ -52,7 +52,7 @@ def _frames(node: Node, tag: str) -> list[dict[str, object]]:
 
 
 @by_role
-def test_auth_none_says_a_name_and_signs_nothing(role: str) -> None:
+def test_auth_none_sends_a_name_and_signs_nothing(role: str) -> None:
     node = new_v1_node(auth="none")
     peer = meet(role, node).handshake()
     (session,) = node.endpoint.sessions
@@ -72,7 +72,7 @@ def test_without_cephx_v2_there_is_no_challenge_and_the_old_signature() -> None:
     assert len(_frames(node, "CONNECT")) == 1
 
 
-def test_cephx_v2_is_required_unless_options_say_otherwise() -> None:
+def test_cephx_v2_is_required_by_default() -> None:
     node = new_v1_node(auth="cephx")
     peer = meet("acceptor", node, auth="cephx", features=CLIENT_FEATURES & ~Feature.CEPHX_V2)
     peer.banner()
@@ -91,7 +91,7 @@ def test_required_signatures_need_msg_auth() -> None:
 
 
 @pytest.mark.parametrize("peer_auth", ["none", "cephx"])
-def test_without_msg_auth_nothing_is_signed(peer_auth: str) -> None:
+def test_messages_are_not_signed_without_msg_auth(peer_auth: str) -> None:
     node = new_v1_node(auth=peer_auth)
     peer = meet("acceptor", node, auth=peer_auth, features=CLIENT_FEATURES & ~Feature.MSG_AUTH).handshake()
     peer.send_messages(1)
@@ -143,7 +143,7 @@ def test_a_bad_authorizer_is_refused_and_a_good_one_may_follow(changes: dict[str
     assert peer.converse().tag is Tag.SEQ
 
 
-def test_an_answered_authorizer_is_worth_nothing_on_another_link() -> None:
+def test_answered_authorizer_is_refused_on_another_link() -> None:
     """A recorded authorizer is useless on another link: the challenge there is another one."""
     node = new_v1_node(auth="cephx")
     recorded = meet("acceptor", node, auth="cephx").handshake()
@@ -316,7 +316,7 @@ def test_an_unproven_acceptor_cannot_make_a_client_drop_its_messages() -> None:
     assert len(session.queue) == 1
 
 
-def test_without_credentials_a_dial_fails_and_says_so() -> None:
+def test_dial_without_credentials_fails_with_the_reason() -> None:
     node = new_v1_node()
     endpoint = new_endpoint(EntityName(EntityType.OSD, 1), A_V1_ADDR)
     endpoint.me.auth_client = None

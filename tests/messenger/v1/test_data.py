@@ -67,7 +67,7 @@ def test_the_first_seq_may_be_any(first: int) -> None:
     assert peer.rest() == [Ack(first + 2)]
 
 
-def test_the_source_of_messages_tells_the_number_of_the_peer() -> None:
+def test_source_of_messages_has_the_number_of_the_peer() -> None:
     node = new_v1_node()
     peer = meet("acceptor", node, name=EntityName(EntityType.CLIENT), addr="any:10.0.0.5:0/9").handshake()
     (session,) = node.endpoint.sessions
@@ -106,7 +106,7 @@ def test_messengers_without_nosrcaddr_understand_each_other() -> None:
 # ---- acks
 
 
-def test_acks_trim_what_is_kept_for_replay() -> None:
+def test_acks_trim_the_messages_kept_for_replay() -> None:
     node, peer, session = ready()
     node.send(session, *range(1, 11))
     node.pump()
@@ -192,7 +192,7 @@ def test_keepalive2_is_echoed() -> None:
     assert peer.rest() == [KeepAlive2Ack(12, 34)]
 
 
-def test_keepalive_wants_no_answer() -> None:
+def test_keepalive_gets_no_answer() -> None:
     node, peer, _ = ready()
     peer.send(KeepAlive(), KeepAlive())
     assert (peer.rest(), node.faults) == ([], [])

@@ -169,7 +169,7 @@ def test_a_peer_without_session_gets_one_unless_it_believes_to_have_one() -> Non
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)
 @pytest.mark.parametrize("connect_seq", [0, 3, 9])
-def test_a_closed_session_is_none(policy: Policy, connect_seq: int) -> None:
+def test_closed_session_counts_as_no_session(policy: Policy, connect_seq: int) -> None:
     assert verdict(session(SessionState.CLOSED, policy), connect(connect_seq, global_seq=1)) is Verdict.OPEN
 
 
@@ -182,7 +182,7 @@ def test_while_one_link_takes_over_no_other_one_does(policy: Policy, connect_seq
 @pytest.mark.parametrize("state", [SessionState.READY, SessionState.STANDBY, SessionState.CONNECTING])
 @pytest.mark.parametrize("policy", [LOSSLESS_PEER_REUSE, LOSSY_CLIENT, STATEFUL_SERVER])
 @pytest.mark.parametrize("connect_seq", [0, 2, 3, 4])
-def test_an_outdated_attempt_must_catch_up_whatever_else_holds(
+def test_outdated_attempt_gets_retry_global_in_every_state(
     state: SessionState, policy: Policy, connect_seq: int
 ) -> None:
     existing = session(state, policy)
@@ -203,7 +203,7 @@ def test_connect_seq_0_against_more_is_a_peer_that_lost_its_session(state: Sessi
 
 
 @pytest.mark.parametrize("policy", [LOSSLESS_PEER, LOSSLESS_PEER_REUSE])
-def test_a_session_that_the_peer_never_confirmed_has_nothing_to_lose(policy: Policy) -> None:
+def test_unconfirmed_session_is_replaced(policy: Policy) -> None:
     existing = session(SessionState.READY, policy, is_open=False, confirmed=False, connect_seq=1)
     assert verdict(existing, connect(0)) is Verdict.REPLACE
 

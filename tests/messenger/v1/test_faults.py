@@ -45,7 +45,7 @@ def test_a_lossy_client_tries_again_while_it_cannot_reach_its_server() -> None:
 
 
 @pytest.mark.parametrize("done", [1, 2])
-def test_a_half_accepted_link_leaves_nothing(done: int) -> None:
+def test_half_accepted_link_leaves_no_session(done: int) -> None:
     node = new_v1_node(policy=LOSSLESS_PEER)
     peer = RawV1Peer(node).dial()
     for step in peer.steps[:done]:
@@ -71,7 +71,7 @@ def test_a_session_whose_last_reply_is_out_stays_for_the_peer_to_come_back(polic
 
 
 @by_lossless
-def test_a_peer_that_never_saw_the_last_reply_begins_again_and_loses_nothing(policy: Policy) -> None:
+def test_peer_without_the_last_reply_begins_again_and_loses_no_message(policy: Policy) -> None:
     node = new_v1_node(policy=policy)
     peer = dial(node)
     peer.converse()
@@ -124,7 +124,7 @@ def test_a_keepalive_wakes_a_session_in_standby() -> None:
     assert isinstance(peer.next(), KeepAlive2)
 
 
-def test_a_server_waits_for_its_client_whatever_it_has_to_send() -> None:
+def test_server_with_queued_messages_waits_for_its_client() -> None:
     node = new_v1_node(policy=STATEFUL_SERVER)
     peer = meet("acceptor", node).handshake()
     (session,) = node.endpoint.sessions

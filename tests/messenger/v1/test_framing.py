@@ -109,7 +109,7 @@ def test_without_msg_auth_the_footer_has_no_signature() -> None:
     assert read(reader(msg_auth=False), raw)[1] == (b"front", b"", b"")
 
 
-def test_without_checksums_the_crcs_are_0_and_nocrc_is_said() -> None:
+def test_without_checksums_the_crcs_are_0_and_nocrc_is_set() -> None:
     raw = build(MessageWriter(sum_header=False, sum_data=False), (b"front", b"", b"data"))
     assert raw[50:54] == bytes(4)
     assert raw[-21:] == bytes(20) + bytes([COMPLETE | NOCRC])
@@ -176,7 +176,7 @@ def test_printed_headers() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
-def test_every_changed_byte_is_noticed_or_in_a_field_that_says_less(position: int, mask: int) -> None:
+def test_every_changed_byte_is_noticed_or_in_an_unchecked_field(position: int, mask: int) -> None:
     """Nothing but the tag, the unused signature and the flag bits can change without a fault."""
     raw = bytearray(build(MessageWriter(), (b"front", b"mid", b"data")))
     position %= len(raw)
@@ -201,7 +201,7 @@ def test_wrong_crcs(offset: int, reason: FaultReason) -> None:
     assert fault(reader(), bytes(raw)) is reason
 
 
-def test_crcs_are_not_looked_at_where_options_say_so() -> None:
+def test_options_disable_the_checks_of_crcs() -> None:
     raw = bytearray(build(MessageWriter(), (b"front", b"mid", b"data")))
     raw[54] ^= 1
     raw[-25] ^= 1
@@ -269,7 +269,7 @@ def test_a_message_of_just_the_limit_passes() -> None:
     assert fault(reader(limit=len(raw) - 1), raw) is FaultReason.OVERSIZE
 
 
-def test_needed_says_how_long_an_incomplete_message_is() -> None:
+def test_needed_is_the_length_of_an_incomplete_message() -> None:
     raw = build(MessageWriter(), (b"", b"", bytes(1000)))
     cut = reader()
     assert cut.next_frame(memoryview(raw), 0, 53, owned=False) is None
@@ -345,7 +345,7 @@ def test_small_frames_pass_between_messages() -> None:
 
 
 @pytest.mark.parametrize("old_header", [False, True])
-def test_the_head_of_a_frame_shows_what_a_throttle_has_to_admit(old_header: bool) -> None:  # noqa: FBT001
+def test_head_of_a_frame_gives_the_size_for_throttles(old_header: bool) -> None:  # noqa: FBT001
     message = build(MessageWriter(old_header=old_header), (b"front", b"mid", b"data"))
     view = memoryview(b"\x08" + message)
     heads = reader(old_header=old_header)

@@ -42,7 +42,7 @@ def test_the_acceptor_speaks_first_and_at_once() -> None:
     )
 
 
-def test_the_connector_says_its_banner_at_once_and_its_address_when_it_has_heard_the_acceptor() -> None:
+def test_connector_sends_its_banner_at_once_and_its_address_after_that_of_the_acceptor() -> None:
     node = new_v1_node()
     node.connect(B_V1_ADDR)
     peer = RawV1Peer(node).accept()
@@ -59,7 +59,7 @@ def test_the_connector_says_its_banner_at_once_and_its_address_when_it_has_heard
 @by_role
 @by_auth
 @pytest.mark.parametrize("piece_bytes", [1, 7, 1000])
-def test_a_session_opens_whatever_the_bytes_are_cut_into(role: str, auth: str, piece_bytes: int) -> None:
+def test_session_opens_with_bytes_in_pieces_of_any_size(role: str, auth: str, piece_bytes: int) -> None:
     node = new_v1_node(auth=auth)
     peer = meet(role, node, auth=auth)
     write = peer.write
@@ -117,7 +117,7 @@ def test_an_address_of_an_unknown_family_is_a_fault(role: str) -> None:
         ("v1:0.0.0.0:6802/3", False),
     ],
 )
-def test_the_acceptor_must_be_who_was_dialled(server_addr: str, *, accepted: bool) -> None:
+def test_acceptor_must_be_the_dialled_one(server_addr: str, *, accepted: bool) -> None:
     """Only its IP may be unknown to itself; nonce and port must match."""
     node = new_v1_node()
     node.connect(B_V1_ADDR)
@@ -158,7 +158,7 @@ def test_a_peer_that_does_not_know_its_ip_is_known_by_that_of_its_socket() -> No
         ("v2:10.0.0.1:3300/7", "v1:10.0.0.1:0/7"),
     ],
 )
-def test_what_a_messenger_calls_itself_on_v1(addrs: str, legacy: str) -> None:
+def test_own_address_on_v1_has_no_port_of_v2(addrs: str, legacy: str) -> None:
     """A port of v2 is nothing that a v1 peer could dial."""
     node = Node(new_endpoint(CLIENT, addrs))
     assert my_legacy_addr(node.endpoint.addrs) == EntityAddr.parse(legacy)
@@ -167,7 +167,7 @@ def test_what_a_messenger_calls_itself_on_v1(addrs: str, legacy: str) -> None:
 # ---- versions and features (§3.1, §3.4 steps 1 to 3)
 
 
-def test_a_connector_tells_version_features_and_seqs() -> None:
+def test_connect_has_version_features_and_seqs() -> None:
     node = new_v1_node()
     session = node.connect(B_V1_ADDR, EntityType.MDS, LOSSY_CLIENT)
     peer = RawV1Peer(node).accept()
@@ -178,7 +178,7 @@ def test_a_connector_tells_version_features_and_seqs() -> None:
     assert (connect.global_seq, connect.connect_seq, connect.flags) == (session.global_seq, 0, 1)
 
 
-def test_another_protocol_version_is_told_ours_and_may_try_again() -> None:
+def test_other_protocol_version_gets_ours_and_may_retry() -> None:
     node = new_v1_node()
     peer = meet("acceptor", node)
     peer.banner()
@@ -205,7 +205,7 @@ def test_missing_features_are_named(role: str) -> None:
         assert not peer.closed
 
 
-def test_replies_that_are_not_the_last_tell_what_is_common_and_the_last_tells_all() -> None:
+def test_replies_have_the_common_features_and_the_last_has_all() -> None:
     node = new_v1_node(auth="cephx")
     few = int(Feature.CEPHX_V2 | Feature.MSG_AUTH | Feature.RECONNECT_SEQ | Feature.NOSRCADDR)
     peer = meet("acceptor", node, auth="cephx", features=few)
@@ -231,9 +231,7 @@ def test_replies_that_are_not_the_last_tell_what_is_common_and_the_last_tells_al
         (ConnectReply(Tag.BADAUTHORIZER, 0), FaultReason.AUTH_DENIED),
     ],
 )
-def test_a_refused_connector_tells_its_application_and_tries_again(
-    reply: ConnectReply, reason: FaultReason
-) -> None:
+def test_refused_connector_raises_an_event_and_retries(reply: ConnectReply, reason: FaultReason) -> None:
     node = new_v1_node(policy=LOSSLESS_CLIENT)
     peer = meet("connector", node)
     peer.banner()
@@ -281,7 +279,7 @@ def test_messages_right_behind_the_acceptors_seq_are_taken() -> None:
     assert node.tids == [1]
 
 
-def test_nothing_is_sent_before_the_connector_has_told_its_in_seq() -> None:
+def test_acceptor_sends_no_message_before_the_in_seq_of_the_connector() -> None:
     node = new_v1_node()
     peer = meet("acceptor", node)
     peer.banner()

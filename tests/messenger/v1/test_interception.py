@@ -24,7 +24,7 @@ by_action = pytest.mark.parametrize("action", [Action.FAULT, Action.BLOCK, Actio
 @by_action
 @pytest.mark.parametrize("point", SMOOTH, ids=str)
 @pytest.mark.parametrize("at_pass", [1, 2, 3])
-def test_nothing_is_lost_at_any_point(point: Point, action: Action, side: str, at_pass: int) -> None:
+def test_no_message_is_lost_at_any_point(point: Point, action: Action, side: str, at_pass: int) -> None:
     stop = Stop(point, Action.CONTINUE if point.tag == Custom.SOCKET_ACCEPTED else action, at_pass)
     pair = converse(stop, side, protocol=Protocol.V1)
     assert pair.b.tids == [1, 2, 4]

@@ -83,7 +83,7 @@ def test_messages_are_passed_up_to_a_small_frame(form: Form) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_is_incomplete_is_not_passed(form: Form) -> None:
+def test_incomplete_messages_are_not_passed(form: Form) -> None:
     raw = message(form)
     for size in range(len(raw)):
         assert passed(form, raw[:size]) == []
@@ -125,7 +125,7 @@ def test_headers_without_nosrcaddr_are_left_to_the_reader() -> None:
 
 
 @given(st.sampled_from(FORMS), st.lists(st.integers(0, 300), max_size=5), st.data())
-def test_it_passes_what_a_reader_reads(form: Form, sizes: list[int], data: st.DataObject) -> None:
+def test_passed_messages_are_those_that_a_reader_reads(form: Form, sizes: list[int], data: st.DataObject) -> None:
     stream = bytearray(b"".join(message(form, (b"f", b"", bytes(size))) for size in sizes) + Ack(1).encode())
     for _ in range(data.draw(st.integers(0, 2))):
         stream[data.draw(st.integers(0, len(stream) - 1))] ^= data.draw(st.integers(1, 255))

@@ -40,7 +40,7 @@ def test_the_dial_from_the_lower_address_wins(policy: Policy, addr: str, auth: s
 @by_addr
 @pytest.mark.parametrize("wire_number", [1, 2])
 @pytest.mark.parametrize("direction", [0, 1])
-def test_one_dial_is_held_up_anywhere_while_the_other_goes_on(
+def test_race_settles_with_one_dial_held_up_at_any_point(
     policy: Policy, addr: str, wire_number: int, direction: int
 ) -> None:
     for position in range(0, 560, 9):

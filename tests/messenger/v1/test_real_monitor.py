@@ -119,7 +119,9 @@ def test_a_session_opens_and_messages_flow(method: str, options: dict[str, objec
         ("type", FaultReason.PROTOCOL_VERSION),
     ],
 )
-def test_what_does_not_fit_is_named(changed: str, reason: FaultReason, monitor: RealMonitor) -> None:
+def test_mismatch_with_the_monitor_gives_its_fault_reason(
+    changed: str, reason: FaultReason, monitor: RealMonitor
+) -> None:
     addr, peer_type = monitor.addr_v1, EntityType.MON
     if changed == "nonce":
         addr = addr.removesuffix("/0") + "/7"
@@ -140,7 +142,7 @@ def test_what_does_not_fit_is_named(changed: str, reason: FaultReason, monitor: 
     asyncio.run(run())
 
 
-def test_a_monitor_that_goes_away_ends_the_session() -> None:
+def test_session_ends_with_the_monitor() -> None:
     async def run() -> None:
         with RealMonitor("crc") as own:
             client = MonitorClient(identity("cephx", own), own.addr_v1)

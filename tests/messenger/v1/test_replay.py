@@ -163,7 +163,7 @@ def test_a_restarted_peer_that_dials_first(policy: Policy) -> None:
 # ---- without RECONNECT_SEQ
 
 
-def test_without_reconnect_seq_both_sides_go_on_counting_and_drop_what_comes_again() -> None:
+def test_without_reconnect_seq_both_sides_continue_counting_and_drop_duplicates() -> None:
     node = new_v1_node(ms_die_on_old_message=True)
     features = CLIENT_FEATURES & ~Feature.RECONNECT_SEQ
     peer = dial(node, features=features)

@@ -33,7 +33,7 @@ PAIRS = [
     [({"messages": ThrottleLimit("messages", 3)}, 3), ({"size_bytes": ThrottleLimit("bytes", 450)}, 4)],
     ids=["messages", "bytes"],
 )
-def test_reading_stops_at_a_throttle_of_the_policy_and_goes_on(
+def test_reading_stops_at_a_throttle_of_the_policy_and_resumes(
     limits: dict[str, ThrottleLimit], first: int
 ) -> None:
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER.throttled(**limits), auth="cephx", **V1)

@@ -72,7 +72,7 @@ def test_a_new_session_opens_with_seq(auth: str) -> None:
 
 
 @pytest.mark.parametrize("policy", [STATELESS_SERVER, STATELESS_REGISTERED_SERVER], ids=lambda policy: policy.name)
-def test_a_lossy_server_says_so(policy: Policy) -> None:
+def test_lossy_server_sets_the_flag(policy: Policy) -> None:
     node = new_v1_node(policy=policy)
     peer = dial(node)
     reply = peer.converse()
@@ -152,7 +152,7 @@ def test_retry_session_is_adopted(auth: str) -> None:
         (Tag.RETRY_GLOBAL, {"global_seq": 2**32 - 1}),
     ],
 )
-def test_a_retry_that_leads_nowhere_is_a_fault(tag: Tag, fields: dict[str, int]) -> None:
+def test_retry_with_an_unusable_seq_is_a_fault(tag: Tag, fields: dict[str, int]) -> None:
     """A real client aborts over the first of these."""
     node = new_v1_node(policy=LOSSLESS_CLIENT)
     node.connect(B_V1_ADDR)
@@ -188,7 +188,7 @@ def test_an_acceptor_that_is_never_satisfied_is_left(tag: Tag) -> None:
 
 
 @by_auth
-def test_resetsession_drops_what_was_for_the_lost_session(auth: str) -> None:
+def test_resetsession_drops_the_queue_of_the_lost_session(auth: str) -> None:
     node = new_v1_node(auth=auth, policy=LOSSLESS_CLIENT)
     meet("connector", node, auth=auth).handshake().hang_up()
     (session,) = node.endpoint.sessions
@@ -280,7 +280,7 @@ def test_wait_is_obeyed_for_the_longest_pause() -> None:
     dialled(node)
 
 
-def test_who_waits_is_served_by_the_peers_own_dial() -> None:
+def test_waiting_side_is_served_by_the_dial_of_its_peer() -> None:
     lower = "v1:10.0.0.9:6700/0"  # the nonce counts before IP and port (§1.3)
     node = new_v1_node()
     session = node.connect(lower)
@@ -296,7 +296,7 @@ def test_who_waits_is_served_by_the_peers_own_dial() -> None:
     assert node.endpoint.link_count == 1
 
 
-def test_who_tells_a_peer_to_wait_makes_sure_that_it_dials() -> None:
+def test_side_that_sends_wait_dials_itself() -> None:
     """A keepalive keeps the own dial going, though nothing is to be sent (§3.4 step 7.7)."""
     node = new_v1_node()
     session = node.connect(B_V1_ADDR)
@@ -363,7 +363,7 @@ def test_another_connect_while_one_takes_over_must_retry() -> None:
     assert first.converse(connect_seq=2, global_seq=8).tag is Tag.SEQ
 
 
-def test_an_outdated_global_seq_is_told_the_present_one() -> None:
+def test_outdated_global_seq_gets_the_present_one() -> None:
     node = new_v1_node()
     peer = dial(node)
     peer.converse(global_seq=40)
@@ -374,7 +374,7 @@ def test_an_outdated_global_seq_is_told_the_present_one() -> None:
     assert node.endpoint.sessions[0].state is SessionState.READY
 
 
-def test_an_attempt_that_is_behind_is_told_to_catch_up() -> None:
+def test_attempt_that_is_behind_gets_a_retry() -> None:
     node = new_v1_node()
     peer = dial(node)
     peer.converse()
@@ -404,7 +404,7 @@ def test_a_restarted_peer_resets_the_session_where_that_is_checked() -> None:
     assert [(message.seq, message.header.tid) for message in reborn.messages()] == [(1, 12)]
 
 
-def test_without_resetcheck_a_restarted_peer_gets_what_was_not_acknowledged() -> None:
+def test_without_resetcheck_a_restarted_peer_gets_unacknowledged_messages() -> None:
     node = new_v1_node(policy=LOSSLESS_PEER)
     old = meet("acceptor", node).handshake()
     old.send_messages(1, 2)
@@ -480,7 +480,7 @@ def test_a_race_against_a_lower_address_is_lost() -> None:
     assert lower.converse(global_seq=2).tag is Tag.SEQ
 
 
-def test_lossless_sessions_are_registered_whatever_happens_to_lossy_clients() -> None:
+def test_lossless_sessions_are_registered_without_register_lossy_clients() -> None:
     node = new_v1_node(policy=replace(LOSSLESS_PEER, register_lossy_clients=False))
     dial(node).converse()
     (session,) = node.endpoint.sessions

@@ -104,7 +104,7 @@ UTTERANCES = st.lists(
 )
 
 
-def say(peer: RawV1Peer, kind: str, *what: object) -> None:
+def send_kind(peer: RawV1Peer, kind: str, *what: object) -> None:
     frames: dict[str, type[Frame]] = {"seq": Seq, "ack": Ack, "keepalive": KeepAlive2}
     if kind in ("bytes", "identify"):
         peer.write(*what)  # type: ignore[arg-type]
@@ -157,7 +157,7 @@ def check_sane(node: Node) -> None:
 @pytest.mark.parametrize("auth", SECURITY)
 @pytest.mark.parametrize("role", ROLES)
 @given(steps=st.integers(0, 4), utterances=UTTERANCES)
-def test_nothing_a_peer_says_leaves_the_core_as_an_exception(
+def test_no_input_of_a_peer_leaves_the_core_as_an_exception(
     role: str, auth: str, steps: int, utterances: list[tuple[object, ...]]
 ) -> None:
     node = new_v1_node(auth=auth, policy=LOSSLESS_CLIENT)
@@ -166,7 +166,7 @@ def test_nothing_a_peer_says_leaves_the_core_as_an_exception(
         step()
     guard(peer)
     for kind, *what in utterances:
-        say(peer, str(kind), *what)
+        send_kind(peer, str(kind), *what)
     go_on(peer, steps)
     for session in node.endpoint.sessions:
         node.send(session, 1, 2)
@@ -179,12 +179,12 @@ def test_nothing_a_peer_says_leaves_the_core_as_an_exception(
 def test_the_result_does_not_depend_on_how_bytes_were_cut(cuts: list[int], changed: int, mask: int) -> None:
     """The same bytes, good or spoiled, in one piece and in many: the same deliveries and the same faults."""
     whole = meet("acceptor", new_v1_node())
-    said: list[bytes] = []
-    whole.write = said.append  # type: ignore[method-assign]
+    sent: list[bytes] = []
+    whole.write = sent.append  # type: ignore[method-assign]
     connect = whole.connect_message(authorizer_protocol=AuthMethod.NONE)
     whole.send(ClientIdentify(whole.addr), connect, Seq(0), Ack(0), KeepAlive2(1, 2))
     messages = [whole.message(seq, front=b"front" * seq, data=b"data") for seq in (1, 2, 3)]
-    raw = bytearray(b"ceph v027" + b"".join(said + messages))
+    raw = bytearray(b"ceph v027" + b"".join(sent + messages))
     raw[changed % len(raw)] ^= mask
     results = []
     for pieces in ([len(raw)], [*cuts, len(raw)]):

@@ -43,7 +43,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> set[Step]:
     return steps
 
 
-def test_rows_lead_where_they_say(seen: set[Step]) -> None:
+def test_rows_lead_to_their_listed_states(seen: set[Step]) -> None:
     for auth in ("none", "cephx"):
         for policies in ((LOSSLESS_PEER_REUSE, LOSSLESS_PEER_REUSE), (LOSSLESS_CLIENT, STATEFUL_SERVER)):
             pair = Pair(*policies, auth=auth, protocol=Protocol.V1)
@@ -70,6 +70,6 @@ def test_rows_lead_where_they_say(seen: set[Step]) -> None:
     prefer_cephx(pair.a)
     pair.established()
     table = CONNECTOR | ACCEPTOR
-    said = {(state, key, target) for (state, key), row in table.items() for target in row.leads_to}
-    assert seen <= said
-    assert said - seen == set()
+    listed = {(state, key, target) for (state, key), row in table.items() for target in row.leads_to}
+    assert seen <= listed
+    assert listed - seen == set()

@@ -87,7 +87,7 @@ def test_addresses_are_in_form_a() -> None:
     assert ServerIdentify.cut(memoryview(FORM_A * 2)) == (272, ServerIdentify(ADDR, ADDR))
 
 
-def test_an_address_never_is_in_another_form_whatever_its_first_byte() -> None:
+def test_address_with_first_byte_1_is_read_in_form_a() -> None:
     assert ClientIdentify.cut(memoryview(b"\x01" + FORM_A[1:])) == (136, ClientIdentify(ADDR))
 
 
@@ -190,7 +190,7 @@ def test_long_authorizers_are_refused_before_they_arrive() -> None:
 
 
 @pytest.mark.parametrize("tag", range(256))
-def test_a_reply_says_only_what_replies_say(tag: int) -> None:
+def test_only_tags_of_replies_are_accepted_in_a_reply(tag: int) -> None:
     raw = memoryview(bytes([tag]) + ConnectReply(Tag.READY, 1).encode()[1:])
     if tag in REPLY_TAGS:
         assert ConnectReply.cut(raw, LIMIT) is not None

@@ -153,7 +153,7 @@ def test_the_first_of_the_clients_modes_that_the_server_allows_is_taken(
     assert session.link.con_mode is agreed
 
 
-def test_a_client_goes_on_to_its_next_method() -> None:
+def test_refused_client_tries_its_next_method() -> None:
     both = ClientAuth({AuthMethod.CEPHX: cephx_client(CLIENT), AuthMethod.NONE: NONE_CLIENT})
     server = node(SERVER, B_ADDR, server=NoneServer())
     session = dial(node(CLIENT, A_ADDR, client=both), server)
@@ -200,7 +200,7 @@ def asking(**options: object) -> RawPeer:
     return peer
 
 
-def test_a_refusal_lists_what_is_allowed() -> None:
+def test_refusal_lists_the_allowed_methods_and_modes() -> None:
     peer = asking(auth="cephx", mode=ConMode.SECURE)
     peer.send(AuthRequest(AuthMethod.GSS, [ConMode.CRC], b""))
     assert peer.expect(AuthBadMethod) == AuthBadMethod(AuthMethod.GSS, -95, [AuthMethod.CEPHX], [ConMode.SECURE])
@@ -220,7 +220,7 @@ def test_a_refused_peer_may_try_again_on_the_same_link() -> None:
 
 
 @pytest.mark.parametrize("modes", [[], [0], [3, 4, 0xFFFFFFFF], list(range(100, 164))])
-def test_modes_that_mean_nothing_here_are_refused(modes: list[int]) -> None:
+def test_missing_or_unknown_modes_are_refused(modes: list[int]) -> None:
     peer = asking()
     peer.send(AuthRequest(AuthMethod.NONE, modes, b""))
     assert peer.expect(AuthBadMethod).allowed_modes == [ConMode.CRC]
@@ -249,7 +249,7 @@ def answering(**options: object) -> RawPeer:
 
 
 @pytest.mark.parametrize("con_mode", [ConMode.UNKNOWN, ConMode.CRC, 3, 0xFFFFFFFF])
-def test_a_server_that_chooses_a_mode_that_was_not_offered_is_not_obeyed(con_mode: int) -> None:
+def test_mode_that_was_not_offered_is_a_fault(con_mode: int) -> None:
     """Obeying would let a man in the middle strip encryption."""
     peer = answering(auth="cephx", mode=ConMode.SECURE)
     assert peer.expect(AuthRequest).preferred_modes == [ConMode.SECURE]
@@ -258,7 +258,7 @@ def test_a_server_that_chooses_a_mode_that_was_not_offered_is_not_obeyed(con_mod
     assert peer.next() is None
 
 
-def test_a_server_that_cannot_open_the_ticket_is_not_believed() -> None:
+def test_auth_done_without_the_nonce_of_the_ticket_is_a_fault() -> None:
     """AUTH_DONE without the nonce that only the holder of the service key can have read."""
     peer = answering(auth="cephx")
     peer.expect(AuthRequest)
@@ -302,7 +302,7 @@ def test_a_bad_method_with_many_modes_makes_a_short_fault() -> None:
         (7, FaultReason.AUTH_METHOD),
     ],
 )
-def test_what_the_server_says_decides_between_denied_and_unsupported(result: int, reason: FaultReason) -> None:
+def test_result_of_the_server_decides_between_denied_and_unsupported(result: int, reason: FaultReason) -> None:
     peer = answering()
     peer.expect(AuthRequest)
     peer.send(AuthBadMethod(1, result, [2], [1]))

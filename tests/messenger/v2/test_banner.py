@@ -59,11 +59,13 @@ def test_an_acceptor_forgets_a_stranger_without_an_event() -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("said", [b"", b"c", b"ceph v0", b"ceph v2\n", b"ceph v2\n\x10", encode_banner(1, 0)[:-1]])
-def test_an_unfinished_banner_runs_into_the_ready_timeout(role: str, said: bytes) -> None:
+@pytest.mark.parametrize(
+    "written", [b"", b"c", b"ceph v0", b"ceph v2\n", b"ceph v2\n\x10", encode_banner(1, 0)[:-1]]
+)
+def test_an_unfinished_banner_runs_into_the_ready_timeout(role: str, written: bytes) -> None:
     node = new_node()
     peer = meet(role, node)
-    peer.write(said)
+    peer.write(written)
     node.run(9.99)
     assert node.faults == []
     node.run(0.02)
@@ -82,7 +84,7 @@ def test_a_payload_too_short_for_two_masks_is_refused(role: str, size: int) -> N
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("piece_bytes", [997, 1 << 20])
 @pytest.mark.parametrize("size", [16, 17, 1000, 65535])
-def test_what_a_longer_payload_adds_is_ignored(role: str, size: int, piece_bytes: int) -> None:
+def test_extra_bytes_of_a_longer_banner_are_ignored(role: str, size: int, piece_bytes: int) -> None:
     node = new_node()
     peer = meet(role, node)
     masks = encode_banner(1, 0)[10:]
@@ -106,7 +108,7 @@ def test_disjoint_msgr2_features_end_the_link(role: str, supported: int, require
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize(("own", "required"), [(0, 1), (1, 2), (2, 1), (0, 3)])
-def test_what_is_not_advertised_cannot_be_required(role: str, own: int, required: int) -> None:
+def test_requiring_an_unadvertised_feature_is_a_fault(role: str, own: int, required: int) -> None:
     node = new_node(msgr2_features=own)
     meet(role, node).write(encode_banner(3, required))
     assert node.faults == [FaultReason.BANNER_FEATURES]

@@ -142,7 +142,7 @@ def test_levels_are_those_of_the_options() -> None:
 
 @by_mode
 @by_revision
-def test_a_new_link_negotiates_anew_and_nothing_is_lost(features: int, mode: ConMode) -> None:
+def test_new_link_negotiates_compression_anew_and_loses_no_message(features: int, mode: ConMode) -> None:
     pair = pair_of(mode, ms_osd_compression_algorithm="zstd lz4", msgr2_features=features)
     mine, theirs = pair.established()
     assert algorithms(mine, theirs) == {Algorithm.ZSTD}
@@ -172,7 +172,7 @@ class Blocker:
         return Action.BLOCK
 
 
-def test_breakpoints_see_what_was_compressed() -> None:
+def test_compressed_messages_stop_at_breakpoints() -> None:
     blocker = Blocker()
     pair = Pair(auth="cephx", peer_interceptor=blocker, **FORCE)  # type: ignore[arg-type]
     mine, theirs = pair.established()
@@ -232,7 +232,7 @@ def compressed_message(peer: RawPeer, plain: bytes, pieces_of: CompressingWriter
 
 @by_mode
 @pytest.mark.parametrize("role", ["connector", "acceptor"])
-def test_a_peer_may_compress_whatever_it_likes(role: str, mode: ConMode) -> None:
+def test_compressed_messages_below_the_smallest_size_are_accepted(role: str, mode: ConMode) -> None:
     node = new_node(auth="cephx", mode=mode, **FORCE)
     peer = compressing_peer(role, node, mode)
     peer.write(compressed_message(peer, b"tiny"))
@@ -257,7 +257,7 @@ class Careless:
 @pytest.mark.parametrize(
     "raw", [b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x04\0", b"junk", b"\x06\x10hello"], ids=repr
 )
-def test_what_cannot_be_restored_ends_the_link_but_not_the_session(raw: bytes, mode: ConMode) -> None:
+def test_bad_compressed_data_ends_the_link_but_not_the_session(raw: bytes, mode: ConMode) -> None:
     node = new_node(auth="cephx", mode=mode, **FORCE)
     peer = compressing_peer("connector", node, mode)
     peer.write(compressed_message(peer, b"data", CompressingWriter(peer.writer, Careless(raw), 0)))  # type: ignore[arg-type]
@@ -286,7 +286,7 @@ def test_an_algorithm_that_was_not_offered_is_a_fault(method: int) -> None:
     assert "COMPRESSION_CONNECTING" in node.fault_texts[0]
 
 
-def test_an_unwanted_grant_changes_nothing() -> None:
+def test_unwanted_grant_of_compression_has_no_effect() -> None:
     node = new_node(auth="cephx")
     peer = meet("connector", node, auth="cephx", features=CURRENT)
     peer.handshake(until=peer.compression)

@@ -211,7 +211,7 @@ def test_an_aborted_compressed_frame_is_not_restored(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ALL_MODES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_what_cannot_be_restored_is_a_typed_fault(mode: str, algorithm: Algorithm) -> None:
+def test_bad_compressed_data_is_a_typed_fault(mode: str, algorithm: Algorithm) -> None:
     head = preamble(lengths=(41, 5, 0, 0), segments=2, flags=1)
     raw = BUILDERS[mode](head, HEADER, (b"\xffjunk",))
     with pytest.raises(PeerError) as caught:

@@ -88,12 +88,12 @@ MADE_BY_AN_OSD = {
 
 
 @pytest.mark.parametrize(("algorithm", "raw"), MADE_BY_OTHERS.values(), ids=MADE_BY_OTHERS)
-def test_what_the_reference_libraries_made_is_restored(algorithm: Algorithm, raw: str) -> None:
+def test_output_of_the_reference_libraries_is_decompressed(algorithm: Algorithm, raw: str) -> None:
     assert compressor(algorithm).decompress(bytes.fromhex(raw), len(PLAIN)) == PLAIN
 
 
 @pytest.mark.parametrize(("algorithm", "raw"), MADE_BY_AN_OSD.items())
-def test_what_an_osd_made_is_restored(algorithm: Algorithm, raw: str) -> None:
+def test_output_of_an_osd_is_decompressed(algorithm: Algorithm, raw: str) -> None:
     assert compressor(algorithm).decompress(bytes.fromhex(raw), 8192) == OSD_PLAIN
 
 
@@ -115,7 +115,7 @@ def test_zstd_is_a_size_and_a_frame() -> None:
     assert zstandard.decompress(raw[4:]) == PLAIN
 
 
-def test_a_zstd_frame_need_not_tell_its_size() -> None:
+def test_zstd_frame_may_lack_its_size() -> None:
     frame = zstandard.ZstdCompressor(write_content_size=False).compress(PLAIN)
     assert compressor(Algorithm.ZSTD).decompress(pack("<I", len(PLAIN)) + frame, 1000) == PLAIN
 
@@ -191,9 +191,9 @@ def test_bytes_behind_the_end_are_refused(algorithm: Algorithm) -> None:
 
 
 @pytest.mark.parametrize("size_bytes", [0, len(PLAIN) - 1, len(PLAIN) + 1])
-@pytest.mark.parametrize("tells_size", [True, False])
-def test_zstd_sizes_must_agree(size_bytes: int, *, tells_size: bool) -> None:
-    frame = zstandard.ZstdCompressor(write_content_size=tells_size).compress(PLAIN)
+@pytest.mark.parametrize("has_size", [True, False])
+def test_zstd_sizes_must_agree(size_bytes: int, *, has_size: bool) -> None:
+    frame = zstandard.ZstdCompressor(write_content_size=has_size).compress(PLAIN)
     refusal(Algorithm.ZSTD, pack("<I", size_bytes) + frame)
 
 

@@ -70,7 +70,7 @@ def test_seqs_are_compared_as_64_bits(first: int) -> None:
     assert peer.rest() == [Ack(first + 2)]
 
 
-def test_nothing_comes_after_the_last_seq() -> None:
+def test_messages_after_the_last_seq_are_old() -> None:
     node, peer, session = ready()
     peer.send_messages(U64_MAX)
     peer.send_messages(1)
@@ -85,7 +85,7 @@ def unacked(node: Node) -> object:
     return node.endpoint.snapshot()["sent"]
 
 
-def test_acks_trim_what_is_kept_for_replay() -> None:
+def test_acks_trim_the_messages_kept_for_replay() -> None:
     node, peer, session = ready()
     node.send(session, *range(1, 11))
     node.pump()
@@ -193,7 +193,7 @@ def test_a_keepalive_is_answered_with_its_stamp(stamp: tuple[int, int]) -> None:
     assert peer.rest() == [KeepAlive2Ack(*stamp)]
 
 
-def test_keepalive_acks_that_nobody_asked_for_only_move_forward() -> None:
+def test_unrequested_keepalive_acks_only_move_the_time_forward() -> None:
     node, peer, session = ready()
     for seconds, shown in (100, 100), (50, 100), (200, 200), (0, 200):
         peer.send(KeepAlive2Ack(seconds, 0))
@@ -222,7 +222,7 @@ def test_a_peer_that_asks_but_does_not_read_fills_no_memory() -> None:
     assert frames[-2:] == [KeepAlive2Ack(1999, 0), Ack(2000)]
 
 
-def test_what_is_written_ahead_is_bounded() -> None:
+def test_write_ahead_is_bounded() -> None:
     node, peer, session = ready(write_ahead_bytes=100_000)
     assert session.link is not None
     node.send(session, *range(1, 1001), size_bytes=1000)
@@ -315,7 +315,7 @@ def test_a_peer_that_claims_more_than_was_ever_sent(msg_seq: int, sent: int) -> 
     assert unacked(node) == 2
 
 
-def test_running_out_of_nonces_loses_nothing() -> None:
+def test_nonce_exhaustion_loses_no_message() -> None:
     """The link ends in the middle of a batch; the next one goes on with the same messages (§4.6)."""
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, auth="cephx", mode=ConMode.SECURE)
     mine, _ = pair.established()

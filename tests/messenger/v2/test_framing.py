@@ -340,7 +340,7 @@ def test_alignments_are_judged_where_that_is_asked_for(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ALL_MODES)
-def test_alignments_of_slots_that_hold_nothing_are_not_judged(mode: str) -> None:
+def test_alignments_of_empty_slots_are_not_judged(mode: str) -> None:
     head = preamble(lengths=(41, 0, 5, 0), segments=3, alignments=(8, 3, 8, 3))
     raw = BUILDERS[mode](head, HEADER, (b"", b"middl"))
     assert read_all(checking_reader(mode), raw) == [(17, (HEADER, b"", b"middl", b""))]

@@ -25,7 +25,7 @@ UTTERANCES = st.lists(
 )
 
 
-def say(peer: RawPeer, kind: str, *what: object) -> None:
+def send_kind(peer: RawPeer, kind: str, *what: object) -> None:
     """One utterance. ``changed`` alters one byte of the payload of the next frame that is sent properly."""
     if kind == "bytes":
         peer.write(*what)  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ def check_sane(node: Node) -> None:
 @pytest.mark.parametrize(("auth", "mode"), SECURITY)
 @pytest.mark.parametrize("role", ROLES)
 @given(steps=st.integers(0, 6), utterances=UTTERANCES)
-def test_nothing_a_peer_says_leaves_the_core_as_an_exception(
+def test_no_input_of_a_peer_leaves_the_core_as_an_exception(
     role: str, auth: str, mode: ConMode, steps: int, utterances: list[tuple[object, ...]]
 ) -> None:
     node = new_node(auth=auth, mode=mode, policy=LOSSLESS_CLIENT)
@@ -96,7 +96,7 @@ def test_nothing_a_peer_says_leaves_the_core_as_an_exception(
         step()
     guard(peer)
     for kind, *what in utterances:
-        say(peer, str(kind), *what)
+        send_kind(peer, str(kind), *what)
     go_on(peer, steps)
     for session in node.endpoint.sessions:
         node.send(session, 1, 2)

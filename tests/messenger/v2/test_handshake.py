@@ -73,7 +73,7 @@ def test_frames_of_a_clean_handshake() -> None:
 
 
 @pytest.mark.parametrize("mode", [ConMode.CRC, ConMode.SECURE])
-def test_only_secure_mode_hides_what_is_said(mode: ConMode) -> None:
+def test_only_secure_mode_hides_contents(mode: ConMode) -> None:
     pair = Pair(auth="cephx", mode=mode)
     mine, theirs = pair.established()
     pair.a.send(mine, 12345678)
@@ -102,7 +102,7 @@ def test_bytes_may_arrive_in_any_pieces(auth: str, mode: ConMode, piece_bytes: i
     assert pair.a.faults == pair.b.faults == []
 
 
-def test_what_was_queued_before_the_dial_leaves_right_after_the_handshake() -> None:
+def test_messages_queued_before_the_dial_leave_after_the_handshake() -> None:
     pair = Pair()
     mine = pair.connect()
     pair.a.send(mine, 1, 2, 3)
@@ -154,7 +154,7 @@ def test_a_peer_that_stops_runs_into_the_ready_timeout(
     for step in peer.steps[:done]:
         step()
     if part:
-        say_part_of(peer, peer.steps[done], part)
+        send_part_of(peer, peer.steps[done], part)
     node.run(9.9)
     assert node.faults == []
     node.run(0.2)
@@ -168,13 +168,13 @@ def test_a_peer_that_stops_runs_into_the_ready_timeout(
         assert node.endpoint.next_deadline() is not None
 
 
-def say_part_of(peer: RawPeer, step: Callable[[], None], part: float) -> None:
+def send_part_of(peer: RawPeer, step: Callable[[], None], part: float) -> None:
     """Do a step, of whose first frame only a part arrives."""
-    write, said = peer.write, list[bytes]()
+    write, written = peer.write, list[bytes]()
 
     def write_some(raw: bytes) -> None:
-        if not said:
-            said.append(raw)
+        if not written:
+            written.append(raw)
             write(raw[: int(len(raw) * part)])
 
     peer.write = write_some  # type: ignore[method-assign]

@@ -33,7 +33,7 @@ def test_another_type_of_entity_than_dialled_ends_the_session(policy: Policy) ->
 @pytest.mark.parametrize(
     "target", ["v2:10.0.0.1:6801/9", "v2:10.0.0.1:6809/1", "v2:10.0.0.9:6801/1", "v1:10.0.0.1:6801/1", "-"]
 )
-def test_a_peer_that_looks_for_somebody_else_is_refused(target: str) -> None:
+def test_peer_with_another_target_address_is_refused(target: str) -> None:
     node = new_node()
     peer = meet("acceptor", node)
     peer.handshake(until=peer.ident)
@@ -43,7 +43,7 @@ def test_a_peer_that_looks_for_somebody_else_is_refused(target: str) -> None:
 
 
 @pytest.mark.parametrize("addrs", ["v2:10.0.0.2:6802/3", "[v2:10.0.0.3:6802/2,v1:10.0.0.2:6789/2]", "[]"])
-def test_a_server_that_is_not_who_was_dialled_is_refused(addrs: str) -> None:
+def test_server_other_than_the_dialled_one_is_refused(addrs: str) -> None:
     node = new_node(policy=LOSSLESS_CLIENT)
     peer = meet("connector", node)
     peer.handshake(until=peer.ident)
@@ -91,7 +91,7 @@ def test_a_client_must_have_an_address(addrs: AddrVec) -> None:
 BIT = 1 << 40
 
 
-def test_a_client_that_lacks_features_is_told_and_may_try_again() -> None:
+def test_client_without_features_gets_the_mask_and_may_retry() -> None:
     node = new_node(policy=LOSSLESS_PEER.requiring(BIT))
     peer = meet("acceptor", node)
     peer.handshake(until=peer.ident)
@@ -105,7 +105,7 @@ def test_a_client_that_lacks_features_is_told_and_may_try_again() -> None:
 
 
 @pytest.mark.parametrize("policy", [LOSSLESS_CLIENT, LOSSY_CLIENT])
-def test_missing_features_are_told_and_tried_again_with_backoff(policy: Policy) -> None:
+def test_missing_features_are_retried_with_backoff(policy: Policy) -> None:
     node = new_node(policy=policy)
     for delay_s in 0.2, 0.4, 0.8:
         peer = meet("connector", node) if not node.events else RawPeer(node).accept()
@@ -141,7 +141,7 @@ def test_features_of_a_session_are_what_both_support() -> None:
     assert session.features == (MSG_ADDR2 | 1 << 2) & CLIENT_FEATURES
 
 
-def test_lossless_sessions_are_registered_whatever_happens_to_lossy_clients() -> None:
+def test_lossless_sessions_are_registered_without_register_lossy_clients() -> None:
     node = new_node(policy=replace(LOSSLESS_PEER, register_lossy_clients=False))
     meet("acceptor", node).handshake()
     (session,) = node.endpoint.sessions

@@ -25,10 +25,10 @@ def held_bytes(node: Node) -> int:
     return sum(node.endpoint.held_bytes.values())
 
 
-def talk_for_ever(node: Node, peer: RawPeer, say: Callable[[], None]) -> None:
+def talk_for_ever(node: Node, peer: RawPeer, send_frame: Callable[[], None]) -> None:
     """Say something again and again until the node has enough, and check what it holds meanwhile."""
     for _ in range(MAX_ROUNDS):
-        say()
+        send_frame()
         assert held_bytes(node) < LIMIT_BYTES
         if peer.closed:
             assert held_bytes(node) == 0
@@ -148,7 +148,7 @@ def test_endless_auth_answers(answer: AuthReplyMore | AuthBadMethod) -> None:
 
 @by_role
 @pytest.mark.parametrize(("auth", "mode"), [("none", ConMode.CRC), ("cephx", ConMode.SECURE)])
-def test_nothing_of_the_handshake_is_held_when_ready(role: str, auth: str, mode: ConMode) -> None:
+def test_ready_link_holds_no_handshake_bytes(role: str, auth: str, mode: ConMode) -> None:
     node = new_node(auth=auth, mode=mode)
     meet(role, node, auth=auth, mode=mode).handshake()
     assert held_bytes(node) == 0

@@ -70,7 +70,7 @@ def test_parts_are_sealed_as_their_whole(parts: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("operation", ["decrypt", "decrypt_in_place"])
-def test_what_was_not_sealed_so_is_refused(operation: str) -> None:
+def test_changed_ciphertext_is_refused(operation: str) -> None:
     sealed = bytearray(StreamCipher(KEY, NONCE_A).encrypt(b"sixteen bytes..."))
     sealed[3] ^= 1
     with pytest.raises(PeerError) as caught:

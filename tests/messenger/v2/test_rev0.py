@@ -41,7 +41,7 @@ def test_control_frame_vectors(mode: str) -> None:
     assert decode_control(tag, segments) == KEEPALIVE
 
 
-def test_an_empty_segment_inside_the_count_has_the_crc_of_nothing() -> None:
+def test_empty_segment_inside_the_count_has_the_crc_of_an_empty_text() -> None:
     header = MESSAGE_HEADER.pack(1, 0, 2, 127, 1, 0, 0, 0, 3, 1, 0)
     raw = message(writer("rev0 crc"), header, b"AB", b"", b"data!")
     assert raw[-17:].hex() == "00d4496b8a15bb6b42ffffffffa61b425e"
@@ -110,7 +110,7 @@ def test_secure_frames_only_open_once_and_in_order() -> None:
         assert caught.value.reason is FaultReason.PREAMBLE_CRC
 
 
-def test_nothing_is_given_before_the_tag_has_arrived_and_holds() -> None:
+def test_frames_are_not_returned_before_their_tag_is_verified() -> None:
     raw = message(writer("rev0 secure"), HEADER, b"front")
     from_ = reader("rev0 secure")
     for end in range(len(raw)):

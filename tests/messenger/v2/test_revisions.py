@@ -89,7 +89,7 @@ def test_old_frames_may_arrive_in_any_pieces(mode: ConMode, piece_bytes: int) ->
 
 
 @by_mode
-def test_a_session_goes_on_when_the_peer_returns_with_another_revision(mode: ConMode) -> None:
+def test_session_continues_when_the_peer_returns_with_another_revision(mode: ConMode) -> None:
     """As in a rolling upgrade, where only the link is new."""
     pair = pair_of(mode, CURRENT, OLD)
     session, _ = pair.established()
@@ -107,7 +107,7 @@ def test_a_session_goes_on_when_the_peer_returns_with_another_revision(mode: Con
 
 @by_mode
 @pytest.mark.parametrize("role", ROLES)
-def test_an_old_peer_is_spoken_to_in_its_own_frames(role: str, mode: ConMode) -> None:
+def test_old_peer_gets_frames_of_its_revision(role: str, mode: ConMode) -> None:
     node = meet(role, new := new_node(auth="cephx", mode=mode), auth="cephx", mode=mode, features=OLD).handshake()
     node.send_messages(1, 2)
     node.send(KeepAlive2(7, 8))
@@ -133,7 +133,7 @@ def test_an_aborted_old_frame_is_skipped(role: str) -> None:
     [(OLD, CRIMSON, FaultReason.READY_TIMEOUT), (CRIMSON, OLD, FaultReason.SEGMENT_CRC)],
 )
 @pytest.mark.parametrize("role", ROLES)
-def test_frames_of_the_other_revision_lead_nowhere(
+def test_frames_of_the_other_revision_are_a_fault(
     role: str, advertised: int, spoken: int, fault: FaultReason
 ) -> None:
     """A frame of 2.1 looks like one of 2.0 whose epilogue is still to come."""

@@ -130,7 +130,7 @@ def samples(peer: RawPeer) -> dict[Tag, ControlFrame]:
     return {frame.TAG: frame for frame in frames}
 
 
-def say(peer: RawPeer, tag: int) -> None:
+def send_tag(peer: RawPeer, tag: int) -> None:
     frame = samples(peer).get(tag)  # type: ignore[call-overload]
     if tag == Tag.MESSAGE:
         peer.write(peer.message(1))
@@ -144,7 +144,7 @@ def say(peer: RawPeer, tag: int) -> None:
 def test_every_frame_is_handled_or_a_fault(state: LinkState, role: str, tag: int, mode: ConMode) -> None:
     node, peer = arrive(state, role, mode)
     before = len(node.faults)
-    say(peer, tag)
+    send_tag(peer, tag)
     faults = node.faults[before:]
     if tag in HANDLED[state]:
         assert FaultReason.UNEXPECTED_FRAME not in faults
@@ -169,7 +169,7 @@ def test_an_answer_in_the_wrong_state_changes_nothing_of_the_session(tag: Tag) -
     node, peer = arrive(LinkState.READY, "connector", ConMode.CRC)
     (session,) = node.endpoint.sessions
     before = (session.client_cookie, session.server_cookie, session.in_seq, session.out_seq)
-    say(peer, tag)
+    send_tag(peer, tag)
     assert (session.client_cookie, session.server_cookie, session.in_seq, session.out_seq) == before
     assert session.state is SessionState.CONNECTING
     assert len(node.kinds) == 1

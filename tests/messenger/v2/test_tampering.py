@@ -116,7 +116,7 @@ def test_a_revision_stripped_from_a_banner_leads_to_no_session(mode: ConMode, di
     assert pair.a.faults + pair.b.faults != []
 
 
-def test_a_client_that_prefers_encryption_is_not_talked_out_of_it() -> None:
+def test_secure_mode_stripped_from_the_request_is_noticed() -> None:
     """The middle takes ``secure`` off the list of modes and mends the crc."""
 
     def prefer_secure() -> Pair:

@@ -130,13 +130,13 @@ def refuse() -> None:
     pair.drive()
 
 
-def test_rows_lead_where_they_say(seen: set[Step]) -> None:
+def test_rows_lead_to_their_listed_states(seen: set[Step]) -> None:
     converse()
     refuse()
     table = CONNECTOR | ACCEPTOR
-    said = {(state, tag, target) for (state, tag), row in table.items() for target in row.leads_to}
-    assert seen <= said
-    assert said - seen == set()
+    listed = {(state, tag, target) for (state, tag), row in table.items() for target in row.leads_to}
+    assert seen <= listed
+    assert listed - seen == set()
 
 
 def test_the_diagrams_are_up_to_date() -> None:

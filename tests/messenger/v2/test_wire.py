@@ -211,7 +211,7 @@ def test_the_banner_is_that_of_the_protocol() -> None:
 
 
 @given(U64, U64, BYTES)
-def test_banners_survive_a_round_trip_whatever_follows(supported: int, required: int, more: bytes) -> None:
+def test_banners_survive_a_round_trip_with_any_bytes_behind(supported: int, required: int, more: bytes) -> None:
     assert decode_banner(memoryview(encode_banner(supported, required) + more)) == (26, supported, required)
 
 

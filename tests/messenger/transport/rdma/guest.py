@@ -76,10 +76,10 @@ def main() -> None:
 def run(wanted: set[str]) -> None:
     for name, check in checks():
         if not wanted or name in wanted:
-            said(name, check)
+            run_check(name, check)
 
 
-def said(name: str, check: Callable[[], None]) -> None:
+def run_check(name: str, check: Callable[[], None]) -> None:
     began_s = time.monotonic()
     try:
         check()

@@ -36,7 +36,7 @@ def test_in_a_machine_with_soft_roce(results: dict[str, Any], name: str) -> None
 
 
 @in_machine
-def test_nothing_is_reported_beside_the_results(results: dict[str, Any]) -> None:
+def test_guest_prints_only_the_results_and_exit_code_0(results: dict[str, Any]) -> None:
     assert results["all"] == "\nexit code 0"
 
 
