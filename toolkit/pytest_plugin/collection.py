@@ -63,12 +63,12 @@ def _jobs(
     """One run for each scenario, case, way, backend and seed, without backends on which a scenario cannot run."""
     from toolkit.scenarios.batch import jobs  # noqa: PLC0415 - only tests with scenarios need it
     from toolkit.scenarios.catalogue import select  # noqa: PLC0415
-    from toolkit.scenarios.scenario import BACKENDS, IN_GUEST, OVER_RDMA  # noqa: PLC0415
+    from toolkit.scenarios.scenario import OF_RUNS  # noqa: PLC0415
 
     wanted = [one for word in words for one in (select(word) if isinstance(word, str) else [word])]
     places = tuple(backends) or (options.scenario_backend,)
-    if unknown := set(places) - {*BACKENDS, OVER_RDMA, IN_GUEST}:
-        raise LocalError(f"unknown backend {', '.join(sorted(unknown))}; known: {', '.join(BACKENDS)}")
+    if unknown := set(places) - set(OF_RUNS):
+        raise LocalError(f"unknown backend {', '.join(sorted(unknown))}; known: {', '.join(OF_RUNS)}")
     return [
         job
         for backend in places

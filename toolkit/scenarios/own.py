@@ -26,7 +26,7 @@ from typing import Any, overload
 
 from messenger.errors import LocalError
 from toolkit.lab.ways import ALL_WAYS, Way
-from toolkit.scenarios.scenario import BACKENDS, OVER_RDMA, Scenario, Script, described
+from toolkit.scenarios.scenario import BACKENDS, OF_LABS, Scenario, Script, described
 
 OWN = "own"
 """Family of users' own scenarios."""
@@ -116,8 +116,8 @@ def _made(script: Script, ways: Sequence[str], about: dict[str, Any]) -> Scenari
     if inspect.iscoroutinefunction(script):
         raise LocalError("a scenario is a plain function: verbs of its lab wait by themselves")
     for backend in about["backends"]:
-        if backend not in (*BACKENDS, OVER_RDMA):
-            raise LocalError(f"unknown backend {backend!r}; known: {', '.join((*BACKENDS, OVER_RDMA))}")
+        if backend not in OF_LABS:
+            raise LocalError(f"unknown backend {backend!r}; known: {', '.join(OF_LABS)}")
     elsewhere = [backend for backend in BACKENDS if backend not in about["backends"]]
     if elsewhere and not about.get("only"):
         about = {**about, "only": "its file names other backends"}

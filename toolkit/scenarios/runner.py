@@ -22,7 +22,7 @@ from toolkit.lab.lab import Lab, NotIntercepted
 from toolkit.lab.ways import Way
 from toolkit.report.text import duration
 from toolkit.scenarios.own import place_of
-from toolkit.scenarios.scenario import BACKENDS, IN_GUEST, OVER_RDMA, Case, Scenario
+from toolkit.scenarios.scenario import IN_GUEST, OF_LABS, OF_RUNS, Case, Scenario
 
 if TYPE_CHECKING:
     from toolkit.report.html import ScenarioReport
@@ -300,12 +300,12 @@ def in_order(history: History) -> History:
 
 
 def _check_supported(scenario: Scenario, backend: str, case: Case, way: Way, cuts: Sequence[str]) -> None:
-    if backend not in (*BACKENDS, OVER_RDMA, IN_GUEST):
-        raise LocalError(f"unknown backend {backend!r}; {scenario.id} runs on {', '.join(scenario.backends)}")
+    if backend not in OF_RUNS:
+        raise LocalError(f"unknown backend {backend!r}; {scenario.id} runs on {scenario.places}")
     reason = scenario.obstacle(backend, case)
     if not scenario.runs_on(backend):
-        places = ", ".join(scenario.backends)
-        raise Unsupported(f"{scenario.id} cannot run on {backend}{reason and ': '}{reason}; it runs on {places}")
+        why = f": {reason}" if reason else ""
+        raise Unsupported(f"{scenario.id} cannot run on {backend}{why}; it runs on {scenario.places}")
     if reason:
         raise Unsupported(f"{scenario.id}[{case.name}] cannot run on {backend}: {reason}; it runs on sim")
     if not scenario.runs_in(way):
@@ -337,11 +337,11 @@ def open_lab(backend: str, way: Way, seed: int, *, processes: bool = False, inte
         from toolkit.lab.sim.sim_lab import SimLab  # noqa: PLC0415 - one backend does not pay for the other
 
         return SimLab(way, seed, intercepted=intercepted)
-    if backend in (*BACKENDS, OVER_RDMA):
+    if backend in OF_LABS:
         from toolkit.lab.real.real_lab import RealLab  # noqa: PLC0415
 
         return RealLab(backend, way, seed, processes=processes)
-    raise LocalError(f"unknown backend {backend!r}; known: {', '.join((*BACKENDS, OVER_RDMA))}")
+    raise LocalError(f"unknown backend {backend!r}; known: {', '.join(OF_LABS)}")
 
 
 def save_artefacts(run: ScenarioRun, directory: Path) -> None:

@@ -34,6 +34,10 @@ QUEUE_PAIRS = "faults of RDMA devices and queue pairs"
 """Why a scenario runs over RDMA only."""
 IN_GUEST = "vm"
 """A further backend: namespaces of a virtual machine, or its soft-RoCE devices for scenarios over RDMA only."""
+OF_LABS = (*BACKENDS, OVER_RDMA)
+"""Backends that a lab can have."""
+OF_RUNS = (*OF_LABS, IN_GUEST)
+"""Backends that a run can have."""
 Script = Callable[..., None]
 """Called with the lab, and with the parameters of a case by name."""
 
@@ -101,6 +105,11 @@ class Scenario:
     def runs_in(self, way: Way) -> bool:
         """True if it runs in the way's protocol and mode, with any cipher and any number of shards."""
         return any((known.protocol, known.mode) == (way.protocol, way.mode) for known in self.ways)
+
+    @property
+    def places(self) -> str:
+        """The backends on which it runs, for messages."""
+        return ", ".join(backend for backend in OF_RUNS if self.runs_on(backend))
 
     @property
     def inside(self) -> str:

@@ -79,7 +79,10 @@ def test_scenarios_in_a_test_module_are_tests(project: pytest.Pytester) -> None:
     [
         ("'awya.py'", "scenarios of test_mine: awya.py: there is no such file"),
         ("ways=['v3']", "scenarios of test_mine: 'v3' is no way to run a scenario"),
-        ("backends=['simm']", "scenarios of test_mine: unknown backend simm"),
+        (
+            "backends=['simm']",
+            "scenarios of test_mine: unknown backend simm; known: sim, local, netns, docker, rdma, vm",
+        ),
         ("colour=1", "scenarios of test_mine: .* unexpected keyword argument 'colour'"),
     ],
 )

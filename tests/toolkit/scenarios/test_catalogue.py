@@ -165,7 +165,9 @@ def test_unsupported_scenario_names_the_possible_ways() -> None:
         toolkit.run("recconect")
     with pytest.raises(LocalError, match=r"no scenario 'QQ-\*'; families \(HS\), patterns"):
         select("QQ-*")
-    with pytest.raises(LocalError, match="unknown backend 'moon'; reconnect runs on sim, local"):
+    with pytest.raises(
+        LocalError, match="unknown backend 'moon'; reconnect runs on sim, local, netns, docker, rdma, vm"
+    ):
         toolkit.run("reconnect", "moon")
     with pytest.raises(LocalError, match="unknown mode 'rot13'; known: crc, secure, compressed"):
         toolkit.run("reconnect", mode="rot13")

@@ -77,7 +77,7 @@ def test_a_raw_peer_and_faults_of_frames_are_refused(results: dict[str, dict[str
 
 @pytest.mark.parametrize("backend", ["sim", "local", "netns"])
 def test_scenarios_of_queue_pairs_are_refused_on_other_backends(backend: str) -> None:
-    wanted = f"RD-10 cannot run on {backend}: faults of RDMA devices and queue pairs; it runs on rdma"
+    wanted = f"RD-10 cannot run on {backend}: faults of RDMA devices and queue pairs; it runs on rdma, vm"
     with pytest.raises(Unsupported, match=wanted):
         run_scenario(find("RD-10"), backend)
 
