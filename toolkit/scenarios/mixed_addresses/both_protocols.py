@@ -182,7 +182,7 @@ def learn_address_setting(lab: Lab, from_peer: bool) -> None:  # noqa: FBT001 - 
         lab.exchange("a", server, 2)
         lab.expect_events(server, "a", accept=2)
         learned = AddrVec.parse(lab.session(server, "a")["addrs"])
-        lab.require(_place(learned) == _place(first), f"a told {server} that it is {learned}")
+        lab.require(_place(learned) == _place(first), f"a announced itself to {server} as {learned}")
     now = AddrVec.parse(lab.own_address("a"))
     lab.require(now == first, f"a's address changed from {first} to {now}")
     lab.settle()

@@ -24,7 +24,7 @@ def reconnect_seq_both_ways(lab: Lab, read: int) -> None:
     for node, peer in ("a", "b"), ("b", "a"):
         _judge_replay(lab, node, peer)
     in_seq = _resumed_in_seq(lab, "a")
-    lab.require(in_seq == read, f"a had read {read} messages, it said {in_seq}")
+    lab.require(in_seq == read, f"a had read {read} messages, it announced {in_seq}")
 
 
 def _resumed_in_seq(lab: Lab, node: str) -> int:
@@ -45,5 +45,5 @@ def _judge_replay(lab: Lab, node: str, peer: str) -> None:
     wanted = list(range(in_seq + 1, 5))
     resent = seqs if len(opened_on) > 1 or in_seq == 0 else []
     lab.require(
-        resent == wanted, f"{peer} said to have {in_seq}: {node} was to send {wanted} again, it sent {resent}"
+        resent == wanted, f"{peer} announced {in_seq}: {node} was to send {wanted} again, it sent {resent}"
     )
