@@ -16,7 +16,7 @@ from toolkit.checks.folding import foldable
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.invariants import INVARIANTS
-from toolkit.checks.live import frozen_until_s, judged_so_far
+from toolkit.checks.live import judged_so_far
 from toolkit.checks.merging import in_order
 from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Violation
@@ -71,8 +71,8 @@ class LongRun:
         if len(self._history) - self._left < max(self._every, self._left):
             return False
         records = [record for record in in_order(self._history.records[:]) if record.kind != "end"]
-        until_s = max(0.0, records[-1].time_s - self._settled_s)
-        if frozen_until_s(records) > until_s:  # a frozen node writes no records that excuse others
+        until_s = settled_until_s(records, self._settled_s)
+        if until_s <= (self.judged_until_s or 0.0):
             self._left = len(records)
             return False
         index = Index(History(records))
@@ -137,6 +137,44 @@ class LongRun:
             except Exception as error:  # noqa: BLE001 - the status shows it; the cluster goes on
                 self.error = f"{type(error).__name__}: {error}"
                 return
+
+
+def settled_until_s(records: Sequence[Record], settled_s: float) -> float:
+    """Time in seconds up to which records are settled: every node ran for ``settled_s`` since then.
+
+    A frozen node writes no records that excuse others, so time in which a node is frozen does not count, and the
+    result is never in the middle of it.
+
+    Args:
+        records: the records in order of time; not empty.
+        settled_s: age in seconds from which records are settled.
+    """
+    until_s = records[-1].time_s
+    for began_s, ended_s in reversed(_frozen(records)):
+        ran_s = max(0.0, until_s - ended_s)
+        if ran_s >= settled_s:
+            break
+        settled_s -= ran_s
+        until_s = min(until_s, began_s)
+    return max(0.0, until_s - settled_s)
+
+
+def _frozen(records: Iterable[Record]) -> list[tuple[float, float]]:
+    """Return when any node was frozen, in order: first and last second of each time; infinity if one is now."""
+    frozen: set[str] = set()
+    found: list[tuple[float, float]] = []
+    began_s = 0.0
+    for record in records:
+        if record.kind != "process":
+            continue
+        if record["action"] == "freeze":
+            began_s = began_s if frozen else record.time_s
+            frozen.add(record.node)
+        elif record.node in frozen:
+            frozen.discard(record.node)
+            if not frozen:
+                found.append((began_s, record.time_s))
+    return [*found, (began_s, float("inf"))] if frozen else found
 
 
 def _standing(

@@ -9,7 +9,7 @@ from tests.support.long_history import long_history
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
 from toolkit.checks.live import check_so_far
-from toolkit.checks.long_run import LongRun
+from toolkit.checks.long_run import LongRun, settled_until_s
 from toolkit.checks.records import Record
 from toolkit.simulation.swarm import live
 
@@ -89,6 +89,53 @@ def test_the_verdict_on_a_sound_run_is_that_on_all_of_it_and_memory_is_small(way
     assert [id_ for id_, ok in found.items() if not ok] == []
     assert most < 4000 < len(records) / 2
     assert run.judged_until_s == pytest.approx(records[-1].time_s, abs=25.0)
+
+
+def often_frozen(records: list[Record], every_s: float, lasts_s: float) -> list[Record]:
+    """Node b is frozen again and again; meanwhile nothing happens."""
+    found: list[Record] = []
+    frozen = 0
+    for record in records:
+        if record.time_s > (frozen + 1) * every_s:
+            at_s = record.time_s + frozen * lasts_s
+            found.append(Record(at_s, "b", "process", {"action": "freeze", "incarnation": 1}))
+            found.append(Record(at_s + lasts_s, "b", "process", {"action": "thaw", "incarnation": 1}))
+            frozen += 1
+        found.append(replace(record, time_s=record.time_s + frozen * lasts_s))
+    return found
+
+
+def test_records_leave_memory_although_a_node_is_often_frozen() -> None:
+    records = often_frozen(long_history("v2-crc", 400), every_s=2.0, lasts_s=1.0)
+    found, most, run = judged(records, 1000, settled_s=5.0)
+    assert found == whole(records)
+    assert all(found.values())
+    assert most < 4000 < len(records) / 2
+    assert run.judged_until_s == pytest.approx(records[-1].time_s, abs=25.0)
+
+
+@pytest.mark.parametrize(
+    ("frozen", "until_s"),
+    [
+        ([], 90.0),
+        ([(20.0, 30.0)], 90.0),  # long ago
+        ([(95.0, 97.0)], 88.0),  # 2 s do not count
+        ([(92.0, 94.0), (95.0, 97.0)], 86.0),
+        ([(85.0, 95.0)], 80.0),
+        ([(60.0, None)], 50.0),  # frozen now
+        ([(5.0, None)], 0.0),
+    ],
+)
+def test_time_in_which_a_node_is_frozen_does_not_settle_records(
+    frozen: list[tuple[float, float | None]], until_s: float
+) -> None:
+    records = [Record(float(second), "a", "usage", {}) for second in range(101)]
+    for began_s, ended_s in frozen:
+        records.append(Record(began_s, "b", "process", {"action": "freeze", "incarnation": 1}))
+        if ended_s is not None:
+            records.append(Record(ended_s, "b", "process", {"action": "thaw", "incarnation": 1}))
+    records.sort(key=lambda record: record.time_s)
+    assert settled_until_s(records, 10.0) == until_s
 
 
 @pytest.mark.parametrize(
