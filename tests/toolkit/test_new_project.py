@@ -53,7 +53,7 @@ def test_it_has_its_name_and_a_file_for_ci(project: Path) -> None:
     assert (project / ".gitignore").is_file()
 
 
-def test_nothing_is_overwritten(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_does_not_overwrite_files(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (project / "README.md").read_text()
     assert msgrlab(["init", "tests", str(project)]) == 2
     assert "something is in it already, and nothing is overwritten" in capsys.readouterr().err

@@ -33,7 +33,7 @@ def payloads(path: Path) -> list[bytes]:
     return found
 
 
-def test_all_that_happens_inside_the_block_is_in_the_file(tmp_path: Path) -> None:
+def test_capture_file_contains_every_packet_of_the_block(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with capturing("lo", path) as taken:
         for _ in range(20):
@@ -46,7 +46,7 @@ def test_all_that_happens_inside_the_block_is_in_the_file(tmp_path: Path) -> Non
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_nothing_is_overwritten_and_the_folder_must_be_there(tmp_path: Path) -> None:
+def test_capture_refuses_an_existing_file_and_a_missing_folder(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     path.write_text("mine")
     with pytest.raises(LocalError, match="exists already"), capturing("lo", path):

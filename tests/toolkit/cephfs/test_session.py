@@ -39,7 +39,7 @@ def opened() -> RecordingSession:
 
 
 @on_loop
-async def test_what_is_asked_before_it_is_open_waits() -> None:
+async def test_session_queues_requests_until_it_is_open() -> None:
     session = RecordingSession()
     session.begin_open()
     (opening,) = session.sent
@@ -125,7 +125,7 @@ async def test_a_stale_session_is_open_again_once_it_is_renewed() -> None:
 
 
 @on_loop
-async def test_what_the_daemon_wants_back_it_gets() -> None:
+async def test_session_returns_revoked_caps_and_leases_and_acknowledges_flushes() -> None:
     session = opened()
     session.take_caps(MClientCaps(CapsHead(op=CapOp.GRANT, ino=5)))
     session.take_caps(MClientCaps(CapsHead(op=CapOp.REVOKE, ino=5, cap_id=3, seq=9, caps=0x55, wanted=1)))

@@ -57,7 +57,7 @@ def test_a_stream_that_was_changed_on_the_way(story):
 
 
 @pytest.mark.parametrize(("name", "other"), [("mode", "crc"), ("key", "k9"), ("revision", 0), ("tx_nonce", "x")])
-def test_what_both_ends_must_know_alike(story, name, other):
+def test_agreement_reports_fields_that_differ_between_the_ends(story, name, other):
     story.greet()
     story.auth("b")
     story.auth("a", **{name: other})

@@ -52,7 +52,7 @@ def test_it_is_noticed_every_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(UNNOTICED))
-def test_what_nothing_can_notice_has_its_reason(name: str) -> None:
+def test_undetectable_damage_passes_the_checks_and_states_a_reason(name: str) -> None:
     damage = DAMAGES[name]
     damaged = [after for records in histories().values() for after in damage.damaged(records)]
     assert damaged

@@ -268,7 +268,7 @@ def test_server_whose_client_left_cannot_deliver(story):
     assert story.judge("INV-1").ok
 
 
-def test_what_is_still_queued_is_not_lost(story):
+def test_queued_messages_are_not_lost(story):
     """Keeping a message is no loss, whatever INV-6 says about it."""
     story.pair("lossless_peer", "lossless_peer")
     story.state("a", state="CONNECTING", queued=0)
@@ -380,7 +380,7 @@ def test_silent_new_session_excuses_nothing_sent_later(story):
     assert story.texts("INV-1") == ["a session 1: tid 2 never arrived, but tid 3, sent later, did"]
 
 
-def test_what_the_receiver_gives_up_later_excuses_no_gap(story):
+def test_later_mark_down_of_the_receiver_excuses_no_gap(story):
     story.pair("lossless_peer", "lossless_peer")
     story.send("a", 1, 2)
     story.deliver("b", 2)

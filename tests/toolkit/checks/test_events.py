@@ -95,7 +95,7 @@ def test_events_out_of_order(story, script, text):
     assert story.texts("INV-4") == [text]
 
 
-def test_what_was_sent_before_the_announcement_may_be_lost_with_an_event(story):
+def test_one_remote_reset_may_precede_the_accept_event(story):
     """The application may use a session that a peer has asked for and that is not accepted yet."""
     story.send("b", 1)
     story.event("b", "remote_reset")

@@ -109,7 +109,7 @@ def test_an_operation_that_may_be_answered_yet_stays() -> None:
     assert [record["action"] for record in folded(ended, 100.0)] == ["invoke", "settled", "kill"]
 
 
-def test_what_was_under_way_at_a_cut_is_done_once() -> None:
+def test_folding_applies_an_operation_pending_at_the_cut_exactly_once() -> None:
     first, lost = Op("a", "write", 0, 1, "a;"), Op("b", "append", 2, 3, "b;", action="unknown")
     done = folded(history_of(first, lost, Op("c", "read", 4, 5, answer="a;b;")), 100.0)
     for seen, ok in (("a;b;", True), ("a;", False), ("a;b;b;", False)):

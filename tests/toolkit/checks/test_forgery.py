@@ -18,7 +18,7 @@ def arrive(story, tag="MESSAGE", *, back=1):
 
 
 @pytest.mark.parametrize("what", ["flip", "truncate", "drop", "swap"])
-def test_what_is_refused(story, what):
+def test_refused_forgery_is_no_violation(story, what):
     at = secure(story)
     story.mangle("a", what, "MESSAGE", at, byte=50)
     story.fault("b", reason="AUTH_TAG")
@@ -26,7 +26,7 @@ def test_what_is_refused(story, what):
 
 
 @pytest.mark.parametrize("what", ["flip", "truncate", "drop", "swap"])
-def test_what_is_taken(story, what):
+def test_accepted_frame_after_a_forgery_is_a_violation(story, what):
     at = secure(story)
     story.mangle("a", what, "MESSAGE", at, byte=50)
     taken = arrive(story)
@@ -37,7 +37,7 @@ def test_what_is_taken(story, what):
 
 
 @pytest.mark.parametrize("what", ["insert", "duplicate", "replay", "reflect"])
-def test_what_is_put_in_behind_a_frame(story, what):
+def test_frame_inserted_after_a_whole_frame_must_be_refused(story, what):
     at = secure(story)
     story.mangle("a", what, "MESSAGE", at)
     arrive(story)

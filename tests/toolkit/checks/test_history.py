@@ -51,7 +51,7 @@ def sample():
 
 
 @given(st.lists(records(), max_size=5))
-def test_what_is_written_is_what_is_read(written):
+def test_dump_and_parse_preserve_the_records(written):
     history = History(written)
     again = History.parse(history.dump())
     assert again.records == history.records

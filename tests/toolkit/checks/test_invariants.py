@@ -138,7 +138,7 @@ def test_a_history_without_any_messenger_is_not_judged(story):
     assert words(check(story.history)) == f"{len(INVARIANTS)} not judged"
 
 
-def test_what_is_due_at_rest_is_not_judged_before(story):
+def test_invariants_about_rest_are_not_judged_before_rest(story):
     story.open("a", "lossless_peer")
     outcomes = {result.id: result.outcome for result in check(story.history)}
     assert outcomes["INV-6"] is Outcome.NOT_JUDGED

@@ -62,7 +62,7 @@ def test_violation_is_reported_once_with_the_step_before(story: Story) -> None:
     assert str(found[0]).endswith("after partition a b at 0.000 s")
 
 
-def test_what_comes_late_is_waited_for(story: Story) -> None:
+def test_live_checker_waits_for_records_that_arrive_late(story: Story) -> None:
     """The record of a send comes in behind that of its delivery, from another process."""
     story.pair()
     send = story.history[story.send("a", 1)]
@@ -118,7 +118,7 @@ def test_while_a_node_is_frozen_nothing_ripens(story: Story) -> None:
     assert len(checker.look()) == 1
 
 
-def test_what_is_due_in_the_end_is_not_judged_before(story: Story) -> None:
+def test_check_so_far_does_not_judge_obligations_due_at_rest(story: Story) -> None:
     story.pair()
     story.send("a", 1)
     assert looks(story.history) == []
@@ -208,7 +208,7 @@ def test_judging_costs_in_proportion() -> None:
     assert all(one.ok for one in check(large))
 
 
-def test_what_does_not_grow_is_not_judged_for_ever() -> None:
+def test_live_checker_stops_reading_a_history_that_does_not_grow() -> None:
     lab = SimLab("v2-crc", 1)
     lab.two()
     lab.exchange(count=5)
@@ -226,7 +226,7 @@ def test_what_does_not_grow_is_not_judged_for_ever() -> None:
 
 
 @pytest.mark.parametrize("is_late", [True, False])
-def test_what_is_wrong_must_be_wrong_a_while_later_too(story: Story, *, is_late: bool) -> None:
+def test_check_standing_reports_only_violations_that_persist(story: Story, *, is_late: bool) -> None:
     """The record of a message that was sent may come after that of its delivery."""
     story.pair()
     sent = story.history.records[story.send("a", 1)]
@@ -244,7 +244,7 @@ def test_what_is_wrong_must_be_wrong_a_while_later_too(story: Story, *, is_late:
     assert bool(wrong) is not is_late
 
 
-def test_nobody_waits_where_all_is_well(story: Story) -> None:
+def test_check_standing_does_not_wait_without_violations(story: Story) -> None:
     story.pair()
     assert all(result.ok for result in check_standing(story.history, wait=pytest.fail))
 
@@ -258,7 +258,7 @@ class Cut(History):
 
 
 @pytest.mark.parametrize("later_s", [0.0, 5.0])
-def test_what_the_end_of_a_cut_history_shows_is_not_judged(story: Story, later_s: float) -> None:
+def test_violations_at_the_end_of_a_truncated_history_are_not_judged(story: Story, later_s: float) -> None:
     """What would excuse it may have come when nothing was taken any more; of what is older, that is certain."""
     again(story)
     story.history.put(later_s, "b", "event", {"session": 1, "peer": "a", "event": "connect", "detail": ""})

@@ -85,7 +85,7 @@ def test_peer_that_refuses_is_no_failure(story):
     assert result.note == "a session 1 was not judged: the peer refuses it (AUTH_DENIED)"
 
 
-def test_nobody_listens_at_an_unknown_address(story):
+def test_connecting_to_an_unknown_address_violates_no_liveness(story):
     story.state("a", state="CONNECTING", peer="v2:10.0.0.9:1/0")
     story.add_record("a", "fault", session=1, link="a/1", reason="REFUSED", detail="")
     story.rest("a")

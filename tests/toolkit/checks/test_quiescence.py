@@ -21,7 +21,7 @@ def test_one_link_one_timer_one_socket(story):
         ({"unwritten_bytes": 7}, "a has unwritten_bytes 7 at rest"),
     ],
 )
-def test_what_stays(story, fields, text):
+def test_leftovers_at_rest_are_reported(story, fields, text):
     story.pair()
     story.rest("b", **NOTHING)
     story.rest("a", **NOTHING | fields)

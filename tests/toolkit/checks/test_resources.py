@@ -109,7 +109,7 @@ def test_a_process_that_starts_again_has_no_links_that_wait(story):
     assert story.texts("throttle_turns") == []
 
 
-def test_what_throttles_hold_at_rest_is_of_no_message(story):
+def test_throttles_that_hold_messages_at_rest_are_reported(story):
     story.rest("a", throttled=3, arrivals=1)
     assert story.texts("INV-9") == [
         "a: throttles still hold 3 messages and bytes at rest",

@@ -64,7 +64,7 @@ def test_audit_of_a_peer_that_breaks_a_rule(tmp_path: Path, capsys: pytest.Captu
     assert "signed" in {each["id"] for each in found["not_judged"]}
 
 
-def test_what_no_key_opens_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_analyze_without_the_keys_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["analyze", CAPTURE[0]]) == 1
     shown = capsys.readouterr()
     assert shown.err.startswith("msgrlab: ")

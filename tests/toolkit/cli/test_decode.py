@@ -365,7 +365,7 @@ def test_lines_fit_an_80_column_terminal(crc: str, secure: list[str]) -> None:
 # ---- files
 
 
-def test_nothing_is_overwritten_unless_asked(crc: str, decode: Decode, tmp_path: Path) -> None:
+def test_decode_replaces_an_existing_file_only_with_force(crc: str, decode: Decode, tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     path.write_text("mine")
     assert decode(crc, "-o", str(path)) == (2, "", f"msgrlab: -o {path} exists already; --force replaces it\n")
@@ -398,7 +398,7 @@ def test_a_file_to_replace_stays_if_decoding_fails(decode: Decode, tmp_path: Pat
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_is_there_and_no_file_is_left_alone(form: str, crc: str, decode: Decode) -> None:
+def test_decode_refuses_to_replace_a_device(form: str, crc: str, decode: Decode) -> None:
     code, out, err = decode(crc, "--format", form, "-o", "/dev/full")
     assert (code, out) == (2, "")
     assert err == "msgrlab: -o /dev/full exists already\n"

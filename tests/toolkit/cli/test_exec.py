@@ -45,7 +45,7 @@ def test_programs_of_a_release_use_the_cluster(cluster: Path, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("state")
-def test_what_cannot_be_run_is_one_line(
+def test_exec_reports_errors_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refusal(*options: str) -> tuple[int, str]:

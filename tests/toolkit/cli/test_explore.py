@@ -37,7 +37,7 @@ def test_a_schedule_is_run_again_and_kept(tmp_path: Path, capsys: pytest.Capture
     assert "CLIENT_IDENT" in (out / "chart.svg").read_text(encoding="utf-8")
 
 
-def test_what_is_found_is_shown_with_the_way_to_it(
+def test_explore_shows_the_finding_and_the_command_that_repeats_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(node.Node, "unsettled", ["nothing is good enough"])

@@ -36,7 +36,7 @@ def imported(*arguments: str) -> set[str]:
 
 
 @pytest.mark.usefixtures("state")
-def test_what_asks_a_cluster_imports_little() -> None:
+def test_cluster_commands_import_no_heavy_modules() -> None:
     done("up", "two-peers")
     commands = {
         "tell a snapshot": {"rich"},

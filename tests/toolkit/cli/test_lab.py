@@ -118,7 +118,7 @@ def test_a_missing_jupyterlab_is_one_line_and_nothing_is_written(
         (["lab", "--port", "0"], "Input should be greater than or equal to 1"),
     ],
 )
-def test_what_is_no_folder_is_refused(
+def test_lab_refuses_paths_that_are_no_folder(
     arguments: list[str],
     complaint: str,
     capsys: pytest.CaptureFixture[str],

@@ -128,7 +128,7 @@ def test_a_capture_begins_and_ends(cluster: Cluster) -> None:
         cluster.stop_capture("a")
 
 
-def test_what_cannot_be_leaves_everything_as_it_was(cluster: Cluster) -> None:
+def test_refused_change_leaves_the_cluster_unchanged(cluster: Cluster) -> None:
     for values, why in (
         ({}, "nodes.c.entity: it is missing"),
         ({"entity": "osd.1"}, "nodes.c.entity: a is osd.1 already"),

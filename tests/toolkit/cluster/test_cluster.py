@@ -167,7 +167,7 @@ def test_commands_of_nodes_are_checked() -> None:
         assert [record["step_s"] for record in cluster.history.so_far().of("clock")] == [3600]
 
 
-def test_what_does_not_come_up_leaves_nothing(state: Path) -> None:
+def test_cluster_that_fails_to_start_leaves_nothing(state: Path) -> None:
     wrong = peers().model_copy(update={"nodes": {**peers().nodes}})
     wrong.nodes["b"] = wrong.nodes["b"].model_copy(update={"policy": "friendly"})
     with pytest.raises(LocalError, match=r"^node b: .*unknown policy 'friendly'"), up(wrong):

@@ -17,7 +17,7 @@ from toolkit.cluster.live_history import LiveHistory
 __all__ = ["state"]
 
 
-def test_what_is_settled_leaves_memory_and_stays_in_the_file(tmp_path: Path) -> None:
+def test_judged_records_leave_memory_and_stay_in_the_file(tmp_path: Path) -> None:
     history = LiveHistory(tmp_path / "history.ndjson", 1_000_000)
     judging = Judging(history, 5000)
     records = long_history("v2-crc", 1000)

@@ -144,7 +144,7 @@ def test_failed_start_of_a_monitor_reports_its_cause_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_of_a_hanging_monitor_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(module, "START_TIMEOUT_S", 0.0)
     with pytest.raises(LocalError, match="ceph-mon did not come up: no quorum within 0 s"):

@@ -93,7 +93,7 @@ def test_a_capture_that_was_cut_off_is_kept_up_to_there(cluster: Path, tmp_path:
     assert b"second" not in kept
 
 
-def test_what_is_no_capture_is_named_and_the_rest_is_kept(cluster: Path, tmp_path: Path) -> None:
+def test_keep_files_names_an_invalid_capture_and_keeps_the_rest(cluster: Path, tmp_path: Path) -> None:
     (cluster / "a.pcapng").write_bytes(b"\1\2\3\4" * 100)
     with pytest.raises(LocalError, match=r"a\.pcapng: not a capture .*--keep-keys"):
         keep_files(cluster, tmp_path / "kept")
@@ -101,7 +101,7 @@ def test_what_is_no_capture_is_named_and_the_rest_is_kept(cluster: Path, tmp_pat
     assert (tmp_path / "kept/history.ndjson").exists()
 
 
-def test_nothing_is_overwritten(cluster: Path, tmp_path: Path) -> None:
+def test_keep_files_does_not_overwrite_files(cluster: Path, tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/history.ndjson").write_text("mine")
     with pytest.raises(LocalError, match=r"history\.ndjson: it exists already"):

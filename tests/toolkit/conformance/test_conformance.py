@@ -81,7 +81,7 @@ def test_without_a_key_the_sessions_are_those_of_method_none(nodes: Cluster) -> 
     assert all(Need.CEPHX in one.case.needs for one in results if "cephx" in one.outcome)
 
 
-def test_where_a_key_is_required_the_others_are_skipped(nodes: Cluster) -> None:
+def test_cases_that_need_a_key_are_skipped_without_a_keyring(nodes: Cluster) -> None:
     target = _targets(nodes, "both", key=False)[0]
     (banner, session) = run_cases(select(["v2/banner/1", "v2/ident/1"]), target)
     assert banner.verdict is Verdict.PASS

@@ -122,7 +122,7 @@ def test_the_missing_key_is_named() -> None:
     assert "service key of osd" in decoding.problem
 
 
-def test_what_is_no_capture() -> None:
+def test_decode_capture_refuses_files_that_are_no_capture() -> None:
     with pytest.raises(LocalError):
         next(decode_capture(io.BytesIO(b"not a capture at all, whatever its name says")))
 

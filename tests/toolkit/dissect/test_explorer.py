@@ -72,7 +72,7 @@ def test_payload_fields_of_a_plain_layout_have_their_places(tentacle: Capture) -
     assert _bytes(frame, "what") == len(what).to_bytes(4, "little") + what
 
 
-def test_what_was_sealed_and_may_be_secret_is_not_shown(tentacle: Capture) -> None:
+def test_explorer_hides_secrets_of_encrypted_frames(tentacle: Capture) -> None:
     frame = next(frame for frame in tentacle.frames if frame.tag == "AUTH_SIGNATURE" and frame.mode == "secure")
     opened = anatomy(frame)
     (secret,) = [span for span in opened.spans if span.hidden]

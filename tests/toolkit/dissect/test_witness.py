@@ -96,12 +96,12 @@ def test_a_message_that_only_the_sender_knows_of():
     ]
 
 
-def test_what_is_queued_last_may_come_too_late_for_its_connection():
+def test_message_queued_last_may_stay_unsent():
     result = compare(EXCHANGE, logs([*CLIENT_LOG, sent(CLIENT, OSD, "osd_backoff")], OSD_LOG))
     assert (result.sent, result.unsent, result.differences) == (2, 1, [])
 
 
-def test_nothing_but_queued_messages():
+def test_queued_message_without_frames_is_unsent():
     result = compare(greeting(), logs(CLIENT_LOG[:1], []))
     assert (result.sent, result.unsent, result.differences, result.uncaptured) == (0, 1, [], set())
 
@@ -118,7 +118,7 @@ def test_a_message_that_only_the_capture_has():
     ]
 
 
-def test_what_comes_last_may_have_come_too_late_for_its_receiver():
+def test_last_messages_may_stay_unread():
     late = [frame(FIRST, DOWN, "MESSAGE", message("osd_map", seq)) for seq in (2, 3)]
     osd_log = [*OSD_LOG, *[sent(OSD, CLIENT, "osd_map")] * 2]
     result = compare([*EXCHANGE, *late], logs(CLIENT_LOG, osd_log))
@@ -149,7 +149,7 @@ def test_logged_messages_without_a_captured_link_are_reported():
     assert "127.0.0.1:6810/6" in peer
 
 
-def test_what_is_sent_again_on_a_resumed_session_is_logged_once():
+def test_message_resent_on_a_resumed_session_is_logged_once():
     frames = [
         *greeting(client=PEER),
         frame(FIRST, UP, "MESSAGE", message("osd_repop", 1)),

@@ -90,7 +90,7 @@ def test_every_dial_begins_a_session_and_requests_are_sent_again(lines: list[Lin
     assert line["resent"] > 0
 
 
-def test_all_that_was_written_is_there_in_the_end(lines: list[Line]) -> None:
+def test_all_written_blocks_are_intact_at_the_end(lines: list[Line]) -> None:
     assert [only(lines, intact=mode)["wrong"] for mode in CUT_MODES] == [[], [], []]
     last = lines[-1]
     assert (last["kept"], last["blocks"] > 50, last["devices"]) == ([], True, 1)

@@ -12,6 +12,7 @@ from tests.toolkit.rados.test_live import (  # noqa: F401 - the tests
     test_after_the_end_nothing_is_done,
     test_answers_of_the_monitors,
     test_attributes_and_omap,
+    test_ceph_and_the_client_read_each_others_objects,
     test_checksums_of_data,
     test_commands_for_osds,
     test_data,
@@ -22,7 +23,6 @@ from tests.toolkit.rados.test_live import (  # noqa: F401 - the tests
     test_several_operations_are_done_all_or_none,
     test_the_mode_is_what_was_asked_for,
     test_watchers_without_acknowledgement_are_reported,
-    test_what_is_written_here_is_read_by_ceph_and_the_other_way_round,
     used_protocol,
 )
 from toolkit.cluster import Cluster

@@ -94,7 +94,7 @@ def test_the_whole_is_replayed_on_another_link() -> None:
     assert mangle.spent
 
 
-def test_nothing_to_replay_is_reported() -> None:
+def test_replay_without_an_earlier_frame_is_refused() -> None:
     with pytest.raises(LocalError, match="no HELLO #1 has passed"):
         _fed(Replay("HELLO"))
 

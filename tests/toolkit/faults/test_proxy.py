@@ -103,7 +103,7 @@ def test_cut_now_ends_what_passes_and_new_connections_work(server: socket.socket
             assert _read(accepted, len(BANNER)) == BANNER
 
 
-def test_nobody_behind_it() -> None:
+def test_proxy_closes_the_connection_if_its_target_refuses() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         target = closed.getsockname()
     with (

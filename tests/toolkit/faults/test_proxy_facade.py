@@ -88,7 +88,7 @@ def test_rules_come_and_go_while_it_runs(server: socket.socket) -> None:
         assert _received(accepted, 3 * len(ACKS[0])) == ACKS[1] * 2 + ACKS[2]
 
 
-def test_what_waits_is_forgotten_with_its_link(server: socket.socket) -> None:
+def test_proxy_discards_held_frames_with_their_link(server: socket.socket) -> None:
     """Nothing waits for a release once both ends have gone."""
     with Proxy(_place(server), "-> ACK #1: hold for-ever\n<- BANNER: delay 1h".replace("1h", "3600s")) as proxy:
         client = socket.create_connection(("127.0.0.1", proxy.port), timeout=60)

@@ -86,7 +86,7 @@ def test_throttles_of_a_policy_are_part_of_the_spec() -> None:
         lab.start("b")
 
 
-def test_what_shards_do_stays_in_order_when_a_link_reads_on() -> None:
+def test_outputs_of_shards_stay_in_order_after_unblock() -> None:
     """What comes of one output waits behind the others."""
     lab = connected("v1-w2")
     lab.arm("b", "MSG READ", "BLOCK")

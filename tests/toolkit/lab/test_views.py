@@ -54,7 +54,7 @@ def test_check_finds_what_is_wrong() -> None:
         ({"protocol": "v3"}, "unknown protocol 'v3'; known: v1, v2"),
     ],
 )
-def test_what_there_is_not_is_refused(how: dict[str, str], complaint: str) -> None:
+def test_open_lab_refuses_unknown_arguments(how: dict[str, str], complaint: str) -> None:
     with pytest.raises(LocalError) as refused:
         toolkit.open_lab(**how)
     assert str(refused.value) == complaint

@@ -19,7 +19,7 @@ def root_on_debian(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capability.shutil, "which", lambda name: f"/usr/bin/{name}")
 
 
-def test_what_is_there_or_cannot_be_had_has_no_remedy() -> None:
+def test_present_and_unavailable_findings_have_no_remedy() -> None:
     assert PRESENT.remedy is None
     assert HOPELESS.remedy is None
     assert install_command([PRESENT, HOPELESS]) == ""

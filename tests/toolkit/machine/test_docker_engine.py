@@ -92,7 +92,7 @@ def test_certificates_that_are_not_there(monkeypatch, tmp_path):
         connect()
 
 
-def test_what_is_refused_is_an_error_of_ours():
+def test_docker_errors_become_local_errors():
     from docker.errors import APIError
     from requests.exceptions import ConnectionError as Gone
 

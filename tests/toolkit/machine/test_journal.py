@@ -27,7 +27,7 @@ def _sleeper(label: str) -> subprocess.Popen[bytes]:
     return program
 
 
-def test_what_was_noted_is_read_back(tmp_path: Path) -> None:
+def test_journal_reads_back_its_changes(tmp_path: Path) -> None:
     noted = [Tree("/nowhere/a b"), Processes("x.1")]
     journal = Journal(tmp_path)
     for change in noted:

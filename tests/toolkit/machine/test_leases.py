@@ -94,7 +94,7 @@ def test_a_state_directory_that_cannot_be_made_is_one_clear_error(
         Lease.take("one")
 
 
-def test_what_was_not_finished_is_swept_and_nothing_else(state: Path) -> None:
+def test_sweep_removes_only_unfinished_leases(state: Path) -> None:
     Lease.take("one")
     for name, file in ((".two.123", "label"), (".three.123", ""), (".four.123", "mine"), (".config.d", "label")):
         (state / name).mkdir()

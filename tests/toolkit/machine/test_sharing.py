@@ -66,7 +66,7 @@ def test_workers_with_other_code_are_refused(
         (["run", "reconnect", "--dask", "local", "--jobs", "2"], 2, "--jobs and --dask exclude each other"),
     ],
 )
-def test_what_cannot_be_is_one_line(
+def test_sharing_errors_are_one_line(
     arguments: list[str],
     code: int,
     words: str,

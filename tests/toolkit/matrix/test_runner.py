@@ -70,7 +70,7 @@ def test_cells_of_one_setup_share_a_cluster(tmp_path: Path) -> None:
     ]
 
 
-def test_what_cannot_be_run_takes_no_cluster(tmp_path: Path) -> None:
+def test_runner_starts_no_cluster_for_unsupported_cells(tmp_path: Path) -> None:
     fake = Fake()
     outcomes = run(tmp_path, ["reef/v2-secure/none", "reef/v1/aes/server/standby"], fine, fake).go()
     assert fake.log == []

@@ -39,7 +39,7 @@ def test_a_cell_is_one_of_each_axis() -> None:
         ("reef/v2-crc/none/server/rekey", Verdict.NOT_APPLICABLE, "protocol"),
     ],
 )
-def test_what_cannot_be_run_has_a_reason_and_its_owner(text: str, verdict: Verdict, owner: str) -> None:
+def test_unsupported_cell_has_a_reason_and_an_owner(text: str, verdict: Verdict, owner: str) -> None:
     reason = reason_of(cell(text))
     assert reason is not None
     assert (reason.verdict, reason.owner) == (verdict, owner)
@@ -57,7 +57,7 @@ def test_what_cannot_be_run_has_a_reason_and_its_owner(text: str, verdict: Verdi
         "pacific/v1/none/peer/standby",
     ],
 )
-def test_what_can_be_run_has_none(text: str) -> None:
+def test_supported_cell_has_no_reason(text: str) -> None:
     assert reason_of(cell(text)) is None
 
 
@@ -78,7 +78,7 @@ def test_patterns_stand_for_all_below_them() -> None:
     assert len(select()) == len(list(cells()))
 
 
-def test_what_matches_nothing_is_refused() -> None:
+def test_select_refuses_patterns_that_match_no_cell() -> None:
     with pytest.raises(LocalError, match="--only 'v3' matches no cell"):
         select(["reef", "v3"])
     with pytest.raises(LocalError, match="--release: unknown release 'quincy'; known: nautilus"):

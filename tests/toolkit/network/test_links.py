@@ -47,7 +47,7 @@ def links(hosts: Hosts) -> Iterator[Links]:
         yield links
 
 
-def test_nothing_is_made_for_clear_links(hosts: Hosts, links: Links) -> None:
+def test_clear_links_start_no_wire(hosts: Hosts, links: Links) -> None:
     links.set({("a", "b"): LinkState(), ("b", "a"): state("seed 5, limit 3")})
     assert links.describe() == "bridges; the wire in user space when a link needs it"
     assert links.get("a", "b") == LinkState()

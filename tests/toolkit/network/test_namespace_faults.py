@@ -141,7 +141,7 @@ def test_changes_can_take_effect_at_once_or_not_at_all(any_net: Net) -> None:
     assert faults.standing() == ["block a b", "block b a"]
 
 
-def test_what_is_lost_was_sent_to_all_appearance(net: Net) -> None:
+def test_block_drops_datagrams_after_the_sender_has_sent_them(net: Net) -> None:
     at_sender, at_receiver = net.listen("a"), net.listen("b")
     (a,) = net.datagrams("a")
     net.faults.block("a", "b")

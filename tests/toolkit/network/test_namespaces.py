@@ -39,7 +39,7 @@ def test_sockets_of_a_namespace_are_not_of_this_one(namespace: Path) -> None:
     assert namespaces.inside(namespace, lambda: readlink("/proc/thread-self/ns/net")) != here
 
 
-def test_what_goes_wrong_inside_is_raised_outside(namespace: Path) -> None:
+def test_inside_raises_the_exception_of_the_function(namespace: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         namespaces.inside(namespace, lambda: 1 // 0)
 
@@ -49,7 +49,7 @@ def test_a_namespace_is_made_once(namespace: Path) -> None:
         namespaces.create(namespace.name)
 
 
-def test_one_that_is_not_there_cannot_be_entered(tmp_path: Path) -> None:
+def test_inside_refuses_a_missing_namespace(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="gone: No such file"):
         namespaces.inside(tmp_path / "gone", lambda: None)
     (tmp_path / "file").touch()

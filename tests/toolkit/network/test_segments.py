@@ -27,7 +27,7 @@ def test_a_segment_is_read_as_it_was_made(flow: Flow, flags: int, seq: int, ack:
 
 
 @given(st.binary(max_size=120))
-def test_what_is_no_segment_is_none(raw: bytes) -> None:
+def test_read_returns_none_for_other_packets(raw: bytes) -> None:
     found = Segment.read(raw)
     assert found is None or found.size_bytes >= 0
 

@@ -89,7 +89,7 @@ def test_text_for_people() -> None:
         (["delay-ms=60001"], "delay-ms: Input should be less than or equal to 60000"),
     ],
 )
-def test_what_makes_no_sense_is_refused(words: list[str], complaint: str) -> None:
+def test_from_words_refuses_invalid_states(words: list[str], complaint: str) -> None:
     with pytest.raises(LocalError, match=r"^link: ") as refused:
         LinkState.from_words(words)
     assert complaint in str(refused.value)

@@ -129,7 +129,7 @@ def pytest_configure(config):
     ]
 
 
-def test_what_is_unsupported_is_a_skip_unless_strict(session: pytest.Pytester) -> None:
+def test_unsupported_run_skips_the_test_unless_strict(session: pytest.Pytester) -> None:
     tests = """
 def test_mode(msgrlab_run):
     msgrlab_run("standby", mode="secure", protocol="v1")

@@ -132,7 +132,7 @@ async def test_attributes_and_omap(kind, real_cluster: Clusters) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @on_loop
-async def test_what_is_written_here_is_read_by_ceph_and_the_other_way_round(kind, real_cluster: Clusters) -> None:
+async def test_ceph_and_the_client_read_each_others_objects(kind, real_cluster: Clusters) -> None:
     cluster = real_cluster(*kind)
     async with client(cluster) as rados:
         pool = await pool_of(rados)
@@ -330,7 +330,7 @@ async def test_refused_client_gets_an_error(real_cluster: Clusters, tmp_path: Pa
             pass
 
 
-def test_what_cannot_be_connected_to() -> None:
+def test_connect_refuses_invalid_addresses() -> None:
     for addrs in ([], "v2:nowhere", "[]"):
         with pytest.raises(LocalError):
             Rados.connect(addrs)

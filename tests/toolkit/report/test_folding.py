@@ -28,7 +28,7 @@ def test_a_stretch_keeps_its_ends():
     assert rows[1].tip.splitlines()[0] == "40 frames MESSAGE a → b, arrived"
 
 
-def test_what_was_lost_is_not_folded_with_what_arrived():
+def test_lost_and_arrived_frames_fold_separately():
     rows = [message(seq, fate=Fate.ARRIVED if seq <= 10 else Fate.LOST) for seq in range(1, 21)]
     assert [(row.count, row.fate) for row in fold_frames(rows, 12)] == [
         (1, Fate.ARRIVED),

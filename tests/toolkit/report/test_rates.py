@@ -62,7 +62,7 @@ def test_messages_that_arrive_together_need_no_latency_each() -> None:
     assert {each.latency_s is None for each in found} == {True, False}
 
 
-def test_nothing_is_drawn_wrongly_of_nothing() -> None:
+def test_empty_history_gives_an_empty_rate_chart() -> None:
     assert "messages/s" in RateChart.of(History()).svg()
 
 

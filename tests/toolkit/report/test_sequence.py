@@ -62,7 +62,7 @@ def test_no_text_covers_another(reconnect):
     assert [(a[4], b[4]) for a, b in combinations(found, 2) if overlaps(a, b)] == []
 
 
-def test_nothing_leaves_the_sheet(reconnect):
+def test_all_boxes_lie_inside_the_chart(reconnect):
     chart = SequenceChart(reconnect)
     for left, top, right, bottom, content in boxes(ET.fromstring(chart.svg())):
         assert left >= 0, content

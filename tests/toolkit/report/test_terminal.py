@@ -17,7 +17,7 @@ def test_lines_stay_lines_where_they_may() -> None:
     assert shown_line("a\n\tb\r") == "a\\n\\tb\\r"
 
 
-def test_nothing_of_a_hostile_text_is_left() -> None:
+def test_shown_text_is_printable() -> None:
     assert shown(HOSTILE).isprintable()
     assert shown_line(HOSTILE + "\n").isprintable()
 

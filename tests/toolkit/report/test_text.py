@@ -8,7 +8,7 @@ from toolkit.report.text import duration, fit, fit_parts, printable, width
 
 
 @given(st.text(max_size=40), st.floats(0, 400))
-def test_what_fits_fits(text, room):
+def test_fit_limits_text_to_the_width(text, room):
     fitted = fit(text, 11, room)
     assert width(fitted, 11) <= room or fitted == text == ""
     assert fitted in {text, ""} or text.startswith(fitted.removesuffix("…"))
@@ -54,5 +54,5 @@ def test_only_what_files_can_hold():
 
 
 @given(st.text(st.characters()))
-def test_whatever_comes_can_be_written(text):
+def test_printable_text_encodes_as_utf8_with_the_same_length(text):
     assert len(printable(text).encode().decode()) == len(text)

@@ -161,6 +161,6 @@ def test_a_mistake_of_the_project_is_one_line(project: Path, text: str, message:
         ("frozen_server[x]", "frozen_server has no case 'x'; known: briefly, long"),
     ],
 )
-def test_what_is_not_there_is_named(project: Path, word: str, message: str) -> None:
+def test_select_names_missing_scenarios(project: Path, word: str, message: str) -> None:
     with pytest.raises(LocalError, match=message):
         select(word)

@@ -70,7 +70,7 @@ def _random_life(lab: SimLab, rng: Random) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
 @pytest.mark.parametrize("first", range(0, 200, SEEDS_PER_TEST))
-def test_nothing_is_lost_doubled_or_reordered(first: int, workers: int) -> None:
+def test_random_cuts_lose_duplicate_or_reorder_no_message(first: int, workers: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         rng = Random(seed)
         _judge_life(SimLab(Way(mode=rng.choice(["crc", "secure"]), workers=workers), seed), rng)
@@ -78,7 +78,7 @@ def test_nothing_is_lost_doubled_or_reordered(first: int, workers: int) -> None:
 
 @pytest.mark.parametrize("workers", [0, 3])
 @pytest.mark.parametrize("first", range(0, 200, SEEDS_PER_TEST))
-def test_nothing_is_lost_doubled_or_reordered_on_v1(first: int, workers: int) -> None:
+def test_random_cuts_on_v1_lose_duplicate_or_reorder_no_message(first: int, workers: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         _judge_life(SimLab(Way(Protocol.V1, workers=workers), seed), Random(seed))
 

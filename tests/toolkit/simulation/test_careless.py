@@ -72,7 +72,7 @@ def test_clusters_have_none() -> None:
         (("stranger", "b", "a", "noise", 9), "fault"),
     ],
 )
-def test_what_is_drawn_happens(operation: tuple[str, ...], kind: str) -> None:
+def test_drawn_operations_take_effect(operation: tuple[str, ...], kind: str) -> None:
     verb, *args = operation
     options = draw_options(Random("what happens"))
     sends = [Operation(at_s, "send", (*options.pairs[0], 2, 20)) for at_s in (0.1, 3.0)]

@@ -12,7 +12,7 @@ from toolkit.cluster.images import archive
 from toolkit.cluster.images.archive import Archive
 
 
-def test_what_is_fetched_is_announced_and_a_failure_leaves_only_a_log(
+def test_build_announces_downloads_and_leaves_only_a_log_on_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)

@@ -233,7 +233,7 @@ def test_a_pipe_shows_packets_as_they_come(pack: type) -> None:
         (struct.pack("<IHHiIII", 0xA1B2C3D4, 3, 1, 0, 0, 0, 1), "version 3.1"),
     ],
 )
-def test_what_is_no_capture_is_refused_in_one_line(raw: bytes, words: str) -> None:
+def test_reader_refuses_other_files_with_a_one_line_error(raw: bytes, words: str) -> None:
     with pytest.raises(LocalError, match=words) as caught:
         opened(raw)
     assert "\n" not in str(caught.value)

@@ -122,7 +122,7 @@ class TestWithDocker:
         assert docker_objects(lease) == []
         assert not lease.directory.exists()
 
-    def test_what_fails_half_way_is_undone(self, monkeypatch):
+    def test_backend_removes_everything_after_a_failed_open(self, monkeypatch):
         lease = Lease.take(f"t{uuid.uuid4().hex[:12]}")
         backend = backend_named("docker")(lease, lambda _: None)
         monkeypatch.setattr(node, "build", lambda *_, **__: "msgrlab/node:none")
@@ -162,7 +162,7 @@ def test_the_network_between_containers_breaks_and_heals():
 
 
 @pytest.mark.needs("docker", "netns")
-def test_what_is_done_to_far_containers_is_unsupported(monkeypatch):
+def test_faults_on_remote_containers_are_unsupported(monkeypatch):
     with opened([PUBLIC], [HostWish("a", ("public",)), HOSTS[1]]) as backend:
         for host in backend.hosts.values():
             monkeypatch.setattr(host, "namespace", None)

@@ -50,7 +50,7 @@ def piped(host, *argv, **options):
             program.stdin.close()
 
 
-def test_what_a_program_prints(host):
+def test_run_returns_the_output_of_a_program(host):
     assert host.run("cat", stdin="in\n") == "in\n"
     big = "x" * (1 << 20)
     assert host.run("cat", stdin=big) == big

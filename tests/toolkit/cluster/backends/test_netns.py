@@ -165,7 +165,7 @@ def test_a_namespace_that_another_program_has_made_is_left_alone(new_lease: Call
         Namespace(name).undo()
 
 
-def test_what_a_crash_leaves_the_journal_undoes(new_lease: Callable[[], Lease]) -> None:
+def test_journal_removes_everything_after_a_crash(new_lease: Callable[[], Lease]) -> None:
     lease = new_lease()
     backend = NetnsBackend(lease, lambda _: None)
     backend.open(PUBLIC, TWO)

@@ -101,7 +101,9 @@ def test_failed_programs_report_their_cause(argv: list[str], backend: ProcessBac
         ([NetworkWish("public", "10.77.0.0/24")], [], "subnet 10.77.0.0/24 on loopback: give --backend netns"),
     ],
 )
-def test_what_loopback_cannot_be(networks: list[NetworkWish], hosts: list[HostWish], complaint: str) -> None:
+def test_process_backend_refuses_unsupported_networks_and_hosts(
+    networks: list[NetworkWish], hosts: list[HostWish], complaint: str
+) -> None:
     with pytest.raises(Unsupported, match=complaint):
         ProcessBackend.check(networks, hosts)
 

@@ -142,7 +142,9 @@ def test_a_cluster_with_everything() -> None:
         ({"mode": "secure"}, {"store": "bluestore"}),
     ],
 )
-def test_what_they_speak(speaks: dict[str, str], ceph: dict[str, str]) -> None:
+def test_ceph_daemons_use_the_auth_mode_protocol_and_store_of_the_spec(
+    speaks: dict[str, str], ceph: dict[str, str]
+) -> None:
     nodes = {"mon": {"ceph": "mon"}, "osd": {"ceph": "osd"}, "app": {"rados": "client.app"}}
     spec = ClusterSpec.model_validate({"name": "speech", "nodes": nodes, "speaks": speaks, "ceph": ceph})
     with up(spec, name=f"t{uuid.uuid4().hex[:12]}") as cluster:

@@ -94,7 +94,7 @@ def test_addresses_of_ip_version_6_are_in_brackets() -> None:
     assert found.mon_addrs["mon"] == "[v2:[fd00::1]:3300/0]"
 
 
-def test_what_is_secure_is_secure_everywhere() -> None:
+def test_secure_mode_sets_all_mode_options() -> None:
     everybody = conf(layout(speaks={"mode": "secure"}), "m0")["global"]
     modes = {name: value for name, value in everybody.items() if name.startswith("ms_") and name.endswith("_mode")}
     assert len(modes) == 6

@@ -102,7 +102,7 @@ def test_a_suite_that_is_signed_by_a_known_key_is_fetched(work: Work, mirror: Mi
 
 @takes_debootstrap
 @pytest.mark.parametrize("spoil", ["unknown key", "changed", "unsigned"])
-def test_nothing_is_fetched_of_a_suite_that_cannot_be_verified(
+def test_archive_fetches_no_package_of_an_unverified_suite(
     spoil: str, work: Work, mirror: Mirror, tree: Path, directory: Path
 ) -> None:
     release = tree / "dists" / "trixie" / "InRelease"
@@ -176,7 +176,7 @@ def test_missing_image_is_announced_before_the_download(
     assert list(state.iterdir()) == [state / ".lock"]
 
 
-def test_what_is_given_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_arguments_take_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(archive_module.MIRROR_VARIABLE, "http://mirror/")
     monkeypatch.setenv(archive_module.KEYRING_VARIABLE, str(OLD))
     assert Archive.wanted() == Archive("http://mirror", OLD)

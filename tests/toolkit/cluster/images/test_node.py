@@ -68,7 +68,7 @@ def test_missing_recipe_is_an_error(checkout):
         node._recipe()
 
 
-def test_what_a_node_imports_is_among_its_dependencies():
+def test_node_image_locks_all_dependencies_that_a_node_imports():
     """In a Python that has nothing else installed, by the names of the wheels' top-level modules."""
     script = """
 import sys

@@ -58,7 +58,7 @@ def test_everything_comes_in_time() -> None:
     assert set(words) - {"undo"} == set(DRAWN) - {"memory", "stop"}
 
 
-def test_what_is_asked_for_is_drawn() -> None:
+def test_draw_uses_exactly_the_requested_faults() -> None:
     drawn = draw(Chaos(seed=1, for_s=100, faults=("memory", "freeze")), THREE)
     assert {step.fault.WORD for step in drawn} == {"memory", "freeze", "undo"}
 

@@ -121,7 +121,7 @@ def test_a_spec_has_its_nemesis() -> None:
         assert cluster.scene.in_force == ()
 
 
-def test_what_cannot_be_done_is_noted_and_the_next_step_comes() -> None:
+def test_nemesis_records_a_failed_step_and_continues() -> None:
     cluster = RecordedCluster()
     script = timeline((0.0, "kill b"), (0.01, "kill b"), (0.02, "clock d +1"), (0.03, "reset a b"))
     nemesis = Nemesis(cluster.scene, script, heals=False, live=False).start()

@@ -90,7 +90,7 @@ def test_no_file(name: str, complaint: str) -> None:
         Timeline.load(name)
 
 
-def test_what_belongs_together_stays_together() -> None:
+def test_units_keep_a_fault_with_its_undo() -> None:
     assert STORY.units() == [(0, 3), (1, 4), (2,), (5,)]
     assert str(STORY.only([(0, 3), (5,)])) == str(
         timeline((1.0, "partition a b"), (3.0, "undo partition a b"), (5.0, "arm a 'MESSAGE READ' BLOCK"))

@@ -52,7 +52,7 @@ def test_both_limits_are_accepted(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", list(limit_cases(1)))
-def test_what_lies_outside_is_refused_with_the_limit(text: str) -> None:
+def test_spec_refuses_values_out_of_range_and_names_the_limit(text: str) -> None:
     with pytest.raises(LocalError, match=r"^f\.yaml:\d: \S+: give (at least|at most|less than) \d+, not -?\d+$"):
         parse_spec(text, "f.yaml")
 

@@ -117,7 +117,7 @@ def test_a_number_of_any_length_is_a_mistake_in_its_line(digits: str) -> None:
         ("a" * (MAX_CHARS + 1), "f.yaml:1: "),
     ],
 )
-def test_what_is_no_spec_at_all_is_one_line(text: str, line: str) -> None:
+def test_invalid_spec_is_reported_in_one_line(text: str, line: str) -> None:
     (only,) = error_lines(text)
     assert only.startswith(line)
 

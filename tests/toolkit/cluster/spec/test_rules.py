@@ -201,7 +201,7 @@ nodes:
         ("ceph: {release: reef}", "ceph: there are no real daemons for it"),
     ],
 )
-def test_what_is_between_nodes_and_cannot_be(part: str, text: str) -> None:
+def test_spec_refuses_invalid_links_between_nodes(part: str, text: str) -> None:
     lines = error_lines(APART + part)
     assert lines[0].startswith(f"9: {text}"), lines
 
@@ -217,7 +217,7 @@ def test_what_is_between_nodes_and_cannot_be(part: str, text: str) -> None:
         "captures: [{node: a}, {node: a, file: more.pcap}]",
     ],
 )
-def test_what_is_between_nodes_and_can_be(part: str) -> None:
+def test_spec_accepts_valid_links_between_nodes(part: str) -> None:
     field = part.partition(":")[0]
     assert len(getattr(parse_spec(APART + part, "f.yaml"), field)) == part.count("{")
 

@@ -147,7 +147,7 @@ def test_several_clusters_need_names(spec: str, state: Path) -> None:
         (["tell", "a", "send", "b"], 2, "no cluster is up: msgrlab up two-peers"),
     ],
 )
-def test_what_cannot_be_is_one_line_and_leaves_nothing(
+def test_failed_command_reports_one_line_and_leaves_nothing(
     arguments: list[str], code: int, complaint: str, spec: str, state: Path
 ) -> None:
     failed = msgrlab(*(each.format(spec=spec) for each in arguments))
@@ -250,7 +250,9 @@ def test_a_supervisor_answers_requests(spec: str) -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_what_is_worth_keeping_is_kept(*, killed: bool, spec: str, state: Path, tmp_path: Path) -> None:
+def test_down_with_keep_saves_the_files_of_the_cluster(
+    *, killed: bool, spec: str, state: Path, tmp_path: Path
+) -> None:
     done("up", spec)
     done("tell", "a", "send", "b")
     while not status_of("pair")["nodes"]["b"]["sessions"]:
@@ -341,7 +343,7 @@ def test_a_soft_limit_of_open_files_is_no_limit_of_a_cluster(tmp_path: Path) -> 
     done("down", "mesh")
 
 
-def test_what_the_hard_limit_has_no_room_for_is_refused(tmp_path: Path) -> None:
+def test_up_refuses_a_cluster_above_the_hard_limit_of_open_files(tmp_path: Path) -> None:
     path = tmp_path / "mesh.yaml"
     path.write_text(MESH)
     refused = limited("-n 256", "up", str(path))

@@ -222,9 +222,7 @@ def test_a_supervisor_ends_when_its_directory_is_removed(state: Path) -> None:
 
 
 @pytest.mark.needs("netns")
-def test_nothing_is_left_in_the_machine_either_when_a_directory_is_removed(
-    state: Path, apart: Apart | None
-) -> None:
+def test_supervisor_removes_namespaces_when_its_directory_is_removed(state: Path, apart: Apart | None) -> None:
     assert apart is not None
     before = apart.state()
     up = [*apart.entering, *command_line("up", "two-peers", "--backend", "netns")]
@@ -236,7 +234,7 @@ def test_nothing_is_left_in_the_machine_either_when_a_directory_is_removed(
     assert remains(state) == []
 
 
-def test_what_is_left_of_a_killed_supervisor_is_named(state: Path) -> None:
+def test_status_names_the_remains_of_a_killed_supervisor(state: Path) -> None:
     done("up", "two-peers")
     label = str(leases()[0].label)
     for pid in processes_of(label):

@@ -72,7 +72,7 @@ def test_faults_of_the_browser_are_done_and_shown_in_words(cluster: Cluster) -> 
     eventually(lambda: not _threads(), PATIENCE_S)
 
 
-def test_what_was_done_is_a_test(cluster: Cluster) -> None:
+def test_view_writes_its_timeline_as_a_test(cluster: Cluster) -> None:
     cluster.fault("freeze b")
     cluster.fault("thaw b")
     view = cluster.view()
@@ -113,7 +113,7 @@ def test_a_kept_picture_needs_neither_script_nor_kernel(cluster: Cluster) -> Non
     assert re.search(r"✓ \d+ hold", html)
 
 
-def test_nothing_is_a_tick_before_something_was_judged() -> None:
+def test_view_shows_no_tick_before_anything_was_judged() -> None:
     with up("two-peers", settings=["traffic=[]"]) as cluster:
         view = cluster.view()
         html = view.html()

@@ -39,7 +39,7 @@ def test_a_session_that_was_cut_is_one_session_over_its_links(name: str) -> None
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_where_did_a_resent_message_go(name: str) -> None:
+def test_where_lists_both_transmissions_of_a_resent_message(name: str) -> None:
     analysis = capture(name).analysis
     (cut,) = [session for session in analysis.sessions if len(session.links) > 1]
     (party,) = [party for party in cut.parties if party.outbox.resent]
@@ -60,7 +60,7 @@ def test_invariants_hold_on_what_real_daemons_did(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_what_the_requests_of_the_cut_session_waited_for(name: str) -> None:
+def test_resent_requests_waited_for_the_resend(name: str) -> None:
     analysis = capture(name).analysis
     (cut,) = [session for session in analysis.sessions if len(session.links) > 1]
     silence_ns = (cut.links[-1].ready_ns or 0) - cut.links[0].stream.tcp.ended_ns

@@ -48,7 +48,7 @@ def test_a_record_between_messages_of_the_same_packet_stays_between_them() -> No
     assert offsets(gatherer) == [0, 50, 100, 150, 200]
 
 
-def test_what_came_before_a_run_is_not_mixed_into_it() -> None:
+def test_records_before_a_run_are_not_sorted_into_it() -> None:
     gatherer = Gatherer(1)
     gatherer.emit(record(3, 1000))  # of the other direction, say
     with gatherer.run():

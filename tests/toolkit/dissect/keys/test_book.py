@@ -119,7 +119,7 @@ def test_another_links_line_is_of_no_use() -> None:
     assert (link.connection_secret, link.missing) == (None, "key of client.admin")
 
 
-def test_what_is_heard_with_keys_is_what_a_log_would_have() -> None:
+def test_reported_secrets_equal_those_of_a_key_log() -> None:
     cluster = Cluster()
     reported: list[LinkSecrets] = []
     link = LinkKeys(KeyBook({ADMIN: cluster.key(ADMIN)}))

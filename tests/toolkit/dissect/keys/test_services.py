@@ -95,7 +95,7 @@ def test_auth_none_has_no_keys(replay) -> None:
 
 
 @by_protocol
-def test_what_would_open_a_link_is_named(replay) -> None:
+def test_link_names_the_missing_keys(replay) -> None:
     cluster = Cluster()
     client = cluster.client()
     cluster.login(client)

@@ -89,7 +89,7 @@ def test_bytes_behind_the_fields_stay_where_they_are(frame: ControlFrame, more: 
 
 
 @given(FRAMES, st.integers(1, 200))
-def test_what_is_cut_short_is_kept_and_shown(frame: ControlFrame, size: int) -> None:
+def test_truncated_control_frame_is_kept_and_marked(frame: ControlFrame, size: int) -> None:
     payload = frame.encode()[:size]
     layer = CONTROL_LAYERS[frame.TAG](payload)
     assert bytes(layer) == payload

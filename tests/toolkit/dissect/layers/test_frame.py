@@ -180,7 +180,7 @@ def test_lengths_may_be_wrong_on_purpose() -> None:
     assert not MSGR2(raw).whole
 
 
-def test_what_follows_a_frame_is_padding() -> None:
+def test_bytes_after_a_frame_are_padding() -> None:
     first, second = bytes(MSGR2() / MSGR2_Ack(seq=1)), bytes(MSGR2() / MSGR2_Wait())
     frame = MSGR2(first + second)
     assert frame[Padding].load == second

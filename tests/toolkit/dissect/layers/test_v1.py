@@ -105,7 +105,7 @@ def test_a_piece_cut_short_is_built_as_it_was(piece: wire.Frame, layer: Packet) 
 
 
 @pieces
-def test_what_follows_a_piece_is_padding(piece: wire.Frame, layer: Packet) -> None:
+def test_bytes_after_a_v1_frame_are_padding(piece: wire.Frame, layer: Packet) -> None:
     again = type(layer)(piece.encode() + b"more")
     assert again[Padding].load == b"more"
     assert bytes(again) == piece.encode() + b"more"

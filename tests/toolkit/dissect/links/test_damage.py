@@ -302,13 +302,13 @@ HTTP = b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n" * 20
 
 
 @pytest.mark.parametrize("opening_seen", [True, False])
-def test_what_is_no_messenger_makes_no_records(opening_seen: bool) -> None:  # noqa: FBT001 - a case
+def test_other_protocols_give_no_frames(opening_seen: bool) -> None:  # noqa: FBT001 - a case
     stream = new_stream(opening_seen=opening_seen, server_port=80)
     script = [(TO_SERVER, HTTP), (TO_CLIENT, HTTP)]
     assert decode_events(stream, runs(stream, script)) == []
 
 
-def test_what_cannot_be_read_on_a_port_of_ceph_is_shown() -> None:
+def test_unreadable_bytes_on_a_ceph_port_become_unknown_frames() -> None:
     stream = new_stream(server_port=6789)
     frames = decode_events(stream, runs(stream, [(TO_SERVER, HTTP), (TO_CLIENT, HTTP)]))
     assert [(frame.tag, frame.length) for frame in frames] == [("UNKNOWN", len(HTTP))] * 2

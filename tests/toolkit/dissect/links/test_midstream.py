@@ -118,7 +118,7 @@ def test_the_last_secrets_of_a_long_log_are_tried() -> None:
 
 
 @pytest.mark.parametrize("log", ["", other_line(1)], ids=["no key log", "another link's"])
-def test_nothing_is_made_up_without_the_secret(one: Session, log: str) -> None:
+def test_link_joined_midstream_without_secret_gives_unknown_frames_only(one: Session, log: str) -> None:
     frames = decoded(behind_the_handshake(one), log)
     assert {frame.tag for frame in frames} <= {"UNKNOWN"}
 

@@ -166,7 +166,7 @@ def test_a_direction_that_ended_is_waited_for_no_longer() -> None:
     assert len([frame for frame in frames if frame.message]) == 6
 
 
-def test_what_may_be_nobodys_is_held_back_within_bounds() -> None:
+def test_decoder_bounds_the_bytes_of_an_unrecognized_link() -> None:
     stream = new_stream(opening_seen=False, server_port=12345)
     pieces: list[Buffer] = []
     for seq in range(1, 4):

@@ -135,7 +135,7 @@ def test_the_client_is_guessed_by_the_ports(one: int, other: int, client: str) -
 
 @pytest.mark.parametrize("window_bytes", [100, 1 << 20])
 @pytest.mark.parametrize("distance", [-4, 0, 7])
-def test_what_was_acknowledged_before_anything_was_seen_is_only_a_hint(distance: int, window_bytes: int) -> None:
+def test_acknowledgement_before_any_data_is_only_a_hint(distance: int, window_bytes: int) -> None:
     talk = Talk()
     packets = [
         talk.up(b"question"),
@@ -253,7 +253,7 @@ def test_a_hole_that_was_acknowledged_is_filled_by_a_packet_out_of_order() -> No
     assert assembled(packets).to_server() == [b"012345678"]
 
 
-def test_nobody_acknowledges_and_too_much_waits() -> None:
+def test_assembler_declares_a_gap_when_too_much_data_waits() -> None:
     talk = Talk()
     start, _ = talk.open(), talk.up(b"lost")
     chunk = bytes(50_000)
@@ -273,7 +273,7 @@ def test_bytes_missing_at_the_tail_are_known_by_their_acknowledgement() -> None:
     assert assembled([*packets, talk.down()]).to_server() == [b"there", 4]
 
 
-def test_what_is_missing_is_noticed_while_all_else_is_in_order() -> None:
+def test_acknowledgements_reveal_a_gap_behind_in_order_data() -> None:
     talk, assembler = Talk(), Assembler()
     events_of(talk.open(), assembler)
     there = talk.up(b"there")
@@ -349,7 +349,7 @@ def test_a_refused_connection() -> None:
     assert [what for _, what in assembled(packets).order] == ["reset"]
 
 
-def test_what_waits_is_given_before_a_reset() -> None:
+def test_waiting_data_is_emitted_before_a_reset() -> None:
     talk = Talk()
     packets = talk.open() + lossy(talk) + [talk.down(b"", RST | ACK)]
     assert assembled(packets).to_server() == [BEFORE, 10, BEHIND]

@@ -184,12 +184,14 @@ NOT_READ = {
 
 
 @pytest.mark.parametrize("reason", NOT_READ)
-def test_what_was_not_read_is_counted(reason: str) -> None:
+def test_assembler_counts_packets_that_it_does_not_read(reason: str) -> None:
     assert skipped([bytes(NOT_READ[reason])] * 3) == {reason: 3}
 
 
 @pytest.mark.parametrize("form", ["table", "csv"])
-def test_what_was_not_read_is_named(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decode_names_the_packets_that_it_does_not_read(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "carried.pcap"
     path.write_bytes(pcap([bytes(NOT_READ["inside MACsec, which is not read"])] * 3))
     assert msgrlab(["decode", str(path), "--format", form]) == 1

@@ -81,7 +81,7 @@ def test_both_versions_of_ip_are_numbered_in_one_order() -> None:
     assert [what for _, what in result.order] == [b"sixsix", b"four", b"sixsix", b"four"]
 
 
-def test_what_pads_a_short_frame_is_no_payload() -> None:
+def test_ethernet_padding_is_no_payload() -> None:
     assert assembled([V4.ethernet() + bytes(20)]).to_server() == [b"four"]
 
 

@@ -95,7 +95,7 @@ def test_tshark_reads_it(tmp_path: Path) -> None:
     assert "con_mode was secure: what follows was encrypted" in comments
 
 
-def test_what_cannot_be_opened_stays_as_it_is(tmp_path: Path) -> None:
+def test_export_without_keys_leaves_streams_encrypted(tmp_path: Path) -> None:
     chunks, _ = record("v2-secure")
     source = write_capture(tmp_path / "source.pcapng", chunks)
     target = tmp_path / "sealed.pcapng"
@@ -171,7 +171,7 @@ def seqs_of(frames: Sequence[DecodedFrame]) -> list[tuple[Direction, int]]:
     return [(frame.direction, frame.message.seq) for frame in whole if frame.message]
 
 
-def test_what_the_capture_does_not_have_is_missing_there_too(tmp_path: Path) -> None:
+def test_export_keeps_the_gaps_of_the_capture(tmp_path: Path) -> None:
     for way in ("v2-crc", "v2-secure"):
         chunks, keys = record(way, sizes=[3000] * 6)
         packets = packets_of(chop(chunks, 1, 700))
@@ -187,7 +187,7 @@ def test_what_the_capture_does_not_have_is_missing_there_too(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("link", ["crc", "secure"])
-def test_what_was_captured_out_of_order_is_in_order(link: str, tmp_path: Path) -> None:
+def test_export_puts_reordered_packets_in_order(link: str, tmp_path: Path) -> None:
     chunks, keys = record(LINKS[link][0], sizes=[3000] * 6)
     frames = decoded(write_capture(tmp_path / "whole.pcapng", chunks), keys)
     packets = packets_of([(frame.direction, bytes(frame.wire)) for frame in frames])
@@ -232,7 +232,7 @@ def fin_is_last(path: Path) -> bool:
     return fins[-1] and not any(fins[:-1])
 
 
-def test_what_does_not_decompress_stays_compressed(tmp_path: Path) -> None:
+def test_export_leaves_undecompressible_frames_compressed(tmp_path: Path) -> None:
     chunks, keys = record("v2-crc", **COMPRESSED)
     broken: list[Buffer] = []
     CrcWriter().compressed(broken, Tag.ACK, (b"no such thing", b"", b"", b""))

@@ -226,7 +226,7 @@ def test_a_length_that_no_frame_has_holds_nothing_up(tmp_path: Path) -> None:
     assert column(path, "msgr2.ack.seq") == ["5"]
 
 
-def test_what_was_not_computed_is_not_wrong(tmp_path: Path) -> None:
+def test_zero_crc_is_unverified_and_not_bad(tmp_path: Path) -> None:
     raw = bytearray(writer("crc").control(Tag.ACK, (5).to_bytes(8, "little")))
     raw[-4:] = bytes(4)  # a sender with ms_crc_data off
     banners = [(UP, encode_banner(1, 0)), (DOWN, encode_banner(1, 0))]

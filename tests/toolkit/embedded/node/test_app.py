@@ -100,7 +100,7 @@ def test_a_spec_of_another_kind_is_refused() -> None:
         ("osd2: {ceph: osd, options: {osd_debug: 1}}", "unknown option 'osd_debug'"),
     ],
 )
-def test_what_cannot_be_embedded(text: str, words: str) -> None:
+def test_spec_refuses_what_the_embedded_release_lacks(text: str, words: str) -> None:
     nodes = f"nodes:\n  mon: {{ceph: mon}}\n  osd: {{ceph: osd}}\n  {text}\nceph: {{release: embedded}}\n"
     with pytest.raises(LocalError, match=words):
         parse_spec(nodes, "mine.yaml")

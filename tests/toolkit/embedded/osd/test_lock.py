@@ -68,7 +68,7 @@ def refusal(number: int):
     return pytest.raises(OpError, match=errno.errorcode[number])
 
 
-def test_what_the_client_sends_is_read() -> None:
+def test_lock_operations_of_a_client_decode() -> None:
     given = LockOp.decode(Decoder(bytes.fromhex(LOCK)))
     assert given == LockOp("mine", LockType.EXCLUSIVE, "c", "t", "d", UTime(60), 0)
     assert GetInfoOp.decode(Decoder(bytes.fromhex(GET_INFO))).name == "mine"

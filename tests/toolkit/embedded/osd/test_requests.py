@@ -104,7 +104,7 @@ def test_refused_writes_change_nothing(peer: Peer, op: OsdOp, number: int) -> No
     assert [bytes(each.data) for each in reply.ops] == [b"old", b"v"]
 
 
-def test_what_does_not_fit_is_refused(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_beyond_the_capacity_fails_with_enospc(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests_module, "CAPACITY_BYTES", 10)
     assert peer.ask("a", operation(OpCode.WRITEFULL, b"12345678")).result == 0
     assert peer.ask("b", operation(OpCode.WRITEFULL, b"12345678")).result == -errno.ENOSPC

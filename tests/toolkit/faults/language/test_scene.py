@@ -176,7 +176,9 @@ def no_rules(*_: object, **__: object) -> None:
         (["undo kill b"], "undo: kill b is not in force; nothing is"),
     ],
 )
-def test_what_makes_no_sense_now(cluster: RecordedCluster, texts: list[str], complaint: str) -> None:
+def test_scene_refuses_faults_that_contradict_its_state(
+    cluster: RecordedCluster, texts: list[str], complaint: str
+) -> None:
     *before, last = texts
     for text in before:
         cluster.do(text)
@@ -194,7 +196,7 @@ def test_what_makes_no_sense_now(cluster: RecordedCluster, texts: list[str], com
         ("descriptors d 0", "on another machine"),
     ],
 )
-def test_what_cannot_be_had_here(cluster: RecordedCluster, text: str, complaint: str) -> None:
+def test_scene_refuses_unsupported_faults(cluster: RecordedCluster, text: str, complaint: str) -> None:
     with pytest.raises(Unsupported) as caught:
         cluster.do(text)
     assert complaint in str(caught.value)

@@ -33,7 +33,7 @@ class TestInContainers:
     pytestmark = _IN_DOCKER
 
     @pytest.mark.parametrize("lab", ["v2-crc", "v1"], indirect=True)
-    def test_nothing_passes_a_partition_until_it_heals(self, lab: RealLab) -> None:
+    def test_partition_blocks_messages_until_it_heals(self, lab: RealLab) -> None:
         lab.partition("a", "b", one_way=True)
         lab.send("a", "b", count=3)
         with pytest.raises(ScenarioFailed, match=r"8 messages from a delivered at b; 5 were"):

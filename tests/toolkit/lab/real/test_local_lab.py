@@ -15,7 +15,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[RealLab]:
         yield lab
 
 
-def test_nothing_passes_a_partition_until_it_heals(lab: RealLab) -> None:
+def test_partition_blocks_messages_until_it_heals(lab: RealLab) -> None:
     lab.partition("a", "b", one_way=True)
     lab.send("a", "b", count=3)
     lab.send("b", "a", count=3)

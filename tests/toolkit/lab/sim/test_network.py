@@ -298,7 +298,7 @@ def test_a_link_reads_back_what_was_set(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("state", [{"duplicate_percent": 1}, {"loss": GilbertElliott(to_bad_percent=1)}])
-def test_what_takes_single_packets_is_unsupported(pair: Pair, state: dict[str, object]) -> None:
+def test_simulated_network_does_not_support_packet_faults(pair: Pair, state: dict[str, object]) -> None:
     with pytest.raises(Unsupported, match="a simulated network has no packets: --backend netns"):
         pair.network.set_link("a", "b", LinkState(**state))
 

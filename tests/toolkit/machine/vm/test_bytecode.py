@@ -30,7 +30,7 @@ def compiled(packages: Path, root: Path) -> dict[str, int]:
     return {str(path.relative_to(base)).partition(".")[0]: path.stat().st_mtime_ns for path in found}
 
 
-def test_what_has_no_bytecode_is_compiled_once(packages: Path, tmp_path: Path) -> None:
+def test_missing_bytecode_is_compiled_once(packages: Path, tmp_path: Path) -> None:
     root = tmp_path / "cache/images"
     before = compiled(packages, root)
     assert set(before) == {"__pycache__/second", "old/__pycache__/third"}

@@ -180,7 +180,7 @@ def test_a_killed_process_leaves_no_machine(
     assert [path.name for path in (state / ".vm").iterdir()] == [".registry"]
 
 
-def test_what_another_process_runs_is_not_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_keeps_a_running_vm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from toolkit.machine.vm.places import place
 
     monkeypatch.setenv("MSGRLAB_STATE", str(tmp_path / "state"))

@@ -42,7 +42,7 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 
 @given(link_states())
-def test_what_is_encoded_is_decoded(state: LinkState) -> None:
+def test_netem_message_encodes_and_decodes_link_states(state: LinkState) -> None:
     message = NetemMessage(message_of(state))
     message.decode()
     found = decode(message.get_attr("TCA_OPTIONS"))

@@ -46,7 +46,7 @@ def test_netem_is_found_and_used(results: dict[str, dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("text", STATES)
-def test_what_is_set_is_read_back(results: dict[str, dict[str, Any]], text: str) -> None:
+def test_kernel_returns_the_link_state_that_was_set(results: dict[str, dict[str, Any]], text: str) -> None:
     assert LinkState.from_text(results[text]["read"]) == LinkState.from_text(text)
 
 
@@ -93,7 +93,7 @@ def test_peers_have_links_of_their_own(results: dict[str, dict[str, Any]]) -> No
     assert results["healed"] == {"healed": ["delay 30ms", "loss 100%"]}
 
 
-def test_what_the_kernel_refuses_changes_nothing(results: dict[str, dict[str, Any]]) -> None:
+def test_state_refused_by_the_kernel_changes_nothing(results: dict[str, dict[str, Any]]) -> None:
     found = results["duplicates"]
     if found["duplicates"] != 20:
         assert "MSGRLAB_LINKS=wire" in found["duplicates"]

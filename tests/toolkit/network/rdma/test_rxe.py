@@ -40,7 +40,7 @@ def test_devices_are_seen_from_other_namespaces(results: dict[str, Any]) -> None
 
 
 @in_machine
-def test_what_the_kernel_refuses_is_named_and_not_undone(results: dict[str, Any]) -> None:
+def test_refused_rdma_device_is_named_and_not_journaled(results: dict[str, Any]) -> None:
     assert results["name_taken"] == "RDMA device rxe0 on vb: there is a device of that name already"
     assert results["interface_taken"] == "RDMA device rxe2 on va: the interface has a device already"
     assert results["no_interface"] == "RDMA device rxe2 on vc: there is no such interface"

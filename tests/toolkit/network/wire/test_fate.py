@@ -63,7 +63,7 @@ def test_another_seed_is_another_fate() -> None:
 
 
 @given(link_states())
-def test_nothing_arrives_before_it_was_sent_and_all_are_accounted_for(state: LinkState) -> None:
+def test_packets_arrive_after_sending_and_all_are_counted(state: LinkState) -> None:
     fate = Fate(state)
     arrivals = run(fate, numbered(40))
     assert [at_ns for at_ns, _ in arrivals] == sorted(at_ns for at_ns, _ in arrivals)
@@ -78,7 +78,7 @@ def test_nothing_arrives_before_it_was_sent_and_all_are_accounted_for(state: Lin
 
 
 @given(link_states(), st.lists(st.integers(0, 50), max_size=40))
-def test_when_one_looks_changes_nothing_but_lateness(state: LinkState, pauses_ms: list[int]) -> None:
+def test_polling_times_do_not_change_the_order_of_arrival(state: LinkState, pauses_ms: list[int]) -> None:
     """Everything that is due by a time arrives in the same order, however seldom one asks."""
     # A queue that is emptied later overflows earlier, and late packets are not overtaken any more.
     seeded = state.model_copy(update={"seed": 1, "limit_packets": 1000, "reorder_percent": 0.0})

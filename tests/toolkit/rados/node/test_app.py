@@ -50,7 +50,7 @@ def records_of(spec: RadosSpec, script: Callable[[RadosApp], Coroutine[Any, Any,
     return records
 
 
-def test_what_is_put_is_there(spec: RadosSpec) -> None:
+def test_app_gets_and_verifies_objects_that_it_put(spec: RadosSpec) -> None:
     async def script(app: RadosApp) -> None:
         put = await app.carry_out("put", {"oid": "object", "size_bytes": 3000})
         assert (put["state"], put["size_bytes"]) == ("done", 3000)
@@ -63,7 +63,7 @@ def test_what_is_put_is_there(spec: RadosSpec) -> None:
     records_of(spec, script)
 
 
-def test_what_somebody_else_changed_is_wrong(spec: RadosSpec, real_cluster: Clusters) -> None:
+def test_verify_reports_objects_changed_by_another_client(spec: RadosSpec, real_cluster: Clusters) -> None:
     cluster = real_cluster(3, "crc", "cephx")
 
     async def script(app: RadosApp) -> None:
@@ -111,7 +111,7 @@ def test_watchers_hear_of_notifications(spec: RadosSpec) -> None:
     records_of(spec, script)
 
 
-def test_what_cannot_be_is_refused(spec: RadosSpec) -> None:
+def test_app_refuses_unknown_verbs_and_missing_objects(spec: RadosSpec) -> None:
     async def script(app: RadosApp) -> None:
         with pytest.raises(LocalError, match="unknown verb 'fly'; known: "):
             await app.carry_out("fly", {})

@@ -53,7 +53,7 @@ def answers_of(pool: Pool, count: int = 30, spec: RadosSpec = SPEC) -> list[dict
     return records[1::2]
 
 
-def test_what_is_read_is_in_the_answer() -> None:
+def test_answers_of_reads_contain_the_value() -> None:
     answers = answers_of(Pool())
     assert {answer["action"] for answer in answers} == {"ok"}
     values = {answer["verb"]: answer.get("value") for answer in answers}
@@ -116,7 +116,7 @@ def test_an_end_is_followed_by_a_last_look_and_a_cancellation_by_nothing() -> No
 
 
 @pytest.mark.parametrize("args", [(0, 1, 0), (65, 1, 0), (1, -1, 0), (1, 1, -1)])
-def test_what_is_impossible_is_refused(args: tuple[int, float, int]) -> None:
+def test_registers_refuse_invalid_numbers_of_objects(args: tuple[int, float, int]) -> None:
     registers = Registers(SPEC, Pool, lambda *_: None)  # type: ignore[arg-type]
     with pytest.raises(LocalError, match="give 1 to 64 objects"):
         asyncio.run(registers.begin(*args))
