@@ -31,7 +31,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", captures.SMALL)
-def test_every_command_ends_in_order(name: str, tmp_path: Path) -> None:
+def test_every_command_exits_normally_on_hostile_captures(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(captures.SMALL[name]())
     commands = COMMANDS if name != "compression-bombs" else {"analyze": COMMANDS["analyze"]}
@@ -72,7 +72,7 @@ def test_missing_seqs_are_counted_however_many_there_are(tmp_path: Path) -> None
     assert row["missing"] == sender.missing
 
 
-def test_a_capture_without_ceph_is_no_mistake(tmp_path: Path) -> None:
+def test_analyze_reports_a_capture_without_messenger_links(tmp_path: Path) -> None:
     path = tmp_path / "web.pcap"
     path.write_bytes(captures.no_ceph())
     outcome = msgrlab(tmp_path, "analyze", path)

@@ -150,5 +150,5 @@ def test_without_ssh_it_is_unsupported(tmp_path: Path, monkeypatch: pytest.Monke
         pass
 
 
-def test_all_ports_are_all_but_the_one_it_comes_by() -> None:
+def test_filter_for_all_ports_excludes_ssh() -> None:
     assert tcpdump_filter(parse_ports("all")) == "tcp and not port 22 or udp dst port 4791"

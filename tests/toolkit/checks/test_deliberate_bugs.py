@@ -115,7 +115,7 @@ def test_the_acceptor_takes_the_worse_mode(monkeypatch):
     assert scenario("standby") == {"no_downgrade"}
 
 
-def test_a_late_ticket_is_shown_and_taken(monkeypatch):
+def test_use_of_an_expired_ticket_is_detected(monkeypatch):
     """Tickets are good for a millisecond, less than a handshake takes."""
 
     def short(name, num, keys, spoiler, **_others):
@@ -170,12 +170,12 @@ WIRES = [("secure", Protocol.V2), ("crc", Protocol.V2), ("crc", Protocol.V1)]
 
 
 @pytest.mark.parametrize(("mode", "protocol"), WIRES)
-def test_a_changed_byte_is_noticed(mode, protocol):
+def test_receivers_reject_a_changed_byte(mode, protocol):
     assert mangled(mode, protocol) == set()
 
 
 @pytest.mark.parametrize("protocol", Protocol)
-def test_a_changed_byte_is_not_noticed(monkeypatch, protocol):
+def test_missing_crc_check_is_detected(monkeypatch, protocol):
     monkeypatch.setattr("messenger.v2.framing.crc32c", lambda *_args: 0xFFFFFFFF)
     monkeypatch.setattr("messenger.v2.framing.standard_crc32c", lambda *_args: 0)
     monkeypatch.setattr("messenger.v1.framing.standard_crc32c", lambda *_args: 0)
@@ -283,7 +283,7 @@ def strangers() -> set[str]:
     return broken(lab.history)
 
 
-def test_a_stranger_is_never_thrown_out(monkeypatch):
+def test_missing_handshake_timeout_is_detected(monkeypatch):
     start = V2Link.start
 
     def mute(self: V2Link, now: float) -> None:

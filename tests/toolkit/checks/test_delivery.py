@@ -80,7 +80,7 @@ def test_changed_bytes(story):
     assert story.texts("INV-1") == ["b session 1: tid 1 arrives with other bytes than were sent"]
 
 
-def test_message_nobody_sent(story):
+def test_delivery_of_a_message_never_sent_is_reported(story):
     story.pair()
     story.deliver("b", 9)
     assert story.texts("INV-1") == ["b session 1: tid 9 was never sent by a"]
@@ -118,7 +118,7 @@ def test_remote_reset_explains_what_was_sent_before_it(story):
     assert story.judge("INV-1").ok
 
 
-def test_remote_reset_explains_nothing_sent_behind_it(story):
+def test_remote_reset_explains_no_message_sent_after_it(story):
     story.pair()
     story.send("a", 1)
     story.mark_down("b")
@@ -143,7 +143,7 @@ def test_peer_that_lost_its_session_needs_an_event(story):
 
 
 @pytest.mark.parametrize("action", ["stop", "kill", "exit"])
-def test_end_of_the_sender_explains_its_queue(story, action):
+def test_end_of_the_sender_explains_its_queued_messages(story, action):
     story.process("a", "start")
     story.pair()
     story.send("a", 1, 2)
@@ -399,7 +399,7 @@ def test_receiver_that_left_while_the_sender_was_idle(story):
     assert story.judge("INV-1").ok
 
 
-def test_lossy_receiver_that_leaves_must_be_noticed(story):
+def test_mark_down_of_a_lossy_receiver_needs_an_event_at_the_sender(story):
     story.pair(*LOSSY)
     story.send("a", 1)
     story.mark_down("b")
@@ -423,7 +423,7 @@ def test_lossy_sender_learns_of_a_lost_link_when_it_writes(story, writes_again, 
     assert story.texts("INV-2") == (lost if is_reported else [])
 
 
-def test_node_without_a_last_word_still_loses_messages(story):
+def test_killed_node_explains_messages_queued_for_it(story):
     """b has come to rest and a is dead by then: what b, READY, did not get across before is explained."""
     story.process("a", "start")
     story.pair()

@@ -66,7 +66,7 @@ def test_crc_mode_covers_small_frames(story):
     assert story.texts("reject_forged") == ["b/1: ACK is taken although a byte of frame 4 was changed"]
 
 
-def test_crc_mode_takes_what_is_whole(story):
+def test_crc_mode_may_accept_a_duplicated_frame(story):
     crc(story)
     story.mangle("a", "duplicate", "MESSAGE", 4)
     arrive(story)
@@ -112,7 +112,7 @@ def test_the_signatures_cover_the_beginning(story, what, tag):
 
 
 @pytest.mark.parametrize("tag", ["BANNER", "HELLO", "AUTH_REQUEST"])
-def test_a_session_opens_behind_a_changed_beginning(story, tag):
+def test_session_that_opens_after_a_rewritten_frame_is_reported(story, tag):
     greeted(story, "rewrite", tag)
     at = story.pass_frame("a", "CLIENT_IDENT")
     result = story.judge("reject_forged")
@@ -131,7 +131,7 @@ def test_reflected_sealed_frame(story):
     assert [(v.record, v.text) for v in result.violations] == [(taken, "a/1: MESSAGE is taken, which came back")]
 
 
-def test_another_frame_in_the_place_of_a_sealed_one(story):
+def test_accepted_replay_of_a_sealed_frame_is_reported(story):
     at = secure(story)
     story.mangle("a", "replay", "MESSAGE", at)
     taken = arrive(story, "ACK")
@@ -145,7 +145,7 @@ def test_join_changes_nothing(story):
     assert (story.judge("reject_forged").violations, story.judge("reject_forged").note) == ([], "")
 
 
-def test_which_link_is_not_known(story):
+def test_forgery_on_an_unknown_link_is_noted(story):
     story.mangle("a", "flip", "MESSAGE", 4)
     result = story.judge("reject_forged")
     assert result.ok

@@ -30,7 +30,7 @@ def one_by_one(*steps: tuple[str, Any, Any]) -> list[Op]:
     return found
 
 
-def test_one_client_after_the_other() -> None:
+def test_sequential_operations_are_linearizable() -> None:
     steps = one_by_one(
         ("read", None, "ENOENT"),
         ("create", None, None),

@@ -62,7 +62,7 @@ def test_dead_peer_is_no_failure(story):
     assert result.note == "a session 1 was not judged: b is gone"
 
 
-def test_queue_towards_a_dead_peer_hides_no_other(story):
+def test_queue_to_a_dead_peer_does_not_hide_other_queues(story):
     story.process("b", "start")
     story.pair()
     story.process("b", "kill")

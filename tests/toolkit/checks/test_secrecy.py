@@ -59,7 +59,7 @@ def test_missing_signature(story):
     assert story.texts("no_plaintext") == ["a/1: CLIENT_IDENT is sent where AUTH_SIGNATURE is due"]
 
 
-def test_silence_about_authentication(story):
+def test_missing_records_of_authentication_are_noted(story):
     story.greet()
     assert story.judge("no_plaintext").note == (
         "b does not tell how its peers authenticate; a does not tell how its peers authenticate"

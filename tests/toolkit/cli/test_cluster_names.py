@@ -41,7 +41,7 @@ def completed(words: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
 )
 @pytest.mark.usefixtures("state")
-def test_a_shell_is_offered_words(words: str, offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_offers_words(words: str, offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert completed(words, monkeypatch) == offered
 
 

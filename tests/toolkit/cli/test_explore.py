@@ -69,7 +69,7 @@ def test_the_command_for_a_replay_names_the_whole_scope() -> None:
         (["--out", "."], ". exists already"),
     ],
 )
-def test_a_wrong_line_is_refused_in_words(
+def test_explore_refuses_invalid_arguments(
     arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["explore", *arguments]) == 2

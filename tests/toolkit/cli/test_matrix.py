@@ -44,7 +44,9 @@ def test_the_list_has_cells_and_reasons(capsys: pytest.CaptureFixture[str]) -> N
     assert (listed[0]["reason"], len(listed)) == (None, len(lines))
 
 
-def test_all_is_well(fails: set[str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_matrix_reports_successful_cells(
+    fails: set[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert not fails
     out = tmp_path / "out"
     assert run(["matrix", "--only", "reef/v1/aes/server", "--out", str(out)]) == 0

@@ -110,7 +110,7 @@ def test_traffic_of_the_spec_flows_by_itself() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_a_life_of_a_node() -> None:
+def test_node_freezes_thaws_dies_and_starts() -> None:
     with up(peers()) as cluster:
         a, b = cluster.nodes["a"], cluster.nodes["b"]
         a.command("send", peer="b")
@@ -142,7 +142,7 @@ def test_a_life_of_a_node() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_a_node_that_dies_by_itself_is_seen() -> None:
+def test_crashed_node_is_reported_and_restarts() -> None:
     with up(peers()) as cluster:
         b = cluster.nodes["b"]
         b.host.run("sh", "-c", f"kill -{signal.SIGSEGV} {b.pid}")
@@ -185,7 +185,7 @@ def test_cluster_that_fails_to_start_leaves_nothing(state: Path) -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_two_clusters_of_one_name_are_refused_and_of_two_live_side_by_side() -> None:
+def test_cluster_names_are_unique() -> None:
     with up(peers()) as first:
         with pytest.raises(LocalError, match="'pair' is there already: msgrlab down pair"):
             up(peers()).__enter__()
@@ -226,7 +226,7 @@ def test_proxies_follow_their_scripts() -> None:
 @pytest.mark.needs("netns")
 @pytest.mark.needs("nft")
 @pytest.mark.usefixtures("state")
-def test_a_refused_way_is_refused_by_its_proxy_too() -> None:
+def test_refuse_applies_to_a_proxied_link() -> None:
     with up(peers(backend="netns", proxies=[{"from": "a", "to": "b"}])) as cluster:
         cluster.fault("refuse a b")
         cluster.nodes["a"].command("send", peer="b", count=1)

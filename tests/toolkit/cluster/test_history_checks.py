@@ -64,7 +64,7 @@ def test_a_run_of_many_times_the_limit_is_judged_to_its_end_and_its_file_is_comp
     history.close()
 
 
-def test_a_file_that_has_its_bytes_gets_no_more_and_the_history_goes_on(tmp_path: Path) -> None:
+def test_history_continues_in_memory_after_the_file_limit(tmp_path: Path) -> None:
     history = LiveHistory(tmp_path / "history.ndjson", 1_000_000, disk_bytes=500)
     for number in range(20):
         history.append(float(number), "a", "clock", step_s=1.0)

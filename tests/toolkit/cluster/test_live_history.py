@@ -64,7 +64,7 @@ def test_history_drops_records_that_a_full_disk_refuses(disk: Path) -> None:
 
 
 @needs_root
-def test_it_ends_where_the_records_of_all_nodes_are_there(disk: Path) -> None:
+def test_history_on_a_full_disk_ends_where_all_nodes_have_records(disk: Path) -> None:
     fill(disk, leaving_bytes=8192)
     history = LiveHistory(disk / "history.ndjson", 100_000)
     history.put(0.0, "slow", "deliver", dict(DELIVERED))

@@ -67,7 +67,7 @@ def test_answers_commands_and_ends_with_its_input() -> None:
 
 
 @pytest.mark.parametrize("first", ["", "hello", "{}", '{"name": "a"}'])
-def test_refuses_what_is_no_spec_in_one_line(first: str) -> None:
+def test_node_refuses_an_invalid_spec_in_one_line(first: str) -> None:
     lines, errors, code = _talk(first)
     assert lines == []
     assert code == 1

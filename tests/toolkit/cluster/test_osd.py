@@ -118,7 +118,7 @@ def test_an_osd_that_was_never_started(real_cluster: Clusters) -> None:
         ({"mode": "plain"}, "no connection mode 'plain'"),
     ],
 )
-def test_clusters_that_cannot_be(arguments: dict[str, object], message: str) -> None:
+def test_cluster_refuses_invalid_arguments(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(LocalError, match=message):
         RealCluster(**arguments)  # type: ignore[arg-type]
 

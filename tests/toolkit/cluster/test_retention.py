@@ -56,7 +56,7 @@ def umask() -> Iterator[None]:
     os.umask(before)
 
 
-def test_copies_are_their_owners_and_have_no_keys(cluster: Path, tmp_path: Path) -> None:
+def test_keep_files_writes_private_copies_without_keys(cluster: Path, tmp_path: Path) -> None:
     keep_files(cluster, tmp_path / "kept" / "pair")
     assert kept_in(tmp_path / "kept") == {
         "pair": 0o700,
@@ -73,7 +73,7 @@ def test_copies_are_their_owners_and_have_no_keys(cluster: Path, tmp_path: Path)
     assert b"second" in capture
 
 
-def test_keys_are_kept_where_they_are_asked_for(cluster: Path, tmp_path: Path) -> None:
+def test_keep_files_keeps_keys_on_request(cluster: Path, tmp_path: Path) -> None:
     keep_files(cluster, tmp_path / "kept", keys=True)
     modes = kept_in(tmp_path / "kept")
     assert modes.pop("a") == 0o700
@@ -111,7 +111,7 @@ def test_keep_files_does_not_overwrite_files(cluster: Path, tmp_path: Path) -> N
 
 
 @needs_root
-def test_another_user_reads_nothing_of_it(cluster: Path, shared: Path) -> None:
+def test_another_user_cannot_read_kept_files(cluster: Path, shared: Path) -> None:
     keep_files(cluster, shared / "kept", keys=True)
     with pytest.raises(AssertionError, match="PermissionError"):
         as_user(OTHER_UID, lambda: list((shared / "kept").iterdir()))
@@ -141,7 +141,7 @@ def test_keys_alone_are_not_kept() -> None:
     assert (refused.returncode, refused.stderr) == (2, "msgrlab: --keep-keys needs --keep DIR\n")
 
 
-def test_the_command_keeps_keys_where_they_are_asked_for(state: Path, tmp_path: Path) -> None:
+def test_down_keeps_keys_on_request(state: Path, tmp_path: Path) -> None:
     for name, words in (("without", []), ("with", ["--keep-keys"])):
         done("up", "two-peers")
         assert done("down", "--keep", str(tmp_path / name), *words) == "two-peers: down\n"

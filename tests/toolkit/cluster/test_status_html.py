@@ -77,7 +77,7 @@ STATUS: dict[str, Any] = {
         "INV-1: lost",
     ],
 )
-def test_everything_of_note_is_shown(shown: str) -> None:
+def test_html_shows_every_part_of_the_status(shown: str) -> None:
     assert shown in html_of(STATUS)
 
 

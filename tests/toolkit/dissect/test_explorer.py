@@ -82,7 +82,7 @@ def test_explorer_hides_secrets_of_encrypted_frames(tentacle: Capture) -> None:
     assert "·· ··" in shown
 
 
-def test_a_frame_that_is_not_there_is_refused(tentacle: Capture) -> None:
+def test_explore_refuses_an_unknown_frame(tentacle: Capture) -> None:
     with pytest.raises(LocalError, match=r"no frame 100000 in capture\.pcapng\.gz: it has 337, counted from 0"):
         tentacle.explore(100_000)
     assert "peer_addr" in repr(tentacle.explore(_first(tentacle, "HELLO").frame))

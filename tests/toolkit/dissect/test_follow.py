@@ -128,7 +128,7 @@ def test_secure_link_without_keys_is_followed_up_to_auth_done() -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from(Direction))
-def test_noise_blinds_and_never_raises(noise: bytes, direction: Direction) -> None:
+def test_noise_ends_following_without_an_exception(noise: bytes, direction: Direction) -> None:
     follower = LinkFollower()
     assert follower.feed(direction, b"HTTP/1.1 400 " + noise) == []
     assert follower.blind is not None

@@ -88,7 +88,7 @@ def test_every_number_of_a_received_message_counts(line, words):
     assert any(words in text for text in result.differences), result.differences
 
 
-def test_a_message_that_only_the_sender_knows_of():
+def test_message_missing_in_the_capture_is_reported():
     client_log = [sent(CLIENT, OSD, "osd_backoff"), *CLIENT_LOG]
     result = compare(EXCHANGE, logs(client_log, OSD_LOG))
     assert result.differences == [

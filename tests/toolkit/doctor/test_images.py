@@ -73,7 +73,7 @@ def test_images_without_a_docker_engine_have_no_remedy(root: Path, monkeypatch: 
     assert images.docker_images() == programs.with_engine(silent, "x") == silent
 
 
-def test_a_micro_vm_takes_qemu_and_a_kernel(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_image_needs_qemu_and_a_kernel(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     finding = images.kernel_image()
     assert "qemu-system-x86" in finding.packages

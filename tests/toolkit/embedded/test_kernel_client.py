@@ -99,7 +99,7 @@ def test_all_written_blocks_are_intact_at_the_end(lines: list[Line]) -> None:
 @pytest.mark.parametrize(
     ("mode", "name"), [(mode, name) for mode, rules in DISPUTED.items() for name in (*rules, "unknown_message")]
 )
-def test_the_kernel_keeps_to_its_rules(lines: list[Line], mode: str, name: str) -> None:
+def test_kernel_client_follows_its_disputed_rules(lines: list[Line], mode: str, name: str) -> None:
     line = only(lines, mode=mode, disputed=name)
     assert (line["same"], line["hits"]) == (True, 1)
     faults = getattr(Config.like("kernel"), name) in ("fault", "exact")

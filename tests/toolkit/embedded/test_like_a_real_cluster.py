@@ -9,11 +9,11 @@ from tests.support.embedded import StandIn
 from tests.toolkit.rados.test_live import (  # noqa: F401 - the tests
     test_a_removed_object_ends_its_watches,
     test_a_watched_object_notifies,
-    test_after_the_end_nothing_is_done,
     test_answers_of_the_monitors,
     test_attributes_and_omap,
     test_ceph_and_the_client_read_each_others_objects,
     test_checksums_of_data,
+    test_closed_client_fails_all_requests,
     test_commands_for_osds,
     test_data,
     test_locator_keys_place_objects_together,

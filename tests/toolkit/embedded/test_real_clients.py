@@ -114,7 +114,7 @@ def test_locks_are_kept_and_broken(standing: StandIn) -> None:
 
 
 @pytest.mark.parametrize("standing", WAYS[2:3], indirect=True, ids="-".join)
-def test_new_entities_get_in_with_their_keys(standing: StandIn, tmp_path: Path) -> None:
+def test_new_entity_authenticates_with_its_key(standing: StandIn, tmp_path: Path) -> None:
     keyring = tmp_path / "keyring"
     keyring.write_text(standing.ceph("auth", "get-or-create", "client.app", "mon", "allow r", "osd", "allow rw"))
     as_app = ("-n", "client.app", "--keyring", str(keyring))

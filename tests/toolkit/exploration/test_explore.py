@@ -57,7 +57,7 @@ LATE_IDENT = (
 TWICE = " back1 back1 forth0 forth0 arrive1 forth1 back0 back0"
 
 
-def test_a_late_ident_delivers_nothing_twice() -> None:
+def test_late_ident_delivers_no_message_twice() -> None:
     scope = replace(ONE, faults=2)
     assert replay(scope, parse_choices(LATE_IDENT), to_rest=True).wrong == []
 

@@ -156,7 +156,7 @@ def test_after_a_finding_the_cluster_is_another_one(fake: Fake, tmp_path: Path) 
     assert [outcome.cell.id for outcome in outcomes if outcome.verdict is not Verdict.HELD] == [CUT]
 
 
-def test_an_interrupted_hunt_goes_on_where_it_ended(fake: Fake, tmp_path: Path) -> None:
+def test_interrupted_hunt_continues_where_it_ended(fake: Fake, tmp_path: Path) -> None:
     chosen = cells(only=["client/AUTH_DONE-*"])
 
     def interrupt(_outcome: Outcome) -> None:
@@ -181,7 +181,7 @@ def test_findings_are_grouped_by_cause(fake: Fake, tmp_path: Path) -> None:
     ]
 
 
-def test_results_that_are_none_are_named(fake: Fake, tmp_path: Path) -> None:
+def test_hunt_refuses_an_invalid_results_file(fake: Fake, tmp_path: Path) -> None:
     (tmp_path / RESULTS_FILE).write_text("{}\n")
     with pytest.raises(LocalError, match="not the results of a hunt"):
         Hunt(cells(only=[CUT]), "fake", tmp_path, grounds=fake.open).go()

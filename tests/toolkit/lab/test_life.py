@@ -55,7 +55,7 @@ def test_a_command_is_carried_out_inside_dispatch() -> None:
         lab.on_delivery("b", "dance")
 
 
-def test_sessions_by_another_name_for_the_peer() -> None:
+def test_alias_gives_a_second_session_with_the_peer() -> None:
     lab = connected()
     lab.dial("a", "b", anonymous=True, alias="other")
     lab.send("a", "other")

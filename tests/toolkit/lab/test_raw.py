@@ -42,7 +42,7 @@ def meeting(lab: Lab, role: str) -> tuple[RawPeer, RawLink]:
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("way", ALL_WAYS, ids=str)
 @pytest.mark.parametrize("backend", ["sim", "local"])
-def test_a_raw_peer_can_do_what_a_proper_one_does(backend: str, way: Way, role: str) -> None:
+def test_raw_peer_performs_handshake_and_exchange(backend: str, way: Way, role: str) -> None:
     with lab_of(backend, way) as lab:
         _, link = meeting(lab, role)
         link.handshake()

@@ -51,7 +51,7 @@ def test_an_engine_is_started_before_what_takes_one() -> None:
     ) == (f"apt-get update && {INSTALL} docker.io && start it && build an image && begin a swarm")
 
 
-def test_the_own_command_is_one_that_the_shell_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_own_command_is_found_by_the_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert own_command() == "msgrlab"
     monkeypatch.setattr(capability.shutil, "which", lambda _: None)
     monkeypatch.setattr(capability.sys, "executable", str(tmp_path / "bin" / "python"))
@@ -73,7 +73,7 @@ def test_unprivileged_user_gets_an_error_with_sudo(monkeypatch: pytest.MonkeyPat
     assert command == f"sudo apt-get update && sudo {INSTALL} tshark"
 
 
-def test_without_apt_get_the_package_is_named_but_nothing_is_promised(
+def test_without_apt_get_the_package_is_named_without_a_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(capability.shutil, "which", lambda _: None)
@@ -82,7 +82,7 @@ def test_without_apt_get_the_package_is_named_but_nothing_is_promised(
     assert finding.detail == "no ceph-mon in PATH; there is no apt-get here, Debian has it in ceph-mon"
 
 
-def test_a_probe_that_breaks_is_a_capability_that_is_absent() -> None:
+def test_failing_probe_makes_the_capability_unavailable() -> None:
     def broken() -> Finding:
         raise RuntimeError("out of luck")
 

@@ -54,7 +54,7 @@ def test_a_program_that_does_not_run_is_absent_for_its_own_reason(path: Path) ->
     assert finding.remedy is None
 
 
-def test_a_slow_program_is_there_all_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_program_is_available(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "PROGRAM_TIMEOUT_S", 0.05)
     install(path, "tool", f"exec {shutil.which('sleep', path=BIN)} 10")
     finding = programs.program("tool", packages=("p",))
@@ -110,7 +110,7 @@ def test_a_swarm_begins_when_the_engine_answers(path: Path) -> None:
     assert programs.swarm().commands == programs.docker().commands  # the group counts from the next login on
 
 
-def test_the_engine_is_waited_for(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_waits_for_the_engine(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "sudo", lambda: "")
     monkeypatch.setattr(programs, "_SYSTEMD", tmp_path / "none")
     (start,) = programs.docker().commands
@@ -122,7 +122,7 @@ def test_the_engine_is_waited_for(path: Path, tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "engine").exists()
 
 
-def test_the_crc_library_is_tried_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hardware_crc_is_probed_by_import(monkeypatch: pytest.MonkeyPatch) -> None:
     assert programs.hardware_crc().detail.startswith("fastcrc, ")
     monkeypatch.setitem(sys.modules, "fastcrc.crc32", None)
     finding = programs.hardware_crc()

@@ -97,7 +97,9 @@ def test_a_cell_keeps_what_was_seen_and_how_to_repeat_it(tmp_path: Path) -> None
         (NotServed("EPERM"), Verdict.NOT_RUN, "Ceph: its own programs fail among themselves: EPERM"),
     ],
 )
-def test_an_error_is_the_cell_s_alone(error: Exception, verdict: Verdict, reason: str, tmp_path: Path) -> None:
+def test_error_of_a_cell_does_not_affect_other_cells(
+    error: Exception, verdict: Verdict, reason: str, tmp_path: Path
+) -> None:
     def case(trial: FakeTrial) -> None:
         fine(trial)
         if trial.cell.case == "traffic":

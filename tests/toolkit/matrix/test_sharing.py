@@ -81,9 +81,7 @@ def test_the_cells_of_a_lost_worker_are_run_by_another(cluster: LocalCluster, tm
             assert outcome.evidence == (f"{outcome.cell.case} was seen",)
 
 
-def test_a_setup_that_takes_its_workers_along_is_not_run_and_the_others_are(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
+def test_setup_that_kills_its_workers_is_skipped_and_others_run(cluster: LocalCluster, tmp_path: Path) -> None:
     run = SharedRun(
         *(select(SETUPS), tmp_path), grounds=Fake().open, case=always_dies, dask=cluster.scheduler_address
     )

@@ -199,7 +199,7 @@ def test_a_black_hole_swallows_long_packets_in_silence(any_net: Net) -> None:
     assert receive_one(b)
 
 
-def test_a_stream_gets_stuck_at_a_black_hole_and_goes_on_behind_it(any_net: Net) -> None:
+def test_black_hole_stalls_a_stream_until_it_is_removed(any_net: Net) -> None:
     dialled, accepted = any_net.connect()
     any_net.faults.black_hole("a", "b", 1000)
     dialled.sendall(b"short")
@@ -315,7 +315,7 @@ def test_links_have_states_that_are_read_back_and_healed(net: Net) -> None:
     assert net.faults.link("a", "b") == LinkState()
 
 
-def test_healing_gives_links_back_what_they_began_with(net: Net) -> None:
+def test_heal_restores_the_initial_link_states(net: Net) -> None:
     initial = LinkState(delay_ms=5)
     net.faults.set_link("a", "b", initial)
     net.faults.initial = {("a", "b"): initial}
@@ -362,7 +362,7 @@ def test_impossible_faults_are_errors(net: Net, ask: Callable[[NamespaceNetwork]
     assert net.faults.standing() == []
 
 
-def test_hosts_elsewhere_are_nobody_here(new_lease: Callable[[], Lease]) -> None:
+def test_faults_of_hosts_on_other_machines_are_unsupported(new_lease: Callable[[], Lease]) -> None:
     far = {
         name: SimpleNamespace(name=name, addresses={"x": f"10.0.0.{n}"}, namespace=None)
         for n, name in ((1, "a"), (2, "b"))

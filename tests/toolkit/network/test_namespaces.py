@@ -57,7 +57,7 @@ def test_inside_refuses_a_missing_namespace(tmp_path: Path) -> None:
         namespaces.inside(tmp_path / "file", lambda: None)
 
 
-def test_whether_they_can_be_had_is_found_out_without_a_trace() -> None:
+def test_check_leaves_no_interface() -> None:
     before = sorted(Path("/sys/class/net").iterdir())
     namespaces.check()
     assert sorted(Path("/sys/class/net").iterdir()) == before

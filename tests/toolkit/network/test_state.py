@@ -118,7 +118,7 @@ def test_clear() -> None:
         assert not LinkState.from_words([words]).is_clear
 
 
-def test_a_subclass_is_bare_again() -> None:
+def test_bare_returns_a_plain_link_state() -> None:
     class Named(LinkState):
         name: str
 
@@ -127,7 +127,7 @@ def test_a_subclass_is_bare_again() -> None:
     )
 
 
-def test_complaints_are_about_the_loss_model_that_is_meant() -> None:
+def test_error_names_the_loss_model_of_the_fields() -> None:
     with pytest.raises(ValidationError) as refused:
         LinkState.model_validate({"loss": {"p13": 5, "p99": 5}})
     assert [error["loc"] for error in refused.value.errors()] == [("loss", "FourStates", "p99")]

@@ -95,7 +95,7 @@ def test_both_modes_are_found_and_the_preferred_one_used(real_monitor: Monitors)
 
 
 @real
-def test_without_a_keyring_the_wire_is_all_there_is(real_monitor: Monitors) -> None:
+def test_probe_without_a_keyring_shows_no_fsid(real_monitor: Monitors) -> None:
     values = _probe(real_monitor("crc").addr_v2).as_json()
     assert values["protocol"] == "v2"
     assert "fsid" not in values

@@ -46,7 +46,7 @@ def test_shared_again(msgrlab_cluster):
     assert remains(state) == []  # type: ignore[arg-type]
 
 
-def test_a_violation_fails_the_test_that_wants_to_know(session: pytest.Pytester) -> None:
+def test_violation_fails_only_tests_with_checks(session: pytest.Pytester) -> None:
     result = outcome(
         session,
         """

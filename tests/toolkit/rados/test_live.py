@@ -351,7 +351,7 @@ async def test_caps_are_kept(real_cluster: Clusters) -> None:
 
 
 @on_loop
-async def test_after_the_end_nothing_is_done(real_cluster: Clusters) -> None:
+async def test_closed_client_fails_all_requests(real_cluster: Clusters) -> None:
     async with client(real_cluster(*KINDS[0])) as rados:
         pool = await pool_of(rados)
         await pool.create("end", exclusive=False)

@@ -229,7 +229,7 @@ async def test_the_monitor_may_go_away_for_a_while(real_cluster: Clusters) -> No
 
 
 @on_loop
-async def test_an_osd_that_peers_asks_to_wait_and_is_understood(real_cluster: Clusters) -> None:
+async def test_client_obeys_and_acknowledges_backoffs_of_a_peering_osd(real_cluster: Clusters) -> None:
     cluster = real_cluster(*THREE)
 
     def seen() -> set[str]:

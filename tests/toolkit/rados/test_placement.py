@@ -63,7 +63,7 @@ PLAIN = Placement(everybody()).mapping(PGID)
 FIRST, SECOND, THIRD = PLAIN.up
 
 
-def test_plainly():
+def test_mapping_without_overrides_is_up_and_acting():
     assert sorted(PLAIN.up) == [0, 1, 2]
     assert PgMapping(PLAIN.up, FIRST, PLAIN.up, FIRST) == PLAIN
 

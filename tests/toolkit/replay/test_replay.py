@@ -211,6 +211,6 @@ def without_packets(pcapng: bytes, count: int) -> bytes:
     return b"".join(kept)
 
 
-def test_a_session_that_is_not_there() -> None:
+def test_replay_refuses_an_unknown_session() -> None:
     with pytest.raises(LocalError, match="no session 9: the capture has 3, counted from 0"):
         replayed("tentacle-none", Role.CLIENT, session=9)

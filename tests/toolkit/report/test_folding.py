@@ -21,7 +21,7 @@ def test_short_runs_stay():
     assert fold_frames(rows, 12) == rows
 
 
-def test_a_stretch_keeps_its_ends():
+def test_folding_keeps_first_and_last_frame_of_a_stretch():
     rows = fold_frames([message(seq) for seq in range(11, 53)], 12)
     assert summaries(rows) == [("a", 1, (11, 11)), ("a", 40, (12, 51)), ("a", 1, (52, 52))]
     assert rows[1].detail == "seq 12-51"

@@ -23,7 +23,7 @@ def test_wide_characters_take_more_room():
     assert width("漢字", 10) > width("WW", 10) - 1 > width("AA", 10) > width("aa", 10) > width("ii", 10)
 
 
-def test_parts_go_whole():
+def test_fit_parts_drops_whole_parts():
     text = "global_seq 1 · client_cookie 12345678"
     assert fit_parts(text, 11, 1000) == text
     assert fit_parts(text, 11, 120) == "global_seq 1"
@@ -48,7 +48,7 @@ def test_durations(seconds, words):
     assert duration(seconds) == words
 
 
-def test_only_what_files_can_hold():
+def test_printable_replaces_control_characters():
     assert printable("a\tö\n€😀") == "a\tö\n€😀"
     assert printable("\x00\x1b\x7f\x9b\udcff\ufffe") == "\ufffd" * 6
 

@@ -65,7 +65,7 @@ def test_scenarios_that_do_not_run_on_namespaces_are_refused(file: Path) -> None
         run_scenario(find("reconnect"), "wm")
 
 
-def test_clusters_do_not_run_on_it() -> None:
+def test_up_refuses_the_vm_backend() -> None:
     done = msgrlab("up", "two-peers", "--backend", "vm")
     assert done.returncode == 3
     assert done.stderr.startswith("msgrlab: backend vm runs scenarios (msgrlab run); a cluster ends with its ")

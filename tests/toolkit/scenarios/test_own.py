@@ -81,7 +81,7 @@ def test_a_failure_names_the_line_of_the_file(project: Path, capsys: pytest.Capt
     )
 
 
-def test_a_function_runs_itself() -> None:
+def test_run_accepts_an_undecorated_function_of_a_lab() -> None:
     @toolkit.scenario(ways=["v2-secure"], backends=["sim"])
     def pair(lab: toolkit.Lab) -> None:
         lab.two()
@@ -102,7 +102,7 @@ def test_a_changed_file_is_read_again(project: Path) -> None:
     assert toolkit.run("too_few").passed
 
 
-def test_a_file_imports_what_lies_beside_it(project: Path) -> None:
+def test_scenario_file_imports_modules_beside_it(project: Path) -> None:
     (project / "scenarios" / "beside_it.py").write_text(
         "def speak(lab):\n    lab.two()\n    lab.exchange()\n    1 / 0\n"
     )

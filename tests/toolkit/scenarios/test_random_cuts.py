@@ -84,7 +84,7 @@ def test_random_cuts_on_v1_lose_duplicate_or_reorder_no_message(first: int, work
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
-def test_two_sides_that_give_up_their_dials_for_each_other_get_out_of_step(workers: int) -> None:
+def test_v1_survives_two_sides_that_replace_each_others_dials(workers: int) -> None:
     """One side's connect_seq is 0, the other's is not: each lets the other's dial replace its own.
 
     See docs/protocol.md §3.4 step 7.

@@ -108,12 +108,12 @@ def _long_life(rounds: int) -> SimLab:
     return lab
 
 
-def test_a_run_costs_as_much_as_happens_in_it() -> None:
+def test_simulation_cost_is_linear_in_its_duration() -> None:
     short, long = _calls(lambda: _long_life(10)), _calls(lambda: _long_life(40))
     assert 3 < long / short < 4.6
 
 
-def test_judging_costs_as_much_as_there_is_to_judge() -> None:
+def test_check_cost_is_linear_in_the_history() -> None:
     short, long = _long_life(10).history, _long_life(40).history
     assert 3 < len(long) / len(short) < 4.6
     assert _calls(lambda: check(long)) / _calls(lambda: check(short)) < 6

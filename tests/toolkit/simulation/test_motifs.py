@@ -47,7 +47,7 @@ def _alone(motif: Motif, way: str, roles: str, seed: int) -> Outcome:
         (Motif.SKEWED, "stateful", {"expired ticket refused"}),
     ],
 )
-def test_a_motif_comes_to_what_it_is_for(motif: Motif, roles: str, marks: set[str], way: str) -> None:
+def test_motif_reaches_its_marks(motif: Motif, roles: str, marks: set[str], way: str) -> None:
     found: Counter[str] = Counter()
     for seed in range(LIVES):
         outcome = _alone(motif, way, roles, seed)

@@ -20,7 +20,7 @@ def test_least_keeps_exactly_the_needed_items(drawn: tuple[int, set[int]]) -> No
     assert kept == sorted(needed)
 
 
-def test_the_number_of_questions_is_bounded() -> None:
+def test_least_stops_after_the_given_number_of_trials() -> None:
     asked = []
 
     def fails(part: list[int]) -> bool:

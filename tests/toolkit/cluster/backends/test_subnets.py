@@ -19,7 +19,7 @@ def test_networks_and_hosts_are_numbered_in_order() -> None:
     assert found.of("c") == {"cluster": "10.77.1.2"}
 
 
-def test_wishes_come_first() -> None:
+def test_assign_respects_requested_subnets_and_addresses() -> None:
     found = assign(
         [NetworkWish("n", "192.168.7.0/29"), NetworkWish("six", "fd00::/64")],
         [HostWish("a", ("n", "six")), HostWish("b", ("n",), addresses={"n": "192.168.7.1"})],

@@ -192,7 +192,7 @@ def test_missing_archive_keys_are_an_error_with_the_remedy(monkeypatch: pytest.M
         Archive().keys()
 
 
-def test_a_snapshot_is_taken_where_one_can_be_had(
+def test_archive_prefers_the_snapshot_if_it_exists(
     mirror: Mirror, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive_module, "SNAPSHOTS", mirror.url)

@@ -74,7 +74,7 @@ def test_others_wait_with_a_note(tmp_path):
     other.join()
 
 
-def test_a_place_where_nothing_can_be_written(tmp_path):
+def test_unwritable_root_is_an_error_that_names_the_option(tmp_path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(LocalError, match=r"file: .*; --root names another directory"),

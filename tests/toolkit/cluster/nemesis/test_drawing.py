@@ -40,7 +40,7 @@ def test_seeds_differ() -> None:
     assert len(drawn) == 50
 
 
-def test_a_timeline_stays_what_it_was() -> None:
+def test_drawn_timeline_of_a_seed_is_stable() -> None:
     """Saved seeds are worth something: this one changes only with the drawing."""
     drawn = draw(Chaos(seed=4, every_s=1, lasts_s=1, for_s=4, faults=("kill", "partition")), THREE)
     assert [str(step) for step in drawn] == [
@@ -63,7 +63,7 @@ def test_draw_uses_exactly_the_requested_faults() -> None:
     assert {step.fault.WORD for step in drawn} == {"memory", "freeze", "undo"}
 
 
-def test_loopback_has_no_packets() -> None:
+def test_draw_uses_no_packet_impairments_on_loopback() -> None:
     chaos = Chaos(seed=1, every_s=0.5, for_s=200, faults=("link",))
     states = [step.fault.state for step in draw(chaos, TWO) if step.fault.WORD == "link"]  # type: ignore[attr-defined]
     assert states
@@ -95,18 +95,18 @@ def test_two_faults_are_not_done_to_one_process_at_a_time() -> None:
         ((), Crowd((), ()), "there is nothing that could be done"),
     ],
 )
-def test_wishes_that_cannot_be_had(faults: tuple[str, ...], crowd: Crowd, complaint: str) -> None:
+def test_draw_refuses_unsupported_faults(faults: tuple[str, ...], crowd: Crowd, complaint: str) -> None:
     with pytest.raises(LocalError) as caught:
         draw(Chaos(faults=faults), crowd)
     assert complaint in str(caught.value)
 
 
-def test_no_endless_timelines() -> None:
+def test_draw_refuses_more_than_100000_faults() -> None:
     with pytest.raises(LocalError, match="more than 100000 faults"):
         draw(Chaos(every_s=0.001, for_s=1e6), THREE)
 
 
-def test_the_crowd_of_a_cluster() -> None:
+def test_crowd_lists_the_nodes_and_unsupported_faults_of_a_cluster() -> None:
     cluster = RecordedCluster()
     cluster.network.lacks = {"packets": "none", "reset": "not here"}
     crowd = Crowd.of(cluster.scene)

@@ -41,7 +41,7 @@ def test_steps_are_in_order_and_shown() -> None:
     assert STORY.duration_s == 5.0
 
 
-def test_yaml_is_read_again(tmp_path: Path) -> None:
+def test_load_reads_the_yaml_of_a_timeline(tmp_path: Path) -> None:
     path = tmp_path / "timeline.yaml"
     path.write_text(STORY.yaml("seed 7\nfound by chaos"), encoding="utf-8")
     assert path.read_text(encoding="utf-8").startswith("# seed 7\n# found by chaos\ntimeline:\n- {at_s: 1, fault:")
@@ -50,7 +50,7 @@ def test_yaml_is_read_again(tmp_path: Path) -> None:
     assert Timeline.load(path) == Timeline()
 
 
-def test_a_spec_can_have_it() -> None:
+def test_spec_accepts_a_timeline() -> None:
     nodes = {name: {"entity": f"osd.{number}"} for number, name in enumerate("abc")}
     spec = ClusterSpec.model_validate({"name": "t", "nodes": nodes, "timeline": STORY.values()})
     assert Timeline.of_moments(spec.timeline) == STORY
@@ -74,7 +74,7 @@ def test_a_spec_can_have_it() -> None:
         ("- {at_s: 1, fault: heal}\n- {at_s: 2, fault: kil b}", "step 2: no fault 'kil'; did you mean kill?"),
     ],
 )
-def test_mistakes_are_errors(tmp_path: Path, text: str, complaint: str) -> None:
+def test_load_reports_mistakes_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:
     path = tmp_path / "timeline.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(LocalError) as caught:
@@ -97,7 +97,7 @@ def test_units_keep_a_fault_with_its_undo() -> None:
     )
 
 
-def test_the_least_that_fails() -> None:
+def test_shrink_finds_the_failing_step() -> None:
     whole = draw(Chaos(seed=3, for_s=120), CROWD)
     culprit = next(step for step in whole if step.fault.WORD == "partition")
     asked = []
@@ -112,7 +112,7 @@ def test_the_least_that_fails() -> None:
     assert len(asked) <= 30
 
 
-def test_shrinking_ends_when_it_has_cost_enough() -> None:
+def test_shrink_stops_after_the_given_number_of_runs() -> None:
     asked = []
     assert shrink(lambda part: bool(asked.append(part)), STORY, most_runs=2) == STORY
     assert len(asked) == 2

@@ -48,7 +48,7 @@ def test_a_file_without_suffix_is_read_where_no_ready_made_one_has_its_name(
     assert read_spec("two-peers").name == "two-peers"
 
 
-def test_a_name_that_is_none_is_answered_with_those_there_are() -> None:
+def test_unknown_name_is_an_error_with_suggestions() -> None:
     with pytest.raises(LocalError, match=r"no cluster 'two-pears': .*; did you mean two-peers[?]$"):
         read_spec("two-pears")
     with pytest.raises(LocalError, match=r"ready-made: .*mesh, "):
@@ -70,7 +70,7 @@ def test_bytes_that_are_no_text_are_an_error_with_the_line(tmp_path: Path) -> No
         read_spec(path)
 
 
-def test_a_file_without_end_is_not_read_to_the_end(tmp_path: Path) -> None:
+def test_file_above_the_size_limit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "sparse.yaml"
     path.touch()
     os.truncate(path, 1 << 40)
@@ -85,7 +85,7 @@ def test_a_spec_is_a_file(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("digits", ["0x" + "f" * 5000, "0b" + "1" * 20_000, "0o" + "7" * 6000, str(1 << 128)])
-def test_a_number_of_any_length_is_a_mistake_in_its_line(digits: str) -> None:
+def test_number_with_too_many_digits_is_an_error_with_its_line(digits: str) -> None:
     with pytest.raises(LocalError) as caught:
         parse_spec(f"{SMALLEST}records: {digits}\n", "f.yaml")
     line = str(caught.value)
@@ -129,7 +129,7 @@ def test_aliases_that_explode_are_stopped_early() -> None:
     assert only.startswith("f.yaml:1: more than 50000 values, counting what aliases")
 
 
-def test_aliases_that_do_not_are_read() -> None:
+def test_small_aliases_are_read() -> None:
     spec = parse_spec(
         "nodes:\n  a: {entity: osd.1, options: &o {ms_max_backoff: 1.0}}\n  b: {entity: osd.2, options: *o}\n", "f"
     )

@@ -77,7 +77,7 @@ def test_no_nodes_are_no_cluster() -> None:
         ("{rados: client.aaaaaaaaaabbbbbbbbbbcccccccccc, count: 2}", "nodes.a.rados: 'client.aaaa"),
     ],
 )
-def test_a_node_that_is_wrong_by_itself(node: str, text: str) -> None:
+def test_spec_refuses_invalid_nodes(node: str, text: str) -> None:
     lines = error_lines(f"nodes:\n  a: {node}\n")
     assert any(line.startswith(f"2: {text}") for line in lines), lines
 
@@ -91,7 +91,7 @@ def test_a_node_that_is_wrong_by_itself(node: str, text: str) -> None:
         ("{auth: none, cipher: aes256k}", "speaks.cipher: without authentication there are no keys for a cipher"),
     ],
 )
-def test_speech_that_contradicts_itself(speaks: str, place: str) -> None:
+def test_spec_refuses_contradictory_modes_and_protocols(speaks: str, place: str) -> None:
     assert error_lines(f"speaks: {speaks}\n{PEERS}")[0].startswith(f"1: {place}")
     in_node = error_lines(f"nodes:\n  a:\n    entity: osd.1\n    speaks: {speaks}\n")
     assert in_node[0].startswith(f"4: nodes.a.{place}")
@@ -141,7 +141,7 @@ def test_node_inherits_the_speech_of_the_cluster() -> None:
         ),
     ],
 )
-def test_networks_that_cannot_be(networks: str, text: str) -> None:
+def test_spec_refuses_invalid_networks(networks: str, text: str) -> None:
     lines = error_lines(f"networks: {networks}\n{PEERS}")
     assert lines[0].startswith(f"1: {text}"), lines
 
@@ -313,7 +313,7 @@ def test_two_nodes_are_not_the_same_entity() -> None:
         ),
     ],
 )
-def test_real_daemons_that_cannot_be(text: str, lines: list[str]) -> None:
+def test_spec_refuses_invalid_daemons(text: str, lines: list[str]) -> None:
     found = error_lines(text)
     assert [line.startswith(start) for line, start in zip(found, lines, strict=True)] == [True] * len(lines), found
 
@@ -338,13 +338,13 @@ def test_every_entity_that_passes_is_one_for_nodes() -> None:
         assert str(parse_entity(spec.messengers()["a"].entity)) == entity
 
 
-def test_every_option_can_be_given_as_it_is_by_default() -> None:
+def test_spec_accepts_the_default_of_every_option() -> None:
     defaults = {name: getattr(Config(), name) for name in Config.__dataclass_fields__}
     spec = ClusterSpec.model_validate({"name": "x", "nodes": {"a": {"entity": "osd.1", "options": defaults}}})
     assert spec.messengers()["a"].options == defaults
 
 
-def test_programs_get_places() -> None:
+def test_validation_error_names_the_place() -> None:
     with pytest.raises(ValidationError, match=r"speaks\.mode: msgr v1 has no mode secure") as caught:
         ClusterSpec.model_validate(
             {

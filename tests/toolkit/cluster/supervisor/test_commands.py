@@ -275,7 +275,7 @@ def test_down_with_keep_saves_the_files_of_the_cluster(
 @pytest.mark.parametrize(
     "label", [b"", b"two words", b"bad x 01234567", b"other 0 01234567", b"\xff\xfe 0 0", None]
 )
-def test_a_damaged_cluster_is_named_and_the_others_are_served(label: bytes | None, spec: str, state: Path) -> None:
+def test_commands_name_a_damaged_cluster_and_serve_the_others(label: bytes | None, spec: str, state: Path) -> None:
     done("up", spec)
     bad = state / "bad"
     bad.mkdir()
@@ -298,7 +298,7 @@ def test_a_damaged_cluster_is_named_and_the_others_are_served(label: bytes | Non
     shutil.rmtree(bad)
 
 
-def test_a_damaged_journal_is_named_and_the_other_clusters_go(spec: str, state: Path) -> None:
+def test_down_names_a_damaged_journal_and_removes_the_other_clusters(spec: str, state: Path) -> None:
     for name in ("one", "two"):
         done("up", spec, "--name", name)
     with (state / "one" / "journal").open("a") as journal:
@@ -313,7 +313,7 @@ def test_a_damaged_journal_is_named_and_the_other_clusters_go(spec: str, state: 
     shutil.rmtree(state / "one")
 
 
-def test_cycles_leave_nothing(spec: str, state: Path) -> None:
+def test_cycles_of_up_and_down_leave_nothing(spec: str, state: Path) -> None:
     for _ in range(3):
         done("up", spec)
         label = str(leases()[0].label)
@@ -334,7 +334,7 @@ def limited(limit: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, env=environment(), check=False)
 
 
-def test_a_soft_limit_of_open_files_is_no_limit_of_a_cluster(tmp_path: Path) -> None:
+def test_up_exceeds_the_soft_limit_of_open_files(tmp_path: Path) -> None:
     path = tmp_path / "mesh.yaml"
     path.write_text(MESH)
     brought_up = limited("-Sn 64", "up", str(path))

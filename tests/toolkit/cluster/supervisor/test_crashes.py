@@ -141,9 +141,7 @@ def test_up_killed_at_any_moment(backend: str, seed: int, torture: Callable[[str
 
 
 @pytest.mark.parametrize(("backend", "seed"), times(2))
-def test_up_interrupted_leaves_nothing_by_itself(
-    backend: str, seed: int, torture: Callable[[str], Torture]
-) -> None:
+def test_interrupted_up_leaves_nothing(backend: str, seed: int, torture: Callable[[str], Torture]) -> None:
     cluster = torture(backend)
     cluster.until(leases)
     known = leases()
@@ -171,9 +169,7 @@ def test_supervisor_killed_at_any_moment(backend: str, seed: int, torture: Calla
     cluster.down_with_all()
 
 
-def test_a_supervisor_that_stops_while_it_removes_files_is_no_end_of_that(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_down_completes_the_removal_of_a_stopped_supervisor(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The directory is renamed first and its journal goes last, so that any other process can go on."""
     monkeypatch.setattr(client, "_SILENCE_S", 1.0)
     done("up", "two-peers")
@@ -201,7 +197,7 @@ def test_a_supervisor_that_stops_while_it_removes_files_is_no_end_of_that(
     assert (remains(state), processes_of(str(lease.label))) == ([], [])
 
 
-def test_a_removal_that_was_interrupted_is_named_and_done(state: Path) -> None:
+def test_interrupted_removal_is_shown_and_completed(state: Path) -> None:
     done("up", "two-peers")
     lease = leases()[0]
     for pid in processes_of(str(lease.label)):

@@ -47,7 +47,7 @@ def _ready(view: ClusterView) -> bool:
     return [trail[-1] for trail in _trails(view)] == ["READY", "READY"]
 
 
-def test_faults_of_the_browser_are_done_and_shown_in_words(cluster: Cluster) -> None:
+def test_view_executes_and_shows_faults_of_the_browser(cluster: Cluster) -> None:
     view = cluster.view()
     assert cluster.view() is view
     bundle = view._repr_mimebundle_()
@@ -86,7 +86,7 @@ def test_view_writes_its_timeline_as_a_test(cluster: Cluster) -> None:
         view.as_test("frozen")
 
 
-def test_it_ends_with_its_cluster() -> None:
+def test_view_ends_with_its_cluster() -> None:
     with up("two-peers", settings=["about=<b>changed</b>"]) as cluster:
         view = cluster.view()
         view._repr_mimebundle_()

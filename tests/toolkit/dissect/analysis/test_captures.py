@@ -55,7 +55,7 @@ def test_where_lists_both_transmissions_of_a_resent_message(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_invariants_hold_on_what_real_daemons_did(name: str) -> None:
+def test_invariants_hold_for_captures_of_real_daemons(name: str) -> None:
     assert [result for result in capture(name).check() if not result.ok] == []
 
 
@@ -102,7 +102,7 @@ def test_tables_agree_with_the_frames(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_pictures(name: str) -> None:
+def test_charts_and_timelines_show_the_links_of_a_session(name: str) -> None:
     (cut,) = [session for session in capture(name).analysis.sessions if len(session.links) > 1]
     chart = ET.fromstring(capture(name).chart(cut.index).svg())
     words = {element.text for element in chart.iter() if element.text}

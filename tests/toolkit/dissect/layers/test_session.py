@@ -118,7 +118,7 @@ def repeated(packets: list[Packet]) -> list[Packet]:
 
 @pytest.mark.parametrize("disorder", [reordered, repeated])
 @pytest.mark.parametrize(("auth", "mode"), SECURITIES)
-def test_disorder_does_not_matter(
+def test_session_reassembles_reordered_packets(
     auth: str, mode: ConMode, disorder: Callable[[list[Packet]], list[Packet]]
 ) -> None:
     chunks = conversation(auth, mode)

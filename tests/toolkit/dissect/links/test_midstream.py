@@ -82,7 +82,7 @@ def decoded(script: Script, log: str, *, swapped: bool = False) -> list[DecodedF
 
 
 @pytest.mark.parametrize("swapped", [False, True], ids=["", "client taken for server"])
-def test_every_frame_behind_the_handshake_is_decoded(one: Session, *, swapped: bool) -> None:
+def test_every_frame_after_the_handshake_is_decoded(one: Session, *, swapped: bool) -> None:
     frames = decoded(behind_the_handshake(one), key_log(one), swapped=swapped)
     whole = decode(one.script, one.keys)
     assert [frame for frame in frames if frame.error] == []

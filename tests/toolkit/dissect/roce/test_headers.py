@@ -25,7 +25,7 @@ answers = st.builds(
 
 
 @given(requests | answers, st.binary(max_size=8))
-def test_headers_come_back_as_they_were(header: RoceHeader, behind: bytes) -> None:
+def test_headers_survive_encode_and_decode(header: RoceHeader, behind: bytes) -> None:
     raw = header.encode()
     assert len(raw) == header.size_bytes
     assert RoceHeader.decode(raw + behind) == header

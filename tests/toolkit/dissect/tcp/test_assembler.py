@@ -205,7 +205,7 @@ def test_retransmission_and_overlap_keep_the_first_bytes() -> None:
     assert assembled([*packets, talk.up(b"ij")]).to_server() == [b"abcdefghij"]
 
 
-def test_of_what_waits_the_first_wins() -> None:
+def test_first_of_overlapping_waiting_segments_wins() -> None:
     talk = Talk()
     start = talk.open()
     packets = [talk.again(UP, b"567", -5), talk.again(UP, b"-----XXX89", 0), talk.again(UP, b"01234", 0)]
@@ -229,12 +229,12 @@ BEFORE, BEHIND = (
 )
 
 
-def test_a_hole_is_given_up_at_the_end() -> None:
+def test_hole_becomes_a_gap_at_the_end() -> None:
     talk = Talk()
     assert assembled(talk.open() + lossy(talk)).to_server() == [BEFORE, 10, BEHIND]
 
 
-def test_a_hole_is_given_up_some_time_after_it_was_acknowledged() -> None:
+def test_acknowledged_hole_becomes_a_gap_after_a_number_of_packets() -> None:
     talk, assembler = Talk(), Assembler()
     early = events_of([*talk.open(), *lossy(talk), talk.down()], assembler)
     assert [type(event) for event in early] == [Run]
@@ -282,7 +282,7 @@ def test_acknowledgements_reveal_a_gap_behind_in_order_data() -> None:
     assert [type(event) for event in events_of([talk.down()] * 40, assembler, first=5)] == [Gap]
 
 
-def test_an_asymmetric_capture_knows_what_it_misses() -> None:
+def test_acknowledgements_reveal_the_gaps_of_a_one_way_capture() -> None:
     talk = Talk()
     packets = talk.open()
     for _ in range(100):
@@ -310,7 +310,7 @@ def test_packets_that_were_cut_leave_gaps_at_once() -> None:
     assert assembled(pcap(packets, snap_bytes=14 + 40)).to_server() == [120]
 
 
-def test_a_capture_that_slept_goes_on() -> None:
+def test_stream_continues_after_a_jump_of_sequence_numbers() -> None:
     talk = Talk()
     packets = [*talk.open(), talk.up(b"before")]
     talk.next[UP] += 3 << 30  # farther than sequence numbers can tell
@@ -319,7 +319,7 @@ def test_a_capture_that_slept_goes_on() -> None:
     assert assembled(packets).to_server() == [b"before", skipped, b"after!" * 3]
 
 
-def test_a_lone_segment_from_nowhere_is_no_gap() -> None:
+def test_single_segment_far_ahead_is_no_gap() -> None:
     talk = Talk()
     packets = [*talk.open(), talk.up(b"a"), talk.again(UP, b"junk", -FARTHEST_AHEAD_BYTES - 9), talk.up(b"b")]
     assert assembled(packets).to_server() == [b"ab"]
@@ -381,7 +381,7 @@ def test_a_repeated_syn_is_the_same_stream() -> None:
 
 
 @pytest.mark.parametrize("first", [1000, 1_900_000_000, 2_100_000_000])
-def test_an_old_connection_does_not_disturb_a_new_one_of_its_ports(first: int) -> None:
+def test_reset_of_an_old_connection_does_not_end_the_new_one(first: int) -> None:
     old, new = Talk(first=first), Talk(first=2_000_000_000)
     packets = [*old.open(), old.up(b"old")]
     opening = new.open()

@@ -130,7 +130,7 @@ def test_tunnels_in_cooked_captures() -> None:
     assert assembled([labelled], link_type=276).to_server() == [INNER.payload]
 
 
-def test_a_link_inside_and_outside_is_one_link() -> None:
+def test_packets_captured_inside_and_outside_a_tunnel_count_once() -> None:
     later = Segment(sequence=INNER.sequence + len(INNER.payload), payload=b"more")
     both = [wrap for each in (INNER, later) for wrap in (each.ethernet(), bytes(CARRIERS["VXLAN"](IP(each.ip()))))]
     result = assembled(both)
@@ -208,7 +208,7 @@ EXAMPLES = [bytes(carrier(IP(INNER.ip()))) for carrier in CARRIERS.values()]
         max_size=20,
     )
 )
-def test_no_header_does_harm(damaged: list[tuple[bytes, int, bytes, int]]) -> None:
+def test_damaged_headers_never_raise(damaged: list[tuple[bytes, int, bytes, int]]) -> None:
     packets = [(raw[:place] + patch + raw[place + len(patch) :])[:size] for raw, place, patch, size in damaged]
     bytes_of = [what for lane in assembled(packets).lanes.values() for what in lane if isinstance(what, bytes)]
     assert sum(map(len, bytes_of)) <= sum(map(len, packets))

@@ -107,7 +107,7 @@ def test_export_without_keys_leaves_streams_encrypted(tmp_path: Path) -> None:
     assert list(map(what, decoded(target))) == list(map(what, decoded(source)))
 
 
-def test_other_traffic_is_as_it_was(tmp_path: Path) -> None:
+def test_export_copies_other_traffic(tmp_path: Path) -> None:
     source = write_capture(
         tmp_path / "source.pcapng", HTTP, HTTP[:1], server="[fd00::1]:80", client="[fd00::2]:1024"
     )
@@ -245,7 +245,7 @@ def test_export_leaves_undecompressible_frames_compressed(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("link", ["v1", "secure", "secure of 2.0 compressed"])
-def test_noise_is_survived(link: str, tmp_path: Path) -> None:
+def test_export_survives_random_damage(link: str, tmp_path: Path) -> None:
     chunks, keys = record(LINKS[link][0], sizes=[10, 3000], **LINKS[link][1])
     packets = packets_of(chop(chunks, 1, 900))
     for seed in range(15):
@@ -269,7 +269,7 @@ def intact(frames: Sequence[DecodedFrame]) -> list[tuple[object, ...]]:
     )
 
 
-def test_an_aborted_message_is_left_out() -> None:
+def test_export_omits_aborted_messages() -> None:
     """It would come back as a whole one."""
     packets: list[tuple[int, bytes, str | None]] = []
 
@@ -321,7 +321,7 @@ def test_command_reports_what_stays_encrypted(tmp_path: Path, capsys: pytest.Cap
     assert output.err.count("\n") == 1
 
 
-def test_a_capture_that_is_none_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_export_of_an_invalid_capture_writes_no_file(tmp_path: Path) -> None:
     source = tmp_path / "noise.pcap"
     source.write_bytes(b"no capture at all, but some bytes")
     with pytest.raises(LocalError, match="noise"):

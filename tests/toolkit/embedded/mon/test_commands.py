@@ -73,7 +73,7 @@ def test_every_command_is_described_as_the_command_line_reads_it() -> None:
     json.dumps(described)
 
 
-def test_an_osd_that_is_down_is_a_trouble(cluster: Cluster) -> None:
+def test_down_osd_is_a_health_warning(cluster: Cluster) -> None:
     assert run(cluster, "health").render("plain") == b"HEALTH_OK\n"
     cluster.maps.mark_down(1)
     assert b"1 osds down" in run(cluster, "health").render("plain")
@@ -84,7 +84,7 @@ def test_an_osd_that_is_down_is_a_trouble(cluster: Cluster) -> None:
     assert run(cluster, "health").render("plain") == b"HEALTH_OK\n"
 
 
-def test_space_is_that_of_osds_that_are_up(cluster: Cluster) -> None:
+def test_df_counts_the_osds_that_are_up(cluster: Cluster) -> None:
     cluster.use = {0: {1: Use(2, 300)}, 1: {1: Use(1, 50)}}
     stats = json.loads(run(cluster, "df").render("json"))
     assert stats["stats"]["total_bytes"] == 2 * CAPACITY_BYTES

@@ -120,7 +120,7 @@ def test_renewals_need_a_lock_where_they_must() -> None:
         Locked().take(kind=7)
 
 
-def test_a_lock_whose_time_is_over_is_free() -> None:
+def test_expired_lock_is_free() -> None:
     locked = Locked()
     locked.call(lock, encoded(LockOp("mine", LockType.EXCLUSIVE, "c", "", "", UTime(0, 1), 0)))
     locked.take(gid=4101)

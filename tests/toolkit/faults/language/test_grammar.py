@@ -54,7 +54,7 @@ def test_examples_print_as_they_are_parsed(word) -> None:
         ("undo partition a b", Undo(Partition("a", "b"))),
     ],
 )
-def test_words_mean(text: str, fault: Fault) -> None:
+def test_text_parses_to_its_fault(text: str, fault: Fault) -> None:
     assert parse(text) == fault
     assert parse(str(fault)) == fault
 
@@ -93,7 +93,7 @@ def test_words_mean(text: str, fault: Fault) -> None:
         ("undo undo partition a b", "does not last"),
     ],
 )
-def test_mistakes_are_errors(text: str, complaint: str) -> None:
+def test_parse_reports_mistakes_in_one_line(text: str, complaint: str) -> None:
     with pytest.raises(LocalError) as caught:
         parse(text)
     assert complaint in str(caught.value)
@@ -131,7 +131,7 @@ def test_any_link_is_read_as_it_is_written(pair, state) -> None:
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
-def test_no_text_does_worse_than_a_complaint(text: str) -> None:
+def test_any_text_parses_or_raises_a_local_error(text: str) -> None:
     for word in ("", "kill ", "link a b ", "arm a ", "flap a b ", "undo "):
         try:
             fault = parse(word + text)

@@ -109,14 +109,14 @@ def test_healing_two_nodes_leaves_others_alone(cluster: RecordedCluster) -> None
     assert [str(fault) for fault in cluster.scene.in_force] == ["partition a c", "kill b"]
 
 
-def test_a_way_is_open_when_nobody_blocks_it(cluster: RecordedCluster) -> None:
+def test_direction_opens_when_its_last_block_ends(cluster: RecordedCluster) -> None:
     cluster.do("partition a b")
     assert ("block", "a", "b") not in cluster.do("isolate a")
     assert ("unblock", "a", "b") not in cluster.do("undo partition a b")
     assert ("unblock", "a", "b") in cluster.do("undo isolate a")
 
 
-def test_the_last_word_on_a_link_counts(cluster: RecordedCluster) -> None:
+def test_latest_link_state_applies_until_it_is_undone(cluster: RecordedCluster) -> None:
     before = LinkState(delay_ms=1)
     cluster.network.states["a", "b"] = before
     cluster.do("link a b delay-ms=5")
@@ -126,7 +126,7 @@ def test_the_last_word_on_a_link_counts(cluster: RecordedCluster) -> None:
     assert cluster.network.states["a", "b"] == before
 
 
-def test_flapping_goes_on_and_leaves_the_way_open(cluster: RecordedCluster) -> None:
+def test_flapping_repeats_and_ends_unblocked(cluster: RecordedCluster) -> None:
     cluster.do("flap a b --period-s 0.02")
     eventually(lambda: cluster.calls.count(("unblock", "b", "a")) >= 3)
     (flapping,) = (thread for thread in threading.enumerate() if "flap" in thread.name)
@@ -203,7 +203,7 @@ def test_scene_refuses_unsupported_faults(cluster: RecordedCluster, text: str, c
     assert cluster.scene.in_force == ()
 
 
-def test_words_know_what_cannot_be_had_here(cluster: RecordedCluster) -> None:
+def test_words_name_the_reason_why_a_fault_is_unsupported(cluster: RecordedCluster) -> None:
     assert not any(word.missing for word in words(cluster.scene))
     del cluster.nodes["a"], cluster.nodes["b"], cluster.nodes["c"]
     missing = {word.word: word.missing for word in words(cluster.scene) if word.missing}
@@ -215,7 +215,7 @@ def test_words_know_what_cannot_be_had_here(cluster: RecordedCluster) -> None:
     assert {word.word: word.missing for word in words(cluster.scene)}["reset"] == "not on this network"
 
 
-def test_a_partition_that_fails_half_way_is_taken_back(cluster: RecordedCluster) -> None:
+def test_failed_partition_is_undone(cluster: RecordedCluster) -> None:
     blocked = cluster.network.block
 
     def block(sender: str, receiver: str, *, port: int = 0) -> None:
@@ -230,7 +230,7 @@ def test_a_partition_that_fails_half_way_is_taken_back(cluster: RecordedCluster)
     assert cluster.scene.in_force == ()
 
 
-def test_all_is_made_whole(cluster: RecordedCluster) -> None:
+def test_mend_undoes_every_fault(cluster: RecordedCluster) -> None:
     for text in ("partition a b", "kill b", "freeze c", "link a c loss=5", "clock a +9"):
         cluster.do(text)
     cluster.nodes["d"].alive = False  # by itself

@@ -171,7 +171,7 @@ _rules = st.one_of(
 
 
 @given(_rules)
-def test_a_rules_text_is_that_rule(rule: Rule) -> None:
+def test_text_of_a_rule_parses_to_the_rule(rule: Rule) -> None:
     text = str(rule)
     assert Rule.parse(text) == rule
     assert str(Rule.parse(text)) == text
@@ -221,7 +221,7 @@ def test_texts_and_values_may_be_mixed() -> None:
     assert as_rules([rule, "* : drop\n* : swap"]) == [rule, rule, Rule(Where(), Swap())]
 
 
-def test_parties_must_be_there() -> None:
+def test_rule_refuses_an_unknown_party() -> None:
     with pytest.raises(LocalError, match=r"no party 'c' here; there are a \(->\) and b \(<-\)"):
         strikes("c HELLO: drop", "a", "b")
 

@@ -86,9 +86,7 @@ class TestInContainers:
         finally:
             second.close()
 
-    def test_containers_of_a_lab_that_went_wrong_are_not_used_again(
-        self, kept: None, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_containers_of_a_failed_lab_are_removed(self, kept: None, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(NamespaceNetwork, "heal", lambda _: 1 / 0)
         lab = RealLab("docker")
         lease = lab._place.lease
@@ -97,7 +95,7 @@ class TestInContainers:
         assert docker_objects(lease) == []
         assert not lease.directory.exists()
 
-    def test_without_keeping_nothing_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_lab_without_kept_containers_removes_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
         node.build(announce=lambda _: None)
         monkeypatch.setattr(containers, "_shelf", None)
         lab = RealLab("docker")
@@ -108,7 +106,7 @@ class TestInContainers:
         assert not lease.directory.exists()
 
 
-def test_breaking_links_takes_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docker_lab_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(Unsupported, match="takes root: sudo msgrlab run"):
         RealLab("docker")

@@ -77,7 +77,7 @@ def test_one_way_partition_leaves_the_other_way_open(pair: Pair) -> None:
     assert (near.received, far.received) == (b"two", b"")
 
 
-def test_end_of_a_stream_is_held_back_as_well(pair: Pair) -> None:
+def test_block_holds_back_the_end_of_a_stream(pair: Pair) -> None:
     near, far = pair.stream()
     pair.network.block("a", "b")
     near.write(b"bye")
@@ -166,7 +166,7 @@ def test_late_dial_is_overtaken_by_the_next(pair: Pair) -> None:
 # ---- pace
 
 
-def test_slow_reader_takes_its_time_and_the_writer_knows(pair: Pair) -> None:
+def test_slow_link_delays_bytes_and_reports_backpressure(pair: Pair) -> None:
     near, far = pair.stream()
     pair.network.set_link("a", "b", LinkState(rate_bits_per_s=8000))
     near.write(bytes(1500))
@@ -275,7 +275,7 @@ def test_cut_at_a_byte_lets_exactly_that_many_pass(pair: Pair, sender: str, byte
     assert bytes_cut == [(sender, byte)]
 
 
-def test_streams_that_are_over_cost_nothing(pair: Pair) -> None:
+def test_closed_streams_are_removed_from_the_network(pair: Pair) -> None:
     for _ in range(50):
         near, far = pair.stream()
         near.close()

@@ -101,7 +101,7 @@ def test_multicast_goes_to_all(net: Net) -> None:
     assert net["b"].received() == net["c"].received() == [b"neighbours"]
 
 
-def test_strangers_are_looked_for_everywhere_until_they_speak(net: Net) -> None:
+def test_switch_floods_frames_to_unknown_addresses(net: Net) -> None:
     net["a"].send(STRANGER, b"anybody")
     net.settle()
     assert net["b"].received() == net["c"].received() == [b"anybody"]

@@ -96,7 +96,7 @@ def test_an_answer_does_not_wait_for_ever(spec: RadosSpec, real_cluster: Cluster
     records_of(spec, script)
 
 
-def test_watchers_hear_of_notifications(spec: RadosSpec) -> None:
+def test_watchers_receive_notifications(spec: RadosSpec) -> None:
     async def script(app: RadosApp) -> None:
         await app.carry_out("put", {"oid": "bell", "text": "here"})
         await app.carry_out("watch", {"oid": "bell"})
@@ -138,7 +138,7 @@ def test_history_contains_the_monitor_and_its_frames(spec: RadosSpec) -> None:
     assert all(frame["link"].startswith("app/") for frame in frames)
 
 
-def test_a_cluster_that_is_not_there(spec: RadosSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_app_reports_an_unreachable_cluster(spec: RadosSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolkit.rados.node.app.CONNECT_TIMEOUT_S", 0.2)
     absent = RadosSpec.from_json(spec.as_json() | {"monitors": ["v2:127.0.0.1:1/0"]})
 

@@ -78,7 +78,7 @@ def test_only_what_was_refused_was_not_done(pool: Pool, action: str, error: str)
     assert {(answer["action"], answer["error"]) for answer in answers} == {(action, error)}
 
 
-def test_lives_of_a_client_differ_and_repeat() -> None:
+def test_workload_depends_on_seed_and_incarnation() -> None:
     def drawn(seed: int, incarnation: int) -> list[tuple[str, str]]:
         spec = RadosSpec(name="app", rados="client.app", monitors=[], seed=seed, incarnation=incarnation)
         records: list[dict[str, Any]] = []
@@ -96,7 +96,7 @@ def test_lives_of_a_client_differ_and_repeat() -> None:
     assert len({tuple(drawn(seed, life)) for seed in (1, 2) for life in (1, 2)}) == 4
 
 
-def test_an_end_is_followed_by_a_last_look_and_a_cancellation_by_nothing() -> None:
+def test_end_reads_each_object_and_cancel_reads_nothing() -> None:
     records: list[dict[str, Any]] = []
 
     async def live() -> None:
