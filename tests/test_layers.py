@@ -249,7 +249,7 @@ def test_a_package_imports_from_itself() -> None:
     ("module", "target"),
     [
         ("toolkit.machine.docker_engine", "toolkit.doctor.catalogue"),
-        ("toolkit.capture.recording", "toolkit.dissect.decode"),
+        ("toolkit.capture.recorder", "toolkit.dissect.decode"),
         ("toolkit.checks.live", "toolkit.report.sequence"),
         ("toolkit.cluster.cluster", "toolkit.lab.lab"),
         ("toolkit.simulation.lives", "toolkit.scenarios.runner"),

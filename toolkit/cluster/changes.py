@@ -17,14 +17,14 @@ from toolkit.checks.history import SCENARIO
 from toolkit.cluster.nodes import MessengerNode
 from toolkit.cluster.plan import addresses, host_wish, node_spec, service_keys
 from toolkit.cluster.retention import SERVICE_KEYS
+from toolkit.cluster.spec.files import checked
 from toolkit.cluster.spec.model import Capture, ClusterSpec, LinkSpec, Node, Proxy
-from toolkit.cluster.spec.reading import checked
 from toolkit.errors import Unsupported
 from toolkit.machine.private import write_private
 from toolkit.network.state import LinkState
 
 if TYPE_CHECKING:
-    from toolkit.capture.recording import Taken
+    from toolkit.capture.recorder import Taken
     from toolkit.cluster.cluster import Cluster
 
 _DOWN_S = 10.0

@@ -13,7 +13,7 @@ from toolkit.faults.proxy import FaultProxy
 from toolkit.network.redirect import end_redirection, redirect, way_in
 
 if TYPE_CHECKING:
-    from toolkit.capture.recording import Taken
+    from toolkit.capture.recorder import Taken
     from toolkit.cluster.cluster import Cluster
 
 
@@ -38,7 +38,7 @@ class Captures:
             self._start(capture)
 
     def _start(self, capture: Capture) -> None:
-        from toolkit.capture.recording import capturing  # noqa: PLC0415 - only captures need it
+        from toolkit.capture.recorder import capturing  # noqa: PLC0415 - only captures need it
         from toolkit.capture.target import ANY, Target  # noqa: PLC0415
 
         cluster, node = self._cluster, self._cluster.nodes[capture.node]

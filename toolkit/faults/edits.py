@@ -37,7 +37,7 @@ from messenger.v2.wire import (
 from toolkit.dissect.follow import Form, SeenFrame
 from toolkit.dissect.regions import regions_of
 from toolkit.faults.mangle import Altered, Change
-from toolkit.faults.rewriting import Rebuilt, encoded, sealed, v1_message, with_fields
+from toolkit.faults.rewrites import Rebuilt, encoded, sealed, v1_message, with_fields
 from toolkit.faults.values import parse_value
 
 Assignments = tuple[tuple[str, str], ...]
@@ -53,7 +53,7 @@ class SetFields(Change):
     """Replace the frame by one with other values in some of its fields.
 
     Args:
-        values: see :func:`toolkit.faults.rewriting.with_fields`.
+        values: see :func:`toolkit.faults.rewrites.with_fields`.
         fix: True to recompute crcs, signature and seal; otherwise those of the old frame stay.
     """
 

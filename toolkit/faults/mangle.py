@@ -17,7 +17,7 @@ from messenger.v2.wire import decode_banner, encode_banner
 from toolkit.dissect.follow import Form, SeenFrame
 from toolkit.dissect.regions import position, with_crcs
 from toolkit.faults.passage import Gate, Pace
-from toolkit.faults.rewriting import Rebuilt, decoded, encoded, is_v2_banner, place_of, signed, with_byte
+from toolkit.faults.rewrites import Rebuilt, decoded, encoded, is_v2_banner, place_of, signed, with_byte
 from toolkit.faults.strike import Strike
 
 

@@ -182,7 +182,7 @@ class Simulations:
 def _scene_of(lab: "Lab") -> Scene:
     from toolkit.checks.history import History  # noqa: PLC0415 - only tests with labs need it
     from toolkit.checks.invariants import check  # noqa: PLC0415
-    from toolkit.checks.merging import in_order  # noqa: PLC0415
+    from toolkit.checks.merge import in_order  # noqa: PLC0415
 
     history = History(in_order(lab.history))
     return Scene(history, check(history))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.pytest_plugin.evidence import Evidence, Scene, save_history
 
 if TYPE_CHECKING:
-    from toolkit.capture.recording import Taken
+    from toolkit.capture.recorder import Taken
     from toolkit.dissect.reading import Capture
     from toolkit.faults.live import Proxy
 
@@ -116,7 +116,7 @@ class Captures:
             Unsupported: this machine cannot take captures.
             LocalError: there is no such target.
         """
-        from toolkit.capture.recording import capturing  # noqa: PLC0415 - only tests with captures need it
+        from toolkit.capture.recorder import capturing  # noqa: PLC0415 - only tests with captures need it
 
         path = self._directory("msgrlab-capture") / "capture.pcapng"
         opened = self._running.enter_context(ExitStack())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from messenger.errors import LocalError
 from toolkit.rados.crush_ln import crush_ln
 from toolkit.rados.crush_map import ITEM_NONE, Alg, Bucket, ChooseArg, CrushMap, CrushStep, Rule, RuleOp
-from toolkit.rados.hashing import crush_hash32_2, crush_hash32_3, crush_hash32_4
+from toolkit.rados.hashes import crush_hash32_2, crush_hash32_3, crush_hash32_4
 
 IN = 0x10000
 """Weight of a device that accepts everything it is selected for."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from toolkit.checks.history import History
 from toolkit.checks.records import MESSAGE_TAGS
 from toolkit.report import svg
-from toolkit.report.folding import FOLDED_TAGS, cap, fold_frames, mark_silences
+from toolkit.report.folds import FOLDED_TAGS, cap, fold_frames, mark_silences
 from toolkit.report.layout import (
     CHIP_HEIGHT,
     CHIP_SPACE,

@@ -11,7 +11,7 @@ from typing import Any
 
 from messenger.link import Protocol
 from messenger.rules import SETTINGS
-from toolkit.simulation.drawing import TICKET_MOTIFS, Options, Size, chance, one_of
+from toolkit.simulation.draws import TICKET_MOTIFS, Options, Size, chance, one_of
 from toolkit.simulation.schedule import Operation, Plan
 
 CALLBACKS = ("dispatch", "connect", "accept", "reset", "remote_reset", "refused")

@@ -8,7 +8,7 @@ from functools import partial
 
 from toolkit.checks.marks import marks_of
 from toolkit.lab.campaign import Campaign, Failure, Tally, run
-from toolkit.simulation.drawing import Size
+from toolkit.simulation.draws import Size
 from toolkit.simulation.swarm import live
 
 REPEAT = "SAME"
@@ -77,6 +77,6 @@ def run_seeds(
         dask: address of a Dask scheduler whose workers run them instead, or ``local``.
 
     Raises:
-        Unsupported: as :func:`~toolkit.machine.sharing.by_dask`.
+        Unsupported: as :func:`~toolkit.machine.workers.by_dask`.
     """
     return run(seeds, partial(live_seeds, size=size, twice=twice), _CHUNKS[size], jobs, progress, dask)

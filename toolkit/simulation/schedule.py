@@ -10,7 +10,7 @@ from random import Random
 
 from messenger.interception import Action, Custom
 from messenger.link import Protocol
-from toolkit.simulation.drawing import TICKET_MOTIFS, Fault, Options, Size, chance, one_of
+from toolkit.simulation.draws import TICKET_MOTIFS, Fault, Options, Size, chance, one_of
 from toolkit.simulation.motifs import draw_motif
 
 _GAPS_S = (0.0, 0.0, 0.0005, 0.002, 0.004, 0.01, 0.05, 0.3, 1.0, 4.0)

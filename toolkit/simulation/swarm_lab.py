@@ -12,7 +12,7 @@ from toolkit.lab.sim.sim_lab import SimLab
 from toolkit.lab.sim.wire import Wire
 from toolkit.node import NodeSpec
 from toolkit.node.auth import SERVICE_SECRET_ID
-from toolkit.simulation.drawing import NO_INJECTION, Options
+from toolkit.simulation.draws import NO_INJECTION, Options
 from toolkit.simulation.misuse import DECLARED_BYTES, RELEASED, CarelessApp, CarelessError, Stranger, take_back
 
 _ENDING = frozenset({EventKind.RESET.value, EventKind.REMOTE_RESET.value})

@@ -8,7 +8,7 @@ import pytest
 from messenger.errors import LocalError
 from toolkit.bench.captures import KEY_LOG, RECIPES, write_capture
 from toolkit.bench.decode import Capture, DecodeResult, made_captures, measure_decoders
-from toolkit.bench.decoding import Decoder, Task
+from toolkit.bench.decode_task import Decoder, Task
 from toolkit.bench.tshark import installed
 from toolkit.cli.main import run as msgrlab
 

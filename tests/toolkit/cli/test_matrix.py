@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.cli.main import run
-from toolkit.matrix import runner, sharing
+from toolkit.matrix import runner, shared_run
 from toolkit.matrix.evidence import EvidenceMissing
 
 
@@ -26,7 +26,7 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         return plain(cells, directory, grounds=Fake().open, case=case)  # type: ignore[arg-type]
 
     plain = runner.Run
-    assert issubclass(sharing.SharedRun, plain)  # imported before the name stands for a function
+    assert issubclass(shared_run.SharedRun, plain)  # imported before the name stands for a function
     monkeypatch.setattr(runner, "Run", made)
     return failing
 

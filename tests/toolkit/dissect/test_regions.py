@@ -9,7 +9,7 @@ from messenger.errors import LocalError
 from toolkit.dissect.follow import Form, SeenFrame
 from toolkit.dissect.regions import position, regions_of, v1_header, with_crcs
 from toolkit.faults.mangle import Mangle, Replace
-from toolkit.faults.rewriting import with_fields
+from toolkit.faults.rewrites import with_fields
 from toolkit.lab.sim.sim_lab import SimLab
 
 OLD = {"msgr2_features": 0}

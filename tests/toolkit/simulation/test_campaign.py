@@ -14,7 +14,7 @@ from toolkit.lab.campaign import Campaign, Tally
 from toolkit.lab.sim.sim_lab import SimLab
 from toolkit.scenarios.seeds import run_scenario_seeds, units_of
 from toolkit.simulation import lives as lives_module
-from toolkit.simulation.drawing import Size
+from toolkit.simulation.draws import Size
 from toolkit.simulation.lives import run_seeds
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from messenger.rules import SETTINGS
 from toolkit.simulation.careless import NO_LIVENESS, draw_carelessness
-from toolkit.simulation.drawing import Size, draw_options
+from toolkit.simulation.draws import Size, draw_options
 from toolkit.simulation.schedule import Operation, draw_schedule
 from toolkit.simulation.swarm import draw, live_plan
 

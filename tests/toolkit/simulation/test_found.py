@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolkit.lab.ways import Way
-from toolkit.simulation.drawing import ROLES, DrawnNode, Fault, Motif, Options, Size
+from toolkit.simulation.draws import ROLES, DrawnNode, Fault, Motif, Options, Size
 from toolkit.simulation.schedule import Operation, Plan
 from toolkit.simulation.swarm import Outcome, live_plan
 

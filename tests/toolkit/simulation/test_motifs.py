@@ -8,7 +8,7 @@ import pytest
 from messenger.link import Protocol
 from toolkit.checks.marks import marks_of
 from toolkit.lab.ways import Way
-from toolkit.simulation.drawing import ROLES, TICKET_MOTIFS, DrawnNode, Motif, Options, Size
+from toolkit.simulation.draws import ROLES, TICKET_MOTIFS, DrawnNode, Motif, Options, Size
 from toolkit.simulation.lives import run_seeds
 from toolkit.simulation.motifs import draw_motif
 from toolkit.simulation.schedule import Operation

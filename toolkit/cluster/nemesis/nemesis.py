@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from messenger.errors import LocalError
 from toolkit.checks.live import LiveChecker, Sighting, check_so_far
 from toolkit.checks.result import CheckResult
-from toolkit.cluster.nemesis.drawing import Crowd, draw
+from toolkit.cluster.nemesis.chaos import Crowd, draw
 from toolkit.cluster.nemesis.rest import Rest, come_to_rest
 from toolkit.cluster.nemesis.timeline import Timeline, TimelineStep
 from toolkit.faults.language import Scene

@@ -21,7 +21,7 @@ from toolkit.dissect.filters import compile_filter
 from toolkit.dissect.follow import SeenFrame
 from toolkit.faults.dials import DIAL, AtDial, Refuse
 from toolkit.faults.mangle import Change, Mangle
-from toolkit.faults.rewriting import is_message
+from toolkit.faults.rewrites import is_message
 from toolkit.faults.script import words
 from toolkit.faults.script.frames import as_decoded
 from toolkit.faults.script.verbs import AT_DIALS, Cut, What, read_what, write_what

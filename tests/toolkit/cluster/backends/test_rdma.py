@@ -12,7 +12,7 @@ from tests.toolkit.cluster.backends.rdma_guest import SPEC
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
 from toolkit.checks.live import LIVE
-from toolkit.checks.merging import in_order
+from toolkit.checks.merge import in_order
 from toolkit.cluster import up
 from toolkit.cluster.spec_lookup import spec_from
 from toolkit.errors import Unsupported

@@ -7,7 +7,7 @@ import pytest
 
 from messenger.errors import LocalError
 from toolkit.cluster.nemesis import Crowd, Timeline, TimelineStep, draw
-from toolkit.cluster.nemesis.shrinking import shrink
+from toolkit.cluster.nemesis.shrink import shrink
 from toolkit.cluster.spec.model import Chaos, ClusterSpec
 from toolkit.faults.language import parse
 

@@ -15,7 +15,7 @@ from tests.support.ports import low_port
 from tests.toolkit.matrix.test_runner import Fake, FakeTrial, fine
 from toolkit.cli.main import run as msgrlab
 from toolkit.matrix.evidence import require
-from toolkit.matrix.sharing import SharedRun
+from toolkit.matrix.shared_run import SharedRun
 from toolkit.matrix.table import HOST, Verdict, select
 
 pytestmark = pytest.mark.xdist_group("dask")
@@ -96,7 +96,7 @@ def test_setup_that_kills_its_workers_is_skipped_and_others_run(cluster: LocalCl
 def test_without_a_scheduler_nothing_is_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("toolkit.machine.sharing._ANSWER_S", 0.5)
+    monkeypatch.setattr("toolkit.machine.workers._ANSWER_S", 0.5)
     out = tmp_path / "out"
     words = ["matrix", "--only", "reef/v1", "--dask", f"127.0.0.1:{low_port()}", "--out", str(out)]
     assert msgrlab(words) == 3

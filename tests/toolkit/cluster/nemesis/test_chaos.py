@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from messenger.errors import LocalError
 from tests.support.scene import RecordedCluster
 from toolkit.cluster.nemesis import Crowd, Timeline, draw
-from toolkit.cluster.nemesis.drawing import DRAWN
+from toolkit.cluster.nemesis.chaos import DRAWN
 from toolkit.cluster.spec.model import Chaos
 from toolkit.faults.language import Undo, parse
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.checks.history import History
-from toolkit.checks.merging import clocks_ahead_s, in_order, merged
+from toolkit.checks.merge import clocks_ahead_s, in_order, merged
 from toolkit.checks.records import Record
 
 

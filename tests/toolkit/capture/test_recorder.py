@@ -16,10 +16,10 @@ from tests.conftest import require
 from tests.toolkit.capture.conftest import converse
 from tests.toolkit.capture.test_key_log import LINES
 from toolkit.capture import capturing, open_capture
-from toolkit.capture import recording as recording_module
+from toolkit.capture import recorder as recorder_module
 from toolkit.capture.formats import PcapngWriter
 from toolkit.capture.packet_socket import PacketSocket
-from toolkit.capture.recording import Recording, Taken, new_capture
+from toolkit.capture.recorder import Recorder, Taken, new_capture
 from toolkit.capture.target import Target
 
 pytestmark = pytest.mark.needs("capture")
@@ -71,7 +71,7 @@ def test_key_log_and_notes_are_inside(tmp_path: Path) -> None:
 
 
 def test_packets_wait_for_a_key_that_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording_module, "_KEY_PATIENCE_S", 60.0)
+    monkeypatch.setattr(recorder_module, "_KEY_PATIENCE_S", 60.0)
     path, log = tmp_path / "a.pcapng", tmp_path / "keys"
     with capturing("lo", path, key_log=log) as taken:
         converse(PAYLOAD)
@@ -108,9 +108,9 @@ def test_full_disk_is_an_error() -> None:
     full = Path("/dev/full")
     with PacketSocket(Target.parse("lo")) as source, full.open("wb", buffering=0) as file:
         converse(PAYLOAD)
-        recording = Recording(source, Taken(full, "lo"), writer=PcapngWriter(file), count=1)
-        with closing(recording), pytest.raises(LocalError, match="/dev/full: No space left"):
-            recording.run()
+        recorder = Recorder(source, Taken(full, "lo"), writer=PcapngWriter(file), count=1)
+        with closing(recorder), pytest.raises(LocalError, match="/dev/full: No space left"):
+            recorder.run()
 
 
 def test_watcher_gets_packets_and_new_keys(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_watcher_gets_packets_and_new_keys(tmp_path: Path) -> None:
     secrets: list[str] = []
     taken = Taken(None, "lo")
     with PacketSocket(Target.parse("lo")) as source:
-        recording = Recording(
+        recorder = Recorder(
             source,
             taken,
             watch=lambda packets, text: (
@@ -126,18 +126,18 @@ def test_watcher_gets_packets_and_new_keys(tmp_path: Path) -> None:
                 secrets.append(text),
             ),
         )
-        with closing(recording):
+        with closing(recorder):
             converse(PAYLOAD)
-            recording.stop()
-            recording.run()
+            recorder.stop()
+            recorder.run()
     assert sum(PAYLOAD in packet for packet in packets_seen) == 1
     assert set(secrets) == {""}
 
 
 def test_a_duration_ends_it() -> None:
     source = PacketSocket(Target.parse("lo"))
-    with source, closing(Recording(source, Taken(None, "lo"), duration_s=0.0)) as recording:
-        thread = threading.Thread(target=recording.run)
+    with source, closing(Recorder(source, Taken(None, "lo"), duration_s=0.0)) as recorder:
+        thread = threading.Thread(target=recorder.run)
         thread.start()
         thread.join(10)
         assert not thread.is_alive()

@@ -52,7 +52,7 @@ def test_scenarios_and_seeds_take_an_address(cluster: LocalCluster, capsys: pyte
 def test_workers_with_other_code_are_refused(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("toolkit.machine.sharing.PACKAGES", tmp_path)
+    monkeypatch.setattr("toolkit.machine.workers.PACKAGES", tmp_path)
     with pytest.raises(Unsupported, match="has another msgrlab than this machine"):
         run_seeds(SEEDS, dask=cluster.scheduler_address)
 
@@ -73,7 +73,7 @@ def test_sharing_errors_are_one_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("toolkit.machine.sharing._ANSWER_S", 0.5)
+    monkeypatch.setattr("toolkit.machine.workers._ANSWER_S", 0.5)
     assert msgrlab([word.format(port=low_port()) for word in arguments]) == code
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from tests.support.operations import Op, history_of, life
 from toolkit.checks import linearizable
-from toolkit.checks.folding import foldable
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.invariants import find
 from toolkit.checks.long_run import LongRun
 from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Outcome
+from toolkit.checks.settled_records import foldable
 
 
 def folded(records: Iterable[Record], until_s: float) -> list[Record]:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.report.folding import cap, fold_frames, mark_silences
+from toolkit.report.folds import cap, fold_frames, mark_silences
 from toolkit.report.rows import Arrow, Fate, Gap, Steps
 
 
