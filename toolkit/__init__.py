@@ -57,7 +57,7 @@ def run(
         mode: connection mode, ``crc``, ``secure`` or ``compressed``.
         seed: decides everything random.
         cuts: where to cut instead of the scenario's own places, each ``SENDER:TAG[:NTH[:BYTE]]``: at the NTH frame
-            TAG from SENDER, after BYTE bytes of it, or behind it.
+            TAG from SENDER, after BYTE bytes of it, or after it.
         workers: number of threads (in ``sim``: shards) of each node that run its open connections.
         protocol: ``v1`` or ``v2``.
         cipher: type of the cephx key that the nodes share, ``aes`` or ``aes256k``.

@@ -33,7 +33,7 @@ _DRAIN_S = 2.0
 
 @dataclass(slots=True)
 class Taken:
-    """What a capture has recorded so far."""
+    """Counters of a capture."""
 
     path: Path | None
     """Path of its file; None without one."""

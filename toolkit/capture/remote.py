@@ -190,7 +190,7 @@ class RemoteCapture:
             if magic == _MAGIC:
                 return order, link_type & 0xFFFF
         raise LocalError(
-            f"{self._text}: what comes is no pcap with nanoseconds; does a shell there print something?"
+            f"{self._text}: the output is no pcap with nanoseconds; a shell there may print something"
         )
 
     def _complaint(self, otherwise: str) -> str:

@@ -103,4 +103,4 @@ def _judge_cutting(findings: Findings, link: LinkLog, frames: list[Entry]) -> No
         offset += fields["length"]
     last, record = frames[-1]
     if link.closed is not None and last > link.closed:
-        findings.add(last, f"{link.key.link}: {record['tag']} behind the end of the link")
+        findings.add(last, f"{link.key.link}: {record['tag']} after the end of the link")

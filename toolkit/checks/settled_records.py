@@ -280,7 +280,7 @@ def _stands_for(run: list[Entry]) -> Record:
 
 
 def _numbers(run: list[Entry]) -> dict[str, int]:
-    """What the audit needs of a run: its number of KEEPALIVE2, and the last seq and ack if there are any."""
+    """Numbers of a run for the audit: its KEEPALIVE2 frames, and the last seq and ack if there are any."""
     keepalives = (record["fields"].get("keepalives", record["tag"] == "KEEPALIVE2") for _, record in run)
     found = {"keepalives": sum(keepalives)}
     for _, record in run:

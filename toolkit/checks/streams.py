@@ -26,7 +26,7 @@ DEFAULT_PRIORITY = 127
 
 
 class What(Enum):
-    """What is wrong with a delivery."""
+    """The problem of a delivery."""
 
     ORDER = auto()
     """It was delivered after a message that was sent later."""

@@ -1,4 +1,4 @@
-"""How commands name a cluster: by ``--name NAME``, in some also by the argument NAME. Shells complete both.
+"""Names of clusters: the option ``--name NAME``, or in some commands the argument NAME. Shells complete both.
 
 Commands that take an address or a keyring also take ``CLUSTER/NODE``, a node of a running cluster.
 """

@@ -75,7 +75,7 @@ class LocalProgram:
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise TimeoutError(f"{self._process.args!r} goes on") from None
+            raise TimeoutError(f"{self._process.args!r} still runs") from None
 
     def signal(self, number: int) -> None:
         """Send a signal to it and to its children in the same session."""

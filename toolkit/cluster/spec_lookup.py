@@ -120,8 +120,8 @@ def _put(values: dict[str, Any], setting: str, where: str) -> None:
     for word in path:
         place = place.setdefault(word, {}) if isinstance(place, dict) else None
     if not isinstance(place, dict):
-        raise LocalError(f"{where}: there is no place {key} in the spec")
+        raise LocalError(f"{where}: the spec has no field {key}")
     try:
         place[last] = YAML(typ="safe").load(text)
     except YAMLError:
-        raise LocalError(f"{where}: {text} is no value in YAML") from None
+        raise LocalError(f"{where}: {text} is not valid YAML") from None

@@ -45,7 +45,10 @@ class Captures:
         path = cluster.directory / (capture.file or f"{capture.node}.pcapng")
         namespace = node.host.namespace
         if namespace is None and cluster.backend.name != "process":
-            raise Unsupported(f"capture {capture.node}: its packets are not on this machine, or not for us to see")
+            raise Unsupported(
+                f"capture {capture.node}: its packets are not on this machine,"
+                " or this process may not capture them"
+            )
         target = Target(f"node {capture.node}", ANY if namespace else "lo", namespace)
         ports = "all" if namespace else ",".join(self._ports(capture.node)) or "all"
         log = None
@@ -148,7 +151,7 @@ class Middlemen:
         """Return the network namespace for a node's proxies; raises Unsupported."""
         found = self._cluster.backend.hosts[dialler].namespace
         if found is None:
-            raise Unsupported(f"proxy from {dialler}: no way into its host from here: --backend netns")
+            raise Unsupported(f"proxy from {dialler}: its host cannot be entered from here: --backend netns")
         return found
 
     def _redirected(self, dialler: str, dialled: str) -> FaultProxy:

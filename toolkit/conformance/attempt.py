@@ -46,7 +46,7 @@ class Attempt:
 
     @property
     def facts(self) -> Facts:
-        """What the survey found out about the target."""
+        """Properties of the target that the survey found."""
         return self.target.facts
 
     # ---- links, by the state in which they are returned

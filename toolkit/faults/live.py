@@ -279,7 +279,7 @@ class Proxy(Watcher):
         deadline_s = time.monotonic() + within_s
         while not condition(self):
             if time.monotonic() > deadline_s:
-                raise LocalError(f"it did not happen within {within_s:g} s")
+                raise LocalError(f"the condition did not hold within {within_s:g} s")
             time.sleep(0.005)
 
     def history(self) -> History:

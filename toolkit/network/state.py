@@ -90,7 +90,7 @@ class Slot(_Model):
         if self.max_delay_ms < self.min_delay_ms:
             raise ValueError("max_delay_ms is less than min_delay_ms")
         if self.max_delay_ms == 0:
-            raise ValueError("a slot takes a delay: max_delay_ms is 0")
+            raise ValueError("a slot needs a delay: max_delay_ms is 0")
         return self
 
 
@@ -167,9 +167,9 @@ class LinkState(_Model):
     def _check_together(self) -> Self:
         for field, what_for in _NEEDS:
             if getattr(self, field) not in {0, "uniform"} and not getattr(self, what_for):
-                raise ValueError(f"{field} takes {what_for}, which is 0")
+                raise ValueError(f"{field} needs {what_for}, which is 0")
         if isinstance(self.loss, RandomLoss) and self.loss.percent == 0:
-            raise ValueError("correlation_percent of a loss takes percent, which is 0")
+            raise ValueError("correlation_percent of a loss needs percent, which is 0")
         return self
 
     @property

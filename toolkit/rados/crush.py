@@ -97,7 +97,9 @@ class _Run:
 
     def do(self, rule: Rule) -> list[int]:
         if rule.type in _MSR_TYPES:
-            raise LocalError(f"rule of type {rule.type} chooses in multiple steps (MSR); types 1 and 3 are spoken")
+            raise LocalError(
+                f"rule of type {rule.type} chooses in multiple steps (MSR); types 1 and 3 are supported"
+            )
         result: list[int] = []
         working: list[int] = []
         for step in rule.steps:
@@ -156,7 +158,7 @@ class _Run:
         tries: int | None = None,
         parent_r: int = 0,
     ) -> int:
-        """Fill ``out`` from ``position`` on; returns the position behind the last item."""
+        """Fill ``out`` from ``position`` on; returns the position after the last item."""
         tries = self._knobs.choose_tries if tries is None else tries
         for rep in range(0 if self._knobs.stable else position, wanted):
             if room <= 0:

@@ -82,7 +82,7 @@ class Placement:
         return found
 
     def sharded(self, pgid: PgId) -> ShardedPgId:
-        """The placement group with the primary's shard, which erasure-coded pools want in requests."""
+        """The placement group with the primary's shard, which requests to erasure-coded pools require."""
         if self.osdmap.pools[pgid.pool].type != PoolType.ERASURE:
             return ShardedPgId(pgid)
         mapping = self.mapping(pgid)

@@ -22,7 +22,7 @@ def live_seeds(seeds: Sequence[int], size: Size, *, twice: bool = False) -> Tall
     Args:
         seeds: the seeds.
         size: size of each life.
-        twice: whether to run each a second time and compare the histories byte by byte.
+        twice: True to run each a second time and compare the histories byte by byte.
     """
     tally = Tally()
     with _without_collector():

@@ -90,7 +90,7 @@ class _Drawer:
         }
 
     def draw(self, traffic: int, faults: int) -> None:
-        """Draw that many operations of traffic and of faults, in random order behind one that opens a session."""
+        """Draw that many operations of traffic and of faults, in random order after one that opens a session."""
         rng, motif = self._rng, self._options.motif
         sorts = [self._traffic] * traffic
         sorts += [self._fault] * (faults if self._allowed else 0)

@@ -94,4 +94,4 @@ def test_frame_after_the_close_of_a_link_is_reported(story):
     story.link("a", "a/1", "dial", "b")
     story.link("a", "a/1", "close", "b")
     story.frame("a", "a/1", "rx", "MESSAGE", 0)
-    assert story.texts("decode_total") == ["a/1: MESSAGE behind the end of the link"]
+    assert story.texts("decode_total") == ["a/1: MESSAGE after the end of the link"]

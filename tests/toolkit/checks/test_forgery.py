@@ -32,7 +32,7 @@ def test_accepted_frame_after_a_forgery_is_a_violation(story, what):
     taken = arrive(story)
     result = story.judge("reject_forged")
     assert [(v.record, v.text) for v in result.violations] == [
-        (taken, f"b/1: MESSAGE is taken behind the {what} at frame 4, on a secure link")
+        (taken, f"b/1: MESSAGE is taken after the {what} at frame 4, on a secure link")
     ]
 
 

@@ -190,7 +190,7 @@ def test_missing_permission_is_an_error_with_the_remedy(
     assert msgrlab(["capture", "lo", "-o", str(path)]) == 3
     assert capsys.readouterr() == (
         "",
-        "msgrlab: capturing takes CAP_NET_RAW; run it as root: sudo msgrlab ...\n",
+        "msgrlab: capturing needs CAP_NET_RAW; run it as root: sudo msgrlab ...\n",
     )
     assert not path.exists()
 

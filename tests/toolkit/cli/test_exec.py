@@ -58,7 +58,7 @@ def test_exec_reports_errors_in_one_line(
     for options, expected in (
         (("--release", "squid"), f"no image of Ceph 'squid'; {known}"),
         ((*of_reef, "/usr"), "/usr: it cannot be shared: programs find that of their image"),
-        ((*of_reef, "its"), "its: a directory to share takes an absolute path"),
+        ((*of_reef, "its"), "its: give a directory to share as an absolute path"),
         ((*of_reef, "/nosuch"), "/nosuch: there is no such directory"),
         (("--share", str(tmp_path)), "exec --share needs --release"),
     ):

@@ -53,7 +53,7 @@ def test_image_outside_docker_is_unsupported() -> None:
 
 def test_only_root_can_enter_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(Unsupported, match="node mon: ceph:reef takes root, or --backend docker"):
+    with pytest.raises(Unsupported, match="node mon: ceph:reef needs root, or --backend docker"):
         check_images([HostWish("mon", PUBLIC, image="ceph:reef")])
 
 

@@ -187,7 +187,7 @@ def test_cluster_that_fails_to_start_leaves_nothing(state: Path) -> None:
 @pytest.mark.usefixtures("state")
 def test_cluster_names_are_unique() -> None:
     with up(peers()) as first:
-        with pytest.raises(LocalError, match="'pair' is there already: msgrlab down pair"):
+        with pytest.raises(LocalError, match="'pair' exists already: msgrlab down pair"):
             up(peers()).__enter__()
         with up(peers(), name="other") as second:
             assert first.lease.label.number != second.lease.label.number

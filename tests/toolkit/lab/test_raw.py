@@ -70,7 +70,7 @@ def test_links_come_one_after_the_other(backend: str, way: Way) -> None:
         lab.send("a", "b")
         peer.accept("a")
         assert len(peer.links) == 2
-        with pytest.raises(ScenarioFailed, match=r"a was to dial b within 0.1 s"):
+        with pytest.raises(ScenarioFailed, match=r"a did not dial b within 0.1 s"):
             peer.accept("a", within_s=0.1)
 
 

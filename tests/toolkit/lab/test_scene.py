@@ -27,7 +27,7 @@ def test_a_partition_lasts_until_it_is_undone(lab: Lab) -> None:
     lab.send("a", "b", count=3)
     with pytest.raises(ScenarioFailed, match=r"8 messages from a delivered at b; 5 were"):
         lab.expect_delivered("a", "b", 8, within_s=0.1)
-    with pytest.raises(LocalError, match="it is so already"):
+    with pytest.raises(LocalError, match="it is in force already"):
         lab.fault(Partition("a", "b", one_way=True))
     lab.fault("undo partition a b --one-way")
     lab.expect_delivered("a", "b", 8)

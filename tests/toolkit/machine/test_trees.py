@@ -83,7 +83,7 @@ def test_remove_tree_ignores_files_that_vanish_meanwhile(tmp_path: Path, monkeyp
     assert not tree.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_a_mount_that_comes_while_a_tree_is_removed_is_not_entered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,7 +115,7 @@ def test_error_of_a_cell_does_not_affect_other_cells(
 @pytest.mark.parametrize(
     ("error", "verdict", "reason"),
     [
-        (Unsupported("netns takes root"), Verdict.UNSUPPORTED, "machine: netns takes root"),
+        (Unsupported("netns needs root"), Verdict.UNSUPPORTED, "machine: netns needs root"),
         (
             LocalError("osd ended\nits log"),
             Verdict.NOT_RUN,

@@ -45,7 +45,7 @@ def test_inside_raises_the_exception_of_the_function(namespace: Path) -> None:
 
 
 def test_a_namespace_is_made_once(namespace: Path) -> None:
-    with pytest.raises(LocalError, match=f"namespace {namespace.name} is there already, made by another program"):
+    with pytest.raises(LocalError, match=f"namespace {namespace.name} exists already, made by another program"):
         namespaces.create(namespace.name)
 
 

@@ -51,7 +51,7 @@ class Program(Protocol):
 
 
 class Host(ABC):
-    """A machine of the cluster, as far as nodes need one: addresses, a directory, programs."""
+    """The host of one node: addresses, a directory, and programs to run."""
 
     name: str
     """Name of its node."""
@@ -247,7 +247,7 @@ class Backend(ABC):
             LocalError: it could not be removed.
         """
         raise Unsupported(
-            f"{name}: hosts of {self.name} stay as long as their cluster: --backend process or netns"
+            f"{name}: hosts of {self.name} cannot be removed while the cluster is up: --backend process or netns"
         )
 
     @property

@@ -84,7 +84,7 @@ class ProcessBackend(Backend):
         check_room(_files_of(len(hosts)), f"a cluster of {len(hosts)} nodes on process")
         check_images(hosts)
         if not sys.platform.startswith("linux"):
-            raise Unsupported("clusters take Linux")
+            raise Unsupported("clusters need Linux")
 
     @override
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:

@@ -116,7 +116,7 @@ class EmbeddedNodes(Admission):
         for node in self.nodes.values():
             while not node.ready():
                 if node.state in {"dead", "down"} or time.monotonic() > deadline_s:
-                    raise LocalError(f"node {node.name} did not come up: {node.last_words() or 'silently'}")
+                    raise LocalError(f"node {node.name} did not come up: {node.last_words() or 'no output'}")
                 time.sleep(_POLL_S)
 
     @override

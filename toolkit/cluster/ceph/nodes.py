@@ -218,7 +218,7 @@ class CephNodes(Admission):
         for node in nodes:
             while not node.ready():
                 if node.state in {"dead", "down"} or time.monotonic() > deadline_s:
-                    raise LocalError(f"{node.daemon} did not come up: {node.last_words() or 'silently'}")
+                    raise LocalError(f"{node.daemon} did not come up: {node.last_words() or 'no output'}")
                 time.sleep(_POLL_S)
 
     def _problems(self) -> list[str]:

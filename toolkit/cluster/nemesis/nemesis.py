@@ -229,7 +229,7 @@ def torment(cluster: "Cluster", timeline: Timeline, *, seed: int | None = None) 
     """
     if cluster.nemesis is not None:
         if cluster.nemesis.at_work:
-            raise LocalError(f"cluster {cluster.name!r} is being tormented already; msgrlab status shows by what")
+            raise LocalError(f"cluster {cluster.name!r} runs a timeline already; msgrlab status shows it")
         cluster.nemesis.close()
     cluster.nemesis = Nemesis(cluster.scene, timeline, seed=seed)
     return cluster.nemesis.start().finish()

@@ -142,7 +142,7 @@ def read(word: str, cls: "type[DataclassInstance]", words: Sequence[str]) -> dic
     try:
         return _read(cls, list(words))
     except ValueError as error:
-        raise LocalError(f"{word}: {error}; it is written: {usage(word, cls)}") from None
+        raise LocalError(f"{word}: {error}; the syntax is {usage(word, cls)}") from None
 
 
 def _read(cls: "type[DataclassInstance]", words: list[str]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _read(cls: "type[DataclassInstance]", words: list[str]) -> dict[str, Any]:
         arguments = arguments[: len(places)]
         values[one.name] = _value(part, " ".join(left))
     if len(arguments) > len(places):
-        raise ValueError(f"{arguments[len(places)]!r} is too much")
+        raise ValueError(f"{arguments[len(places)]!r} is one argument too many")
     for (one, part), text in zip(places, arguments, strict=False):
         values[one.name] = _value(part, text)
     for one, part in places[len(arguments) :]:

@@ -56,9 +56,9 @@ class NetemLinks(Links):
         """
         abilities = kernel.abilities()
         if not abilities.netem:
-            raise Unsupported(f"{abilities.why_not}; MSGRLAB_LINKS=wire does without")
+            raise Unsupported(f"{abilities.why_not}; MSGRLAB_LINKS=wire does not need it")
         if not abilities.seed and any(state.seed is not None for state in states.values()):
-            raise Unsupported("netem takes a seed since Linux 6.5 only; MSGRLAB_LINKS=wire does on any")
+            raise Unsupported("netem accepts a seed since Linux 6.5 only; MSGRLAB_LINKS=wire does on any kernel")
 
     @override
     def describe(self) -> str:

@@ -78,7 +78,7 @@ class Fabric:
         create(name, name, journal)
         if not is_receiving():
             raise Unsupported(
-                "transport rdma: this kernel delivers packets of soft-RoCE in the first network namespace alone:"
+                "transport rdma: this kernel delivers packets of soft-RoCE only in the first network namespace:"
                 " run it there, or msgrlab vm run -- CMD"
             )
         return name

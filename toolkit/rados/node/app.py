@@ -20,7 +20,7 @@ from toolkit.rados.watches import Watch
 
 CONNECT_TIMEOUT_S = 15.0
 WAIT_S = 10.0
-"""Default time to wait for an operation's result; after that it goes on without the caller."""
+"""Default time to wait for an operation's result; after that the operation continues in the background."""
 _DIGEST_BYTES = 8
 
 

@@ -129,7 +129,7 @@ def test_ctrl_c_keeps_the_rows_so_far(own: str, tmp_path: Path) -> None:
         (["--against", "/nowhere/at/all"], "--against /nowhere/at/all: there is no such program"),
         (["--against", "/"], "--against /: there is no such program"),
         (["--cells", "crc 4X"], "--cells: unknown '4X'; known: request, v2, crc, 64, x1, 1core"),
-        (["--cells", "crc 1M,"], "--cells: no cell is named ''; one is 'request v2 crc 64 x1 1core'"),
+        (["--cells", "crc 1M,"], "--cells: no cell is named ''; an example is 'request v2 crc 64 x1 1core'"),
         (["--cells", "crc secure"], "--cells: no cell is named 'crc secure'"),
         (["--html", "page.html"], "--html needs --against PROGRAM"),
         (["--core", "--against", "/bin/true"], "--core can only be combined with"),

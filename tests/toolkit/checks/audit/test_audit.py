@@ -215,7 +215,7 @@ def test_valid_layouts_have_no_problem(frame: str, revision: int) -> None:
         (1, 5, "it has 5 segments"),
         (20, 0, "the last of its 4 segments is empty"),
         (1, 3, "the last of its 3 segments is empty"),
-        (1, 2, "a slot behind its 2 segments is not zero"),
+        (1, 2, "a slot after its 2 segments is not zero"),
         (6, 16, "its alignments are [16, 8, 8, 4096]"),
         (25, 0, "its alignments are [8, 8, 8, 0]"),
         (26, 2, "its flags are 0x2, its reserved byte is 0x0"),

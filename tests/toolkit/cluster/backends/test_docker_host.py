@@ -34,7 +34,7 @@ def anywhere(request, host, monkeypatch):
     if request.param == "far":
         monkeypatch.setattr(host, "namespace", None)
     elif host.namespace is None:
-        pytest.skip("takes root, and an engine of this machine")
+        pytest.skip("needs root, and an engine of this machine")
     return host
 
 

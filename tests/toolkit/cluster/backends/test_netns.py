@@ -156,7 +156,7 @@ def test_backend_keeps_a_namespace_of_another_program(new_lease: Callable[[], Le
     namespaces.create(name)
     try:
         backend = NetnsBackend(lease, lambda _: None)
-        with pytest.raises(LocalError, match=f"namespace {name} is there already, made by another program"):
+        with pytest.raises(LocalError, match=f"namespace {name} exists already, made by another program"):
             backend.open(PUBLIC, TWO)
         backend.close()
         assert lease.journal.undo() == []

@@ -61,12 +61,12 @@ def test_no_two_hosts_share_an_address(count: int) -> None:
         (
             [NetworkWish("n"), NetworkWish("m")],
             [HostWish("a", ("n",), addresses={"m": "10.77.1.1"})],
-            "host a: address 10.77.1.1 on m, where it is not",
+            "host a: address 10.77.1.1 on m, which it is not on",
         ),
         (
             [NetworkWish("n")],
             [HostWish(name, ("n",), addresses={"n": "10.77.0.7"}) for name in "ab"],
-            "two hosts wish for the same address",
+            "two hosts request the same address",
         ),
     ],
 )

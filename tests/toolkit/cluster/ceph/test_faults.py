@@ -153,7 +153,7 @@ def test_a_client_restarts(cluster: Cluster) -> None:
 
 
 def test_the_only_monitor_cannot_be_wiped(cluster: Cluster) -> None:
-    with pytest.raises(LocalError, match="the only monitor, wiped, would be another cluster's"):
+    with pytest.raises(LocalError, match="the only monitor cannot be wiped: its store identifies the cluster"):
         cluster.nodes["mon"].restart(wiped=True)
 
 

@@ -26,7 +26,7 @@ OLD, BOTH = TREE / "old.gpg", TREE / "both.gpg"
 BULLSEYE, TRIXIE = Suite("bullseye", "20240101T000000Z"), Suite("trixie", "20240101T000000Z")
 
 takes_debootstrap = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("debootstrap") is None, reason="images take root and debootstrap"
+    os.geteuid() != 0 or shutil.which("debootstrap") is None, reason="images need root and debootstrap"
 )
 
 

@@ -64,7 +64,7 @@ def test_missing_recipe_is_an_error(checkout):
     shutil.rmtree(checkout / "clusters")
     package = toolkit.__file__.rpartition("/")[0]
     assert package
-    with pytest.raises(LocalError, match=r"clusters/images/node is not in .*not installed as a whole"):
+    with pytest.raises(LocalError, match=r"clusters/images/node is not in .*not installed completely"):
         node._recipe()
 
 

@@ -126,11 +126,11 @@ def test_nemesis_records_a_failed_step_and_continues() -> None:
     script = timeline((0.0, "kill b"), (0.01, "kill b"), (0.02, "clock d +1"), (0.03, "reset a b"))
     nemesis = Nemesis(cluster.scene, script, heals=False, live=False).start()
     assert nemesis.wait(20)
-    assert [done.error for done in nemesis.done][:2] == ["", "kill b: it is so already"]
+    assert [done.error for done in nemesis.done][:2] == ["", "kill b: it is in force already"]
     assert "real daemon" in nemesis.done[2].error
     assert nemesis.done[3].outcome == "2 connections"
     noted = [step["args"] for step in cluster.recorded("step") if step["verb"] == "not done"]
-    assert noted[0] == "kill b: kill b: it is so already"
+    assert noted[0] == "kill b: kill b: it is in force already"
     assert [str(fault) for fault in cluster.scene.in_force] == ["kill b"]
 
 

@@ -60,10 +60,10 @@ def test_spec_accepts_a_timeline() -> None:
     ("text", "complaint"),
     [
         ("timeline: [", "timeline.yaml:1: not YAML"),
-        ("a:\n  &a [*a]", "timeline.yaml:2: an alias (*name) to something that it is itself a part of"),
+        ("a:\n  &a [*a]", "timeline.yaml:2: an alias (*name) to a value that contains it"),
         ("[" * 10_000, "timeline.yaml:1: nested too deeply"),
         (BILLION, "timeline.yaml:1: more than 100000 values, counting what aliases (*name) repeat"),
-        ("- {at_s: 1, fault: !!python/name:os.system x}", "timeline.yaml:1: tags (!name) are not read"),
+        ("- {at_s: 1, fault: !!python/name:os.system x}", "timeline.yaml:1: tags (!name) are not supported"),
         (f"- {{at_s: 1, fault: {'heal ' * 1000}}}", "step 1: a fault of 4999 characters, 4096 are possible"),
         (f"- {{at_s: {'heal ' * 1000}, fault: heal}}", "step 1: at_s is 'heal heal"),
         (f"- {{at_s: 0x{'f' * 5000}, fault: heal}}", "timeline.yaml:1: '0xff"),

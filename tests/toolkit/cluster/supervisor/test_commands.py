@@ -73,7 +73,7 @@ def test_a_cluster_from_up_to_down(spec: str, state: Path) -> None:
     )
     assert "msgrlab down pair" in printed
     label = str(Lease.find("pair").label)
-    assert "cluster 'pair' is there already" in msgrlab("up", spec).stderr
+    assert "cluster 'pair' exists already" in msgrlab("up", spec).stderr
 
     done("tell", "a", "send", "b", "--count", "3")
     deadline_s = time.monotonic() + 20
@@ -123,7 +123,7 @@ def test_several_clusters_need_names(spec: str, state: Path) -> None:
     done("up", spec)
     assert answer_of("up", spec, "--name", "other", "--set", "speaks.mode=secure", "--json")["name"] == "other"
     failed = msgrlab("exec", "a", "--", "true")
-    assert failed.stderr == "msgrlab: several clusters are there: other, pair; say which by --name\n"
+    assert failed.stderr == "msgrlab: several clusters are up: other, pair; choose one with --name\n"
     assert [each["name"] for each in answer_of("status", "--json")["clusters"]] == ["other", "pair"]
     assert done("down", "--all") == "other: down\npair: down\n"
     assert remains(state) == []
@@ -349,7 +349,7 @@ def test_up_refuses_a_cluster_above_the_hard_limit_of_open_files(tmp_path: Path)
     refused = limited("-n 256", "up", str(path))
     assert (refused.returncode, refused.stderr) == (
         3,
-        "msgrlab: a cluster of 10 nodes on process takes 380 open files, and the limit is 256: ulimit -Hn 380\n",
+        "msgrlab: a cluster of 10 nodes on process needs 380 open files, and the limit is 256: ulimit -Hn 380\n",
     )
 
 

@@ -203,7 +203,7 @@ def test_interrupted_removal_is_shown_and_completed(state: Path) -> None:
     for pid in processes_of(str(lease.label)):
         os.kill(pid, signal.SIGKILL)
     lease.directory.rename(removed_name(lease.directory))
-    assert "is being removed, or was when that was interrupted" in done("status")
+    assert "is being removed, or its removal was interrupted" in done("status")
     done("up", "two-peers")  # its name is free
     assert done("down") == "two-peers: down\n"
     assert remains(state) == []

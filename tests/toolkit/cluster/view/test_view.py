@@ -65,7 +65,7 @@ def test_view_executes_and_shows_faults_of_the_browser(cluster: Cluster) -> None
     eventually(lambda: "b frozen from" in _part(view, "rates"), PATIENCE_S)
     assert "undo freeze b" in view._widget.parts["topology"]
     view.on_message({"fault": "freeze b"})
-    eventually(lambda: "freeze b: it is so already" in _part(view, "done"), PATIENCE_S)
+    eventually(lambda: "freeze b: it is in force already" in _part(view, "done"), PATIENCE_S)
     view.on_message({"fault": "frieze b"})
     eventually(lambda: "no fault 'frieze'" in view._refused, PATIENCE_S)
     view.on_message({"view": "one", "seen": False})

@@ -164,7 +164,7 @@ def no_rules(*_: object, **__: object) -> None:
     ("texts", "complaint"),
     [
         (["kill x"], "no node 'x'; known: a, b, c, d"),
-        (["kill b", "kill b"], "kill b: it is so already"),
+        (["kill b", "kill b"], "kill b: it is in force already"),
         (["kill b", "stop b"], "b does not run: start b"),
         (["kill b", "mark-down b a"], "b does not run: start b"),
         (["kill b", "freeze b"], "b does not run"),

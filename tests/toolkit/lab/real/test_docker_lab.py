@@ -108,7 +108,7 @@ class TestInContainers:
 
 def test_docker_lab_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(Unsupported, match="takes root: sudo msgrlab run"):
+    with pytest.raises(Unsupported, match="needs root: sudo msgrlab run"):
         RealLab("docker")
 
 
