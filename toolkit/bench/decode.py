@@ -1,4 +1,4 @@
-"""Measures decoders of captures, each in a process of its own, on generated captures or on the user's."""
+"""Measures decoders of captures, each in its own process, on generated captures or on the user's."""
 
 import json
 import subprocess

@@ -68,7 +68,7 @@ class Target:
         """
         if self.namespace is None:
             return what()
-        # A thread of its own: a namespace is a property of a thread, and this thread ends after the call.
+        # Its own thread: a namespace is a property of a thread, and this thread ends after the call.
         with ThreadPoolExecutor(max_workers=1) as thread:
             return thread.submit(self._enter_and, what).result()
 

@@ -127,7 +127,7 @@ class Source:
 
 @dataclass(slots=True, eq=False)
 class Inbox:
-    """The messages that one session receives until a remote_reset of its own."""
+    """The messages that one session receives until its own remote_reset."""
 
     log: SessionLog
     lossy: bool

@@ -101,7 +101,7 @@ def check_shared(directories: Iterable[Path]) -> None:
     """Check that directories of this machine can be shared with the programs of an image.
 
     Raises:
-        LocalError: there is no such directory, its path is relative, or an image has a directory of its own there.
+        LocalError: there is no such directory, its path is relative, or an image has its own directory there.
     """
     for directory in directories:
         if not directory.is_absolute() or ".." in directory.parts:

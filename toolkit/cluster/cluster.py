@@ -263,7 +263,7 @@ class Cluster:
     def ceph_conf(self) -> Path | None:
         """A ceph.conf for Ceph's own clients on this machine; its keyring has ``client.admin``.
 
-        None without a monitor, or where the nodes have networks of their own, which only their hosts can reach.
+        None without a monitor, or where the nodes have their own networks, which only their hosts can reach.
         """
         monitor = next((name for name, daemon in self.spec.daemons().items() if daemon.ceph == "mon"), None)
         if monitor is None or self.backend.name != "process":

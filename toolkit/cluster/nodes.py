@@ -23,7 +23,7 @@ Take = Callable[[float, str, str, dict[str, Any]], None]
 
 
 class RunningNode(ABC):
-    """A node: one program or several, on a host of its own.
+    """A node: one program or several, on its own host.
 
     Args:
         name: name of the node, as in the cluster's spec.

@@ -14,7 +14,7 @@ _TAIL_BYTES = 4096
 
 
 class LocalProgram:
-    """A program of this machine, in a session of its own.
+    """A program of this machine, in its own session.
 
     Args:
         argv: the program, found in PATH, and its arguments.

@@ -57,7 +57,7 @@ def create(name: str) -> Path:
 
 
 def inside(namespace: Path, what: Callable[[], T]) -> T:
-    """Run a function in a namespace, in a thread of its own; sockets and processes that it starts stay there.
+    """Run a function in a namespace, in its own thread; sockets and processes that it starts stay there.
 
     Raises:
         LocalError: the namespace cannot be entered; and whatever ``what`` raises.

@@ -41,7 +41,7 @@ class GilbertElliott(_Model):
 
 
 class FourStates(_Model):
-    """Bursts and gaps, each with losses of its own (netem ``loss state``).
+    """Bursts and gaps, each with its own losses (netem ``loss state``).
 
     The states are 1, packets arrive in a gap between bursts; 2, packets arrive within a burst; 3, packets are lost
     within a burst; 4, a packet is lost in a gap. ``p13`` is the probability of a transition from 1 to 3, and so

@@ -138,7 +138,7 @@ class _SpoiltExchange(AuthorizerExchange):
 
 
 class _Client(CephxClient):
-    """An entity with a key of its own, that logs in at monitors."""
+    """An entity with its own key, that logs in at monitors."""
 
     def __init__(self, name: AuthName, key: CryptoKey, wanted_services: int, spoiler: Spoiler) -> None:
         self._spoiler = spoiler

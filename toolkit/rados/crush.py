@@ -118,7 +118,7 @@ class _Run:
         return result[: self._count]
 
     def _choose(self, step: CrushStep, working: list[int]) -> list[int]:
-        """One CHOOSE step on each item of the working set, each with a window of its own."""
+        """One CHOOSE step on each item of the working set, each with its own window."""
         wanted = step.arg1 if step.arg1 > 0 else step.arg1 + self._count
         chosen: list[int] = []
         for item in working:

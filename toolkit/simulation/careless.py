@@ -1,6 +1,6 @@
 """What a seed draws beside its faults: misuse by applications, false peers, other rules, smaller limits.
 
-A generator of its own draws them, so that seeds that draw none of them keep their runs.
+A separate generator draws them, so that seeds that draw none of them keep their runs.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The ``process`` backend: programs on this machine's loopback, each with a directory and ports of its own."""
+"""The ``process`` backend: programs on this machine's loopback, each with its own directory and ports."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence

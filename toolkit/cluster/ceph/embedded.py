@@ -108,7 +108,7 @@ class EmbeddedNodes(Admission):
             )
             for node, member in self.layout.members.items()
         }
-        """Nodes by name, in the spec's order; start all of them at once, each in a thread of its own."""
+        """Nodes by name, in the spec's order; start all of them at once, each in its own thread."""
 
     @override
     def settle(self) -> None:

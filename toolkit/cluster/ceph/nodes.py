@@ -67,7 +67,7 @@ class CephNodes(Admission):
         self._thread = ThreadPoolExecutor(1, "ceph daemons")
         self._introduction, self._settlement = _Once(self._introduce), _Once(self._settle)
         self.nodes = {name: CephDaemon(self, member) for name, member in self.layout.members.items()}
-        """Nodes by name, in the spec's order; start all of them at once, each in a thread of its own."""
+        """Nodes by name, in the spec's order; start all of them at once, each in its own thread."""
 
     def of(self, kind: str) -> list[CephDaemon]:
         """Return the daemons of a kind."""

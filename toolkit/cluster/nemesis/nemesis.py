@@ -94,7 +94,7 @@ class Verdict:
 
 @dataclass(slots=True, eq=False)
 class Nemesis:
-    """Runs the steps of a timeline at their times, in a thread of its own.
+    """Runs the steps of a timeline at their times, in its own thread.
 
     Args:
         scene: faults of the cluster.

@@ -58,7 +58,7 @@ class Fabric:
             route.link("add", ifname=self._bridge, kind="bridge", mtu=_MTU, state="up")
 
     def plug(self, host: str) -> str:
-        """Make a device for a host, on an interface of its own; returns the name of both.
+        """Make a device for a host, on its own interface; returns the name of both.
 
         Raises:
             LocalError: the kernel rejects it.

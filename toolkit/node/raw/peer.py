@@ -80,7 +80,7 @@ class RawPeer:
 
     @property
     def identity(self) -> Identity:
-        """The identity that it announces, with tickets of its own."""
+        """The identity that it announces, with its own tickets."""
         spec = self.spec
         spec.peer_entities |= {
             node.name: node.entity for node in self._nodes().values()
