@@ -59,7 +59,7 @@ def test_content_of_a_bad_frame_is_not_shown(tmp_path: Path) -> None:
     assert results["wire_rules"].judged
 
 
-def test_missing_seqs_are_counted_however_many_there_are(tmp_path: Path) -> None:
+def test_analysis_counts_huge_numbers_of_missing_seqs(tmp_path: Path) -> None:
     capture = found_in(tmp_path / "far", captures.seqs_far_apart())
     (session,) = capture.analysis.sessions
     highest = (1 << 64) - 1

@@ -96,7 +96,7 @@ def test_socket_counts_packets_dropped_by_a_full_buffer() -> None:
         assert 0 < len(packets) == source.received
 
 
-def test_an_interface_that_is_not_there() -> None:
+def test_packet_socket_refuses_an_unknown_interface() -> None:
     with pytest.raises(LocalError, match=r"no interface 'nosuch'; there are .*lo.*, any"):
         PacketSocket(Target.parse("nosuch"))
     with pytest.raises(LocalError):
@@ -133,7 +133,7 @@ def test_an_interface_that_goes_away(namespace: str) -> None:
             assert source.obstacle() == "interface msgr7 is gone"
 
 
-def test_vlan_tags_stay_where_they_were(namespace: str) -> None:
+def test_packet_socket_restores_vlan_tags(namespace: str) -> None:
     from pyroute2 import NetNS
 
     target = Target.parse(f"netns:{namespace}")

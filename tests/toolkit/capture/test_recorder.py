@@ -97,7 +97,7 @@ def test_an_error_of_the_block_is_the_callers_and_the_file_is_good(tmp_path: Pat
     assert any(PAYLOAD in packet for packet in payloads(path))
 
 
-def test_a_capture_of_nothing_can_be_read(tmp_path: Path) -> None:
+def test_capture_without_packets_is_readable(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with capturing("lo", path, ports="1"):
         pass
@@ -175,7 +175,7 @@ def test_wireshark_reads_it(tmp_path: Path) -> None:
     assert [row[1] for row in rows if row[1]] == [PAYLOAD.hex()]
 
 
-def test_standard_output_is_a_file_too(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_capture_may_be_written_to_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     with new_capture(Path("-"), ["a note"]) as writer:
         writer.interface("lo")
     written = capfdbinary.readouterr().out

@@ -49,7 +49,7 @@ def test_a_named_namespace_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         Target.parse("netns:..")
 
 
-def test_a_container_is_asked_for_its_process(docker: Path) -> None:
+def test_container_target_resolves_to_the_namespace_of_its_process(docker: Path) -> None:
     answer(
         docker,
         f'test "$*" = "inspect --type container --format {{{{.State.Pid}}}} -- mon.a" && echo {os.getpid()}',

@@ -79,7 +79,7 @@ def test_the_nonce_does_not_step(monkeypatch):
     assert {"nonce_unique", "sealed"} <= scenario("reconnect")
 
 
-def test_secure_mode_seals_nothing(monkeypatch):
+def test_missing_encryption_in_secure_mode_is_detected(monkeypatch):
     def unsealed(features, limit, _secret, caches, *, connector):
         return crc_frames(features, limit, caches)
 
@@ -107,7 +107,7 @@ def test_payload_shows_on_the_wire_in_crc_mode_only():
     assert listened_to("crc") == {"no_plaintext", "sealed"}
 
 
-def test_the_acceptor_takes_the_worse_mode(monkeypatch):
+def test_choice_of_a_worse_mode_is_detected(monkeypatch):
     both = dict.fromkeys(("ms_cluster_mode", "ms_service_mode", "ms_client_mode"), "secure crc")
     monkeypatch.setattr(Config, "only_mode", classmethod(lambda cls, _mode, **options: cls(**both, **options)))
     assert scenario("standby") == set()
@@ -264,7 +264,7 @@ def test_the_higher_address_wins_races(monkeypatch, protocol):
 # ---- resources and liveness
 
 
-def test_timers_of_closed_links_stay(monkeypatch):
+def test_leaked_timers_of_closed_links_are_detected(monkeypatch):
     end = Link.end
 
     def forgetful(self: Link) -> None:
@@ -349,13 +349,13 @@ def test_a_dispatcher_raises():
 
 @pytest.mark.parametrize(("mode", "protocol"), WIRES)
 @pytest.mark.parametrize("kinds", [("frame",), ("frame", "link"), ("frame", "state"), ("send", "deliver")])
-def test_a_part_of_a_good_history_breaks_nothing(mode, protocol, kinds):
+def test_part_of_a_valid_history_violates_no_invariant(mode, protocol, kinds):
     history = recorded("reconnect", mode, protocol)
     assert broken(history.of(*kinds)) == set()
     assert broken(history.node("a")) == set()
 
 
-def test_any_half_of_a_good_history_breaks_nothing():
+def test_prefix_of_a_valid_history_violates_no_invariant():
     """As it was until some moment, judged for safety only."""
     history = recorded("reconnect")
     for end in range(0, len(history), 3):

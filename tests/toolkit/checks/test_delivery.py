@@ -17,7 +17,7 @@ def test_clean_lossless_exchange(story):
     assert result.note == ""
 
 
-def test_delivered_is_a_prefix_while_the_run_goes_on(story):
+def test_undelivered_tail_is_allowed_before_rest(story):
     story.pair()
     story.send("a", 1, 2, 3)
     story.deliver("b", 1)
@@ -368,7 +368,7 @@ def test_the_server_decides_that_a_session_is_lossy(story):
     assert story.texts("INV-2") == ["a session 1: tid 1 to b never arrived, and no event explains it"]
 
 
-def test_silent_new_session_excuses_nothing_sent_later(story):
+def test_silent_new_session_excuses_no_later_message(story):
     story.pair("lossless_peer", "lossless_peer")
     story.send("a", 1)
     story.deliver("b", 1)

@@ -138,7 +138,7 @@ def test_accepted_replay_of_a_sealed_frame_is_reported(story):
     assert [v.record for v in story.judge("reject_forged").violations] == [taken]
 
 
-def test_join_changes_nothing(story):
+def test_join_of_frames_needs_no_refusal(story):
     at = secure(story)
     story.mangle("a", "join", "MESSAGE", at)
     arrive(story)
@@ -152,7 +152,7 @@ def test_forgery_on_an_unknown_link_is_noted(story):
     assert "which link the flip at record 0 touched is not known" in result.note
 
 
-def test_one_of_two_links_was_meant(story):
+def test_forgery_on_one_of_two_links_allows_frames_on_the_other(story):
     """Both had sent such a frame; on one of them nothing came of it."""
     for number in (1, 2):
         story.authenticate(number)

@@ -61,11 +61,11 @@ def test_shared_rule_has_the_same_text_in_both(story):
     assert by_number.violations == by_name.violations
 
 
-def test_an_empty_history_breaks_nothing():
+def test_empty_history_violates_no_invariant():
     assert all(result.ok for result in check(History()))
 
 
-def test_a_clean_run_breaks_nothing(story):
+def test_clean_run_violates_no_invariant(story):
     story.process("a", "start")
     story.process("b", "start")
     story.pair()

@@ -103,7 +103,7 @@ def test_server_waits_for_a_client_that_left(story):
     assert result.note == ("b session 1 was not judged: only the peer may dial, and it has no session any more")
 
 
-def test_server_whose_client_is_there_must_drain(story):
+def test_server_with_a_present_client_must_drain_its_queue(story):
     story.pair()
     story.state("b", state="STANDBY", queued=3)
     story.rest("a")

@@ -41,7 +41,7 @@ def test_first_message_has_seq_1(story):
 
 
 @pytest.mark.parametrize(("written", "texts"), [([1, 3], []), ([1, 2, 3], ["seq 2 is missing"])])
-def test_gap_is_documented_by_what_the_peer_wrote(story, written, texts):
+def test_gap_of_an_aborted_message_is_explained_by_written_frames(story, written, texts):
     """SQ-18: an aborted message uses up a number that never comes."""
     story.pair()
     story.link("a", "a/1", "dial", B_ADDR)

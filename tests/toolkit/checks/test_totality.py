@@ -97,7 +97,7 @@ def test_process_that_exits_by_itself_is_reported(story, action, ok):
     assert story.judge("INV-12").ok is ok
 
 
-def test_another_frame_where_hello_is_due(story):
+def test_frame_accepted_in_place_of_hello_is_reported(story):
     story.wire()
     story.send_frame("b", "BANNER")
     story.take_frame("b", "BANNER")

@@ -224,6 +224,6 @@ def test_capture_reports_a_usage_error_in_one_line(
 
 
 @pytest.mark.needs("capture")
-def test_an_interface_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_capture_refuses_an_unknown_interface(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["capture", "eht0", "-o", str(tmp_path / "a.pcapng")]) == 2
     assert "no interface 'eht0'; there are lo" in capsys.readouterr().err

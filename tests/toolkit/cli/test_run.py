@@ -87,7 +87,7 @@ def test_replay_command_repeats_the_run(tmp_path: Path, capsys: pytest.CaptureFi
     assert histories[0] == histories[1]
 
 
-def test_failure_is_exit_1_with_what_was_expected(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_run_exits_with_1_and_names_the_expectation(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["run", "reconnect", "--cut", "a:SESSION_RESET", "--json"]) == 1
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert not run["passed"]

@@ -84,7 +84,7 @@ def test_keep_files_keeps_keys_on_request(cluster: Path, tmp_path: Path) -> None
     assert (tmp_path / "kept/a.pcapng").read_bytes() == (cluster / "a.pcapng").read_bytes()
 
 
-def test_a_capture_that_was_cut_off_is_kept_up_to_there(cluster: Path, tmp_path: Path) -> None:
+def test_truncated_capture_is_kept_up_to_its_last_whole_block(cluster: Path, tmp_path: Path) -> None:
     whole = (cluster / "a.pcapng").read_bytes()
     (cluster / "a.pcapng").write_bytes(whole[:-3])
     keep_files(cluster, tmp_path / "kept")

@@ -165,7 +165,7 @@ def test_run_cases_skips_cases_after_the_target_ended() -> None:
     assert "the target accepts no connections" in hello.outcome
 
 
-def test_cases_that_have_crashed_an_implementation_come_last(nodes: Cluster) -> None:
+def test_run_cases_runs_crashing_cases_last(nodes: Cluster) -> None:
     cases = select(["v2/preamble/17", "v2/banner/1"])
     results = run_cases(cases, _targets(nodes, "both")[0])
     assert [one.case.id for one in results] == ["v2/banner/1", "v2/preamble/17"]

@@ -135,7 +135,7 @@ def test_noise_ends_following_without_an_exception(noise: bytes, direction: Dire
     assert follower.blind.reason is FaultReason.NOT_MSGR
 
 
-def test_bytes_are_still_taken_behind_a_frame_that_does_not_open(recording: Recording) -> None:
+def test_follower_accepts_bytes_after_an_undecryptable_frame(recording: Recording) -> None:
     follower = LinkFollower(recording.keys)
     last = max(at for at, (way, _) in enumerate(recording.chunks) if way is Direction.TO_SERVER)
     _follow(follower, recording.chunks[:last])

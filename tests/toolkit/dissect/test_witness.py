@@ -178,7 +178,7 @@ def test_a_link_that_lost_a_race_changes_nothing():
     assert (result.received, result.repeated, result.differences) == (1, 1, [])
 
 
-def test_a_new_session_counts_anew():
+def test_seqs_restart_with_a_new_session():
     frames = [
         *greeting(),
         frame(FIRST, UP, "MESSAGE", message("osd_op", 1)),

@@ -69,7 +69,7 @@ def test_the_exclusive_lock_is_held_while_the_image_is_mapped(lines: list[Line])
 @pytest.mark.parametrize(
     ("mode", "rule"), [(mode, rule) for mode in CUT_MODES for rule in (*DATA_CUTS[mode], *HANDSHAKE_CUTS[mode])]
 )
-def test_a_write_is_done_once_wherever_the_link_is_cut(lines: list[Line], mode: str, rule: str) -> None:
+def test_kernel_write_is_applied_once_for_a_cut_at_any_frame(lines: list[Line], mode: str, rule: str) -> None:
     line = only(lines, mode=mode, cut=rule)
     assert (line["same"], line["hits"], line["writes"]) == (True, 1, 1)
 
@@ -77,7 +77,7 @@ def test_a_write_is_done_once_wherever_the_link_is_cut(lines: list[Line], mode: 
 @pytest.mark.parametrize(
     ("mode", "rule"), [(mode, rule) for mode, rules in MONITOR_CUTS.items() for rule in rules]
 )
-def test_an_image_is_mapped_though_the_link_to_the_monitor_is_cut(lines: list[Line], mode: str, rule: str) -> None:
+def test_kernel_maps_an_image_for_a_cut_at_any_monitor_frame(lines: list[Line], mode: str, rule: str) -> None:
     line = only(lines, mode=mode, monitor_cut=rule)
     assert (line["same"], line["hits"]) == (True, 1)
 

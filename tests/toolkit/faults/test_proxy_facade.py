@@ -103,7 +103,7 @@ def test_proxy_discards_held_frames_with_their_link(server: socket.socket) -> No
         accepted.close()
 
 
-def test_a_blind_proxy_refuses_dials_and_nothing_else(server: socket.socket) -> None:
+def test_blind_proxy_applies_only_rules_about_dials(server: socket.socket) -> None:
     with Proxy(_place(server), "dial #1: refuse\n*: drop", blind=True) as proxy:
         place = "127.0.0.1", proxy.port
         with pytest.raises(ConnectionResetError), socket.create_connection(place, timeout=60) as refused:

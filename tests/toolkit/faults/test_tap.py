@@ -86,7 +86,7 @@ def test_parse_refuses(text: str) -> None:
 
 
 @pytest.mark.parametrize(("after_bytes", "step"), [(0, 7), (5, 7), (65, 65), (65, 7), (100, 200)])
-def test_an_introduction_is_cut_behind_a_number_of_bytes_once(after_bytes: int, step: int) -> None:
+def test_byte_cut_ends_one_connection_after_the_given_bytes(after_bytes: int, step: int) -> None:
     records = bytes(range(130))
     cut = ByteCut("a", byte=after_bytes)
     passed, struck = _feed(LinkTap("a", "b", [cut]), records, step)

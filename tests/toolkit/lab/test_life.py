@@ -21,7 +21,7 @@ def connected(way: Way | str = "v2-crc", **options: object) -> SimLab:
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("graceful", [False, True])
-def test_a_node_that_has_stopped_holds_nothing_and_cannot_be_dialled(way: Way, *, graceful: bool) -> None:
+def test_stopped_node_holds_no_resources_and_refuses_dials(way: Way, *, graceful: bool) -> None:
     lab = connected(way)
     lab.stop("b", graceful=graceful)
     lab.expect_stopped("b", within_s=1.0)

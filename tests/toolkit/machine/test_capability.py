@@ -44,7 +44,7 @@ def test_one_command_adds_everything_each_package_and_step_once() -> None:
     )
 
 
-def test_an_engine_is_started_before_what_takes_one() -> None:
+def test_install_command_starts_the_engine_before_steps_that_need_it() -> None:
     image = not_installed("no docker", ("docker.io",), "start it", "build an image")
     assert install_command(
         [PRESENT, image, not_installed("no docker", ("docker.io",), "start it", "begin a swarm")]

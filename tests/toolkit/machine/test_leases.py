@@ -20,7 +20,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def test_clusters_have_numbers_and_directories_of_their_own(state: Path) -> None:
+def test_clusters_have_separate_numbers_and_directories(state: Path) -> None:
     first, second = Lease.take("one"), Lease.take("two")
     assert [lease.label.number for lease in (first, second)] == [0, 1]
     assert [lease.directory for lease in leases()] == [state / "one", state / "two"]

@@ -11,7 +11,7 @@ from toolkit.machine import trees
 from toolkit.machine.trees import remove_tree
 
 
-def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
+def test_remove_tree_removes_links_fifos_and_odd_names(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("stays")

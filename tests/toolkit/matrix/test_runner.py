@@ -78,7 +78,7 @@ def test_runner_starts_no_cluster_for_unsupported_cells(tmp_path: Path) -> None:
     assert not any(outcome.was_run or outcome.is_failure for outcome in outcomes)
 
 
-def test_a_cell_keeps_what_was_seen_and_how_to_repeat_it(tmp_path: Path) -> None:
+def test_outcome_contains_the_evidence_and_the_command_to_repeat(tmp_path: Path) -> None:
     (outcome,) = run(tmp_path, ["reef/v1/aes/server/traffic"], fine).go()
     assert (outcome.verdict, outcome.evidence) == (Verdict.SUCCEEDED, ("traffic was seen",))
     assert outcome.command == "msgrlab matrix --only reef/v1/aes/server/traffic"

@@ -93,7 +93,7 @@ def test_setup_that_kills_its_workers_is_skipped_and_others_run(cluster: LocalCl
     assert found["pacific/v1/aes/server/handshake"].verdict is Verdict.SUCCEEDED
 
 
-def test_without_a_scheduler_nothing_is_left(
+def test_unreachable_scheduler_is_one_line_and_leaves_no_files(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("toolkit.machine.workers._ANSWER_S", 0.5)

@@ -103,7 +103,7 @@ def test_the_page_of_results_is_up_to_date(docs: ModuleType) -> None:
     assert docs.page(results) == docs.PAGE.read_text(), "PYTHONPATH=. python docs/matrix.py"
 
 
-def test_the_page_shows_what_was_run_and_nothing_else(
+def test_page_shows_exactly_the_cells_that_were_run(
     docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(docs, "RESULTS", tmp_path / "matrix.json")

@@ -166,7 +166,7 @@ def test_netem_is_preferred_if_the_kernel_has_it(hosts: Hosts, monkeypatch: pyte
         assert links.way == ("netem" if kernel.has_netem() else "wire")
 
 
-def test_netem_is_refused_where_there_is_none(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_links_refuses_netem_without_kernel_support(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = kernel.Abilities(netem=False, why_not="the kernel has no netem (modprobe sch_netem)")
     monkeypatch.setattr(kernel, "abilities", lambda: missing)
     with pytest.raises(Unsupported, match=r"modprobe sch_netem\); MSGRLAB_LINKS=wire"):

@@ -225,7 +225,7 @@ def test_a_reset_ends_the_connections_of_two_hosts_on_both_sides(any_net: Net) -
     assert any_net.faults.reset("a", "b") == 0
 
 
-def test_a_forged_reset_is_seen_where_it_arrives(net: Net) -> None:
+def test_capture_at_the_receiver_shows_a_forged_reset(net: Net) -> None:
     net.connect()
     listener = net.listen("a")
     net.faults.reset("a", "b")
@@ -251,7 +251,7 @@ def test_ipv6_is_no_different(new_lease: Callable[[], Lease], undo: ExitStack) -
     assert (accepted.recv(10), accepted.recv(10)) == (b"x", b"")
 
 
-def test_a_forged_fin_ends_one_direction_behind_what_has_arrived(any_net: Net) -> None:
+def test_forged_fin_ends_one_direction_after_the_received_data(any_net: Net) -> None:
     dialled, accepted = any_net.connect()
     dialled.sendall(b"all of it")
     accepted.sendall(b"before")

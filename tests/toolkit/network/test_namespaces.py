@@ -44,7 +44,7 @@ def test_inside_raises_the_exception_of_the_function(namespace: Path) -> None:
         namespaces.inside(namespace, lambda: 1 // 0)
 
 
-def test_a_namespace_is_made_once(namespace: Path) -> None:
+def test_create_refuses_an_existing_namespace(namespace: Path) -> None:
     with pytest.raises(LocalError, match=f"namespace {namespace.name} exists already, made by another program"):
         namespaces.create(namespace.name)
 

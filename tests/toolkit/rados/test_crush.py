@@ -101,7 +101,7 @@ def test_rules_that_cannot_choose():
 # ---- the codec
 
 
-def test_the_example_comes_back():
+def test_example_map_survives_encode_and_decode():
     assert CrushMap.decode(encoded(EXAMPLE)) == EXAMPLE
 
 

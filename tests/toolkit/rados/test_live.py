@@ -42,7 +42,9 @@ def used_protocol(request: pytest.FixtureRequest) -> Iterator[Protocol]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @on_loop
-async def test_the_mode_is_what_was_asked_for(kind, real_cluster: Clusters, used_protocol: Protocol) -> None:
+async def test_connections_use_the_given_mode_and_protocol(
+    kind, real_cluster: Clusters, used_protocol: Protocol
+) -> None:
     cluster = real_cluster(*kind)
     async with client(cluster) as rados:
         await (await pool_of(rados)).write_full("mode", b"")
@@ -301,7 +303,7 @@ async def test_the_next_monitor_is_dialled_when_one_does_not_answer(real_cluster
 
 
 @on_loop
-async def test_new_tickets_are_fetched_while_work_goes_on(real_cluster: Clusters) -> None:
+async def test_tickets_are_renewed_during_requests(real_cluster: Clusters) -> None:
     async with client(real_cluster(*KINDS[0])) as rados:
         pool = await pool_of(rados)
         before = rados._auth.tickets[EntityType.OSD]

@@ -270,7 +270,7 @@ async def test_a_change_that_is_undone_in_the_same_message_is_still_one() -> Non
 
 
 @on_loop
-async def test_maps_that_change_nothing_for_a_request_do_not_repeat_it() -> None:
+async def test_request_is_not_resent_for_irrelevant_maps() -> None:
     cluster = Cluster()
     reading = await started(cluster.pool.read("foo"))
     (osd,) = cluster.connections
@@ -366,7 +366,7 @@ async def test_maps_of_another_cluster_are_refused() -> None:
 
 
 @on_loop
-async def test_a_notification_begins_anew_when_its_osd_is_lost() -> None:
+async def test_notification_is_sent_again_after_the_loss_of_its_osd() -> None:
     cluster = Cluster()
     notifying = await started(cluster.pool.notify("foo", b"hey"))
     (osd,) = cluster.connections

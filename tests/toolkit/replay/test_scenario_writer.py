@@ -118,7 +118,7 @@ def test_frames_that_are_missing_beside_the_file_are_named(tmp_path: Path) -> No
     assert re.search(r"mine-8.ndjson: .* belongs beside the scenario", case.complaint())
 
 
-def test_the_command_saves_what_runs_and_overwrites_nothing(
+def test_replay_save_writes_passing_scenarios_without_overwriting(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, path = ROOT / "captures" / "tentacle-none", tmp_path / "mine.py"

@@ -95,7 +95,7 @@ def test_the_histories_of_these_tests_are_clean(reconnect):
     assert [result.violations for result in check(reconnect)] == [[]] * len(INVARIANTS)
 
 
-def test_every_part_is_there(report):
+def test_report_contains_every_part(report):
     page = Page(render_report([report], "Nightly", PROVENANCE))
     for part in (
         "Nightly",

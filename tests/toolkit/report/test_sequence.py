@@ -89,7 +89,7 @@ def test_tooltips_have_every_field(reconnect):
     assert any("b state at" in title and "server_cookie: 94" in title for title in titles)
 
 
-def test_it_needs_nothing_from_outside(reconnect):
+def test_chart_loads_no_external_resource(reconnect):
     text = SequenceChart(reconnect).svg()
     assert re.findall(r"(?:https?:)?//[^\s\"<]+", text) == ["http://www.w3.org/2000/svg"]
     assert not re.search(r"<image|<script|<use|@import|url\(|href=", text)
@@ -197,7 +197,7 @@ def test_a_narrow_chart_fits_on_a_telephone(reconnect, kind):
     assert not [title for group in root.iter("g") for title in group.findall("title")]
 
 
-def test_it_follows_the_theme_of_jupyterlab_and_the_preference_of_others(reconnect):
+def test_chart_follows_the_theme_of_jupyterlab_and_the_browser(reconnect):
     css = SequenceChart(reconnect).svg().partition("<style>")[2].partition("</style>")[0]
     order = ("\n.seq { color-scheme: light dark; }", '[data-jp-theme-light="false"] .seq', "@media print")
     places = [css.index(each) for each in order]

@@ -15,7 +15,7 @@ def test_fit_limits_text_to_the_width(text, room):
 
 
 @given(st.text(max_size=40))
-def test_with_enough_room_nothing_is_lost(text):
+def test_fit_keeps_text_that_fits(text):
     assert fit(text, 11, width(text, 11)) == text
 
 

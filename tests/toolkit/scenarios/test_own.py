@@ -65,7 +65,7 @@ def test_files_folders_and_the_project_are_selected(project: Path, word: str) ->
     assert list(toolkit.catalogue().index[-2:]) == [one.id for one in chosen]
 
 
-def test_a_project_is_found_from_below_by_the_name_alone(
+def test_scenario_is_found_by_name_from_a_subdirectory_of_the_project(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "deep").mkdir()

@@ -48,7 +48,7 @@ def test_interrupted_campaign_reports_its_results() -> None:
     assert ended.tally.runs == 10
 
 
-def test_a_seed_that_does_not_repeat_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_campaign_reports_a_seed_with_two_different_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not run_seeds(range(5), jobs=1, twice=True).tally.failed
     lives, real = count(), lives_module.live
 

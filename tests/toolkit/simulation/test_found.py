@@ -60,7 +60,7 @@ def test_a_link_that_breaks_while_it_is_held_is_broken_on_the_shard_it_goes_to(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_history_has_a_reset_behind_what_was_dispatched_before_it(seed: int) -> None:
+def test_reset_record_follows_earlier_dispatched_messages(seed: int) -> None:
     """By priority, what an injector delayed is dispatched when the session breaks; the reset comes behind it."""
     plan = (
         Operation(0.0, "send", ("a", "b", 5, 20)),

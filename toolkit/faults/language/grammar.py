@@ -187,7 +187,7 @@ def _read_option(name: str, part: _Part, value: str | None, words: list[str]) ->
             raise ValueError(f"{name} takes no value")
         return True
     if value is None and not words:
-        raise ValueError(f"{name} without its {part.shown}")
+        raise ValueError(f"{name} needs {part.shown}")
     return _value(part, words.pop(0) if value is None else value, name)
 
 

@@ -239,7 +239,7 @@ def test_reader_refuses_other_files_with_a_one_line_error(raw: bytes, words: str
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_reader_refuses_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="No such file"):
         open_capture(tmp_path / "none.pcap")
 

@@ -221,7 +221,7 @@ class TestSwarm:
 
 @pytest.mark.needs("docker", "netns")
 @pytest.mark.parametrize("can_enter", [True, False], ids=["in namespaces", "by programs"])
-def test_containers_that_a_firewall_keeps_apart_are_refused_at_once(monkeypatch, can_enter):
+def test_backend_refuses_containers_separated_by_a_firewall(monkeypatch, can_enter):
     kind = backend_named("docker")
     add = kind.add
 

@@ -57,7 +57,7 @@ def test_an_osd_comes_back_wiped(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_a_memstore_outlives_a_restart_and_verify_fails_where_one_was_killed(tmp_path: Path) -> None:
+def test_memstore_survives_a_restart_and_verify_fails_after_a_kill(tmp_path: Path) -> None:
     spec = tmp_path / "one.yaml"
     spec.write_text("nodes: {mon: {ceph: mon}, osd: {ceph: osd}, app: {rados: client.app}}\n")
     done("up", str(spec))
@@ -129,7 +129,7 @@ def test_client_continues_after_a_partition(backend: str, ceph_cluster: Clusters
 
 
 @pytest.mark.needs("netns", "nft")
-def test_sessions_come_back_from_behind_a_nat_that_forgets(ceph_cluster: Clusters) -> None:
+def test_sessions_survive_a_nat_that_loses_its_state(ceph_cluster: Clusters) -> None:
     cluster = ceph_cluster("netns")
     app = cluster.nodes["app"]
     ways = [("osd0", "osd1"), ("osd1", "osd0"), ("app", "osd0"), ("app", "osd1"), ("app", "mon")]

@@ -108,7 +108,7 @@ def test_mode_compressed_sets_the_compression_options() -> None:
     assert "ms_osd_compress_mode" not in conf(layout(), "m0")["global"]
 
 
-def test_replication_has_a_network_of_its_own_where_there_are_two() -> None:
+def test_osds_use_a_second_network_for_replication() -> None:
     found = layout(networks={"public": {}, "cluster": {}})
     osd = conf(found, "first")["osd.0"]
     assert (osd["public_addr"], osd["cluster_addr"]) == ("10.0.0.3", "10.1.0.3")

@@ -38,7 +38,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert read_spec(str(path)).name == "mine"
 
 
-def test_a_file_without_suffix_is_read_where_no_ready_made_one_has_its_name(
+def test_ready_made_spec_takes_precedence_over_a_file_without_suffix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -169,7 +169,7 @@ def test_at_most_ten_mistakes_are_listed() -> None:
     assert lines[-1] == "f.yaml:11: from here on 21 more mistakes"
 
 
-def test_a_file_name_or_a_key_with_strange_characters_stays_in_its_line() -> None:
+def test_error_escapes_control_characters_in_file_names_and_keys() -> None:
     with pytest.raises(LocalError) as caught:
         parse_spec('"a\\nb": 1\n' + SMALLEST, "f\n.yaml")
     assert str(caught.value).startswith("f\\n.yaml:1: a\\nb: unknown key; known: name, about, backend")

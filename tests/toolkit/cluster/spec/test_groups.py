@@ -82,7 +82,7 @@ def test_nodes_may_be_put_into_a_group_by_hand() -> None:
     assert [item.sender for item in found.traffic] == ["a", "b"]
 
 
-def test_one_node_of_a_group_can_be_meant() -> None:
+def test_traffic_may_name_one_node_of_a_group() -> None:
     assert spec(THREE + "traffic: [{from: osd0, to: osd2}]").traffic[0].receiver == "osd2"
 
 

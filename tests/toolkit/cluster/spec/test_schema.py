@@ -24,7 +24,7 @@ def errors_in(text: str) -> list[str]:
     return errors_of(json.loads(json.dumps(YAML(typ="safe", pure=True).load(text))))
 
 
-def test_the_file_is_what_the_command_prints() -> None:
+def test_schema_file_is_current() -> None:
     text = (CLUSTERS / "schema.json").read_text()
     assert text == schema_text(), "python -m toolkit.cluster.spec > clusters/schema.json"
 

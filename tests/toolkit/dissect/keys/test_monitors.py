@@ -201,7 +201,7 @@ def test_second_authentication_attempt_replaces_the_first() -> None:
     assert (link.connection_secret, link.missing) == (result.connection_secret, "")
 
 
-def test_auth_none_misses_nothing() -> None:
+def test_link_with_auth_none_needs_no_key() -> None:
     cluster = Cluster()
     cluster.server.service_required = (AuthMethod.NONE,)
     link, _ = replay_login(KeyBook(), NoneClient(ADMIN), cluster.server, mode=ConMode.CRC)

@@ -166,7 +166,7 @@ def _answer_of(cluster: Cluster, client) -> bytes:
     return theirs.more(mine.more(more.payload)).payload
 
 
-def test_a_link_whose_beginning_is_not_there() -> None:
+def test_link_without_its_handshake_names_the_missing_exchange() -> None:
     link = LinkKeys(KeyBook({AuthName(EntityType.CLIENT, "admin"): Cluster().key(ADMIN)}))
     link.control(TO_CLIENT, wire.AuthDone(4100, 2, b"sealed"))
     assert link.missing == "the beginning of the link's authentication, which the capture does not have"

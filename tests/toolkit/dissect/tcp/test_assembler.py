@@ -391,7 +391,7 @@ def test_reset_of_an_old_connection_does_not_end_the_new_one(first: int) -> None
     assert (result.to_server(0), result.to_server(1)) == ([b"old"], [b"new"])
 
 
-def test_a_syn_behind_its_data() -> None:
+def test_assembler_accepts_data_captured_before_its_syn() -> None:
     talk = Talk()
     opening = talk.open()
     assert assembled([opening[1], opening[2], talk.up(b"data"), opening[0], talk.up(b"more")]).to_server() == [
@@ -419,7 +419,7 @@ def test_events_of_all_streams_are_in_the_order_of_the_capture() -> None:
     assert b"".join(bytes(run.data) for run in runs if isinstance(run, Run)) == b"12345"
 
 
-def test_connections_are_forgotten_when_there_are_too_many() -> None:
+def test_assembler_forgets_old_connections_above_its_limit() -> None:
     assembler = Assembler(most_flows=100)
     lasting = Talk("10.9.9.9:40000")
     events = events_of(lasting.open(), assembler)

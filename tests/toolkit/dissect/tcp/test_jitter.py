@@ -44,7 +44,7 @@ def test_no_invariant_is_violated_by_the_order_of_the_capture(
     assert [result for result in Capture(path).check() if not result.ok] == []
 
 
-def test_a_syn_behind_the_data_of_its_connection(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_decoder_accepts_data_captured_before_its_syn(tmp_path_factory: pytest.TempPathFactory) -> None:
     tape = Tape()
     Connection(tape).open().play(Peers().begin())
     tape.packets[:5] = [

@@ -48,7 +48,7 @@ def test_cooked_captures(segment: Segment) -> None:
 
 @pytest.mark.parametrize("tags", [(), (0x8100,), (0x88A8, 0x8100), (0x9100, 0x8100, 0x8100)])
 @pytest.mark.parametrize("segment", [V4, V6])
-def test_ethernet_behind_vlan_tags(segment: Segment, tags: tuple[int, ...]) -> None:
+def test_packets_with_vlan_tags_are_read(segment: Segment, tags: tuple[int, ...]) -> None:
     assert assembled([segment.ethernet(*tags)]).to_server() == [segment.payload]
 
 
@@ -191,7 +191,7 @@ def test_memory_for_fragments_is_bounded() -> None:
 # ---- endpoints
 
 
-def test_only_the_ports_asked_for() -> None:
+def test_assembler_reads_only_the_given_ports() -> None:
     packets = [
         Segment(f"10.0.0.1:{number}", f"10.0.0.2:{port}", payload=b"x", flags=ACK).ethernet()
         for number, port in [(40000, 80), (40001, 3300), (3300, 40002), (40003, 3301)]

@@ -181,7 +181,7 @@ def test_an_acknowledgement_of_what_was_not_captured_is_no_violation() -> None:
     assert only(top.snapshot()).verdict == f"ok, {len(msg(2))} bytes not captured"
 
 
-def test_a_port_of_cephs_shows_although_no_frame_is_recognised() -> None:
+def test_top_shows_unreadable_links_on_ceph_ports() -> None:
     tape = Tape()
     noise = bytes(range(1, 200)) * 5
     Connection(tape).play([(TO_SERVER, noise)] * 40)

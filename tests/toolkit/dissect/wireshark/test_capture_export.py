@@ -153,7 +153,7 @@ def test_undecryptable_frame_is_left_out_and_reported(tmp_path: Path) -> None:
         assert any(note.startswith("left out: MESSAGE, ") for note in reader.notes)
 
 
-def test_wrong_crcs_stay_wrong(tmp_path: Path) -> None:
+def test_export_keeps_wrong_crcs_wrong(tmp_path: Path) -> None:
     for options in ({}, COMPRESSED):
         chunks, keys = record("v2-crc", **options)
         folder = tmp_path / str(len(options))

@@ -122,7 +122,7 @@ def test_entities_come_and_go(cluster: Cluster) -> None:
         run(cluster, "auth get", entity="client.x")
 
 
-def test_librados_makes_pools_by_a_message_of_its_own(cluster: Cluster) -> None:
+def test_pool_operations_of_librados_create_and_delete_pools(cluster: Cluster) -> None:
     def ask(op: PoolOpCode, **fields: Any) -> MPoolOpReply:
         return pool_operation(cluster, MPoolOp(FSID, fields.pop("pool", 0), op, **fields))
 

@@ -101,7 +101,7 @@ def test_one_fault_ends_another(cluster: RecordedCluster, fault: str, ending: st
     assert fault not in map(str, cluster.scene.in_force)
 
 
-def test_healing_two_nodes_leaves_others_alone(cluster: RecordedCluster) -> None:
+def test_heal_of_two_nodes_keeps_other_faults(cluster: RecordedCluster) -> None:
     cluster.do("partition a b")
     cluster.do("partition a c")
     cluster.do("kill b")

@@ -18,7 +18,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[RealLab]:
         yield lab
 
 
-def test_nodes_have_addresses_of_their_own_in_the_order_of_description(lab: RealLab) -> None:
+def test_nodes_have_ascending_addresses_in_the_order_of_description(lab: RealLab) -> None:
     assert "10.77.0.1:6800" in lab.address("a")
     assert "10.77.0.2:6800" in lab.address("b")
 

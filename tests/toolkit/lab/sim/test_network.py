@@ -29,7 +29,7 @@ def test_bytes_arrive_in_order_whatever_their_latencies(pair: Pair) -> None:
     assert near.written == 500
 
 
-def test_closing_is_seen_behind_what_was_written(pair: Pair) -> None:
+def test_end_of_a_stream_arrives_after_the_written_bytes(pair: Pair) -> None:
     near, far = pair.stream()
     near.write(b"last words")
     near.close()
@@ -57,7 +57,7 @@ def test_partition_holds_bytes_back_until_it_is_healed(pair: Pair) -> None:
     assert (near.received, far.received) == (b"two", b"one more")
 
 
-def test_partition_catches_what_is_on_its_way(pair: Pair) -> None:
+def test_partition_holds_bytes_in_flight(pair: Pair) -> None:
     near, far = pair.stream()
     near.write(b"one")
     partition(pair, "b", "a")
@@ -89,7 +89,7 @@ def test_block_holds_back_the_end_of_a_stream(pair: Pair) -> None:
     assert (far.received, far.broken) == (b"bye", [EOF])
 
 
-def test_a_crash_behind_a_partition_is_not_noticed(pair: Pair) -> None:
+def test_crash_is_not_visible_across_a_partition(pair: Pair) -> None:
     near, _ = pair.stream()
     partition(pair, "a", "b")
     pair.b.crash()
@@ -288,7 +288,7 @@ def test_closed_streams_are_removed_from_the_network(pair: Pair) -> None:
 # ---- links as on every network
 
 
-def test_a_link_reads_back_what_was_set(pair: Pair) -> None:
+def test_link_returns_the_state_that_was_set(pair: Pair) -> None:
     state = LinkState(**delayed(0.2, 0.5), rate_bits_per_s=8000, loss=RandomLoss(percent=5))
     pair.network.set_link("a", "b", state)
     assert pair.network.link("a", "b") == state

@@ -82,5 +82,5 @@ def test_packets_arrive_within_bursts() -> None:
     assert fmean(lost) == pytest.approx(1 / (1 + share_1 + share_2), rel=0.05)
 
 
-def test_no_model_loses_nothing() -> None:
+def test_link_without_a_loss_model_loses_no_packet() -> None:
     assert not any(outcomes(losses(Random(1).random, None)))

@@ -217,7 +217,7 @@ def test_state_change_does_not_affect_packets_in_flight() -> None:
     assert fate.next_ns is None
 
 
-def test_a_seed_begins_anew_with_a_state() -> None:
+def test_setting_a_state_restarts_its_seed() -> None:
     state = LinkState.from_text("loss 50%, seed 7")
     fate = Fate(state)
     first = order(run(fate, numbered(50)))

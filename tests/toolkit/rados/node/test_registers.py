@@ -73,7 +73,7 @@ def test_answers_of_reads_contain_the_value() -> None:
     ],
     ids=["EEXIST", "ENOENT", "EIO", "an end", "silence"],
 )
-def test_only_what_was_refused_was_not_done(pool: Pool, action: str, error: str) -> None:
+def test_only_refusals_are_recorded_as_failed(pool: Pool, action: str, error: str) -> None:
     answers = answers_of(pool, count=5)
     assert {(answer["action"], answer["error"]) for answer in answers} == {(action, error)}
 

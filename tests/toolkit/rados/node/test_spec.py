@@ -8,7 +8,7 @@ from toolkit.rados.node.spec import RadosSpec
 SPEC = RadosSpec(name="app", rados="client.app", monitors=["v2:10.0.0.1:3300/0"])
 
 
-def test_it_survives_json() -> None:
+def test_spec_survives_json() -> None:
     assert RadosSpec.from_json(SPEC.as_json()) == SPEC
 
 
