@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-    from toolkit.dissect.reading import Capture
+    from toolkit.dissect.capture import Capture
     from toolkit.dissect.top import CaptureTop, LiveTop
     from toolkit.lab.lab import Lab
     from toolkit.scenarios.own import scenario
@@ -163,7 +163,7 @@ def read_capture(
     from pathlib import Path  # noqa: PLC0415 - importing toolkit costs nothing
 
     from toolkit.capture.ready_made import ready_made  # noqa: PLC0415
-    from toolkit.dissect.reading import Capture  # noqa: PLC0415
+    from toolkit.dissect.capture import Capture  # noqa: PLC0415
 
     if not Path(path).exists():
         path = ready_made().get(str(path), path)

@@ -14,9 +14,9 @@ from tests.support.packets import TIME_NS
 from toolkit.capture.formats import open_capture
 from toolkit.dissect.analysis import Analysis, Limits
 from toolkit.dissect.analysis.history import HistoryMaker
+from toolkit.dissect.capture import Capture
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame, Verdict
-from toolkit.dissect.reading import Capture
 from toolkit.dissect.stream import Stream
 
 COMMANDS = {

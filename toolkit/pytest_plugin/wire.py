@@ -10,7 +10,7 @@ from toolkit.pytest_plugin.evidence import Evidence, Scene, save_history
 
 if TYPE_CHECKING:
     from toolkit.capture.recorder import Taken
-    from toolkit.dissect.reading import Capture
+    from toolkit.dissect.capture import Capture
     from toolkit.faults.live import Proxy
 
 Added = Callable[[Evidence], None]
@@ -81,7 +81,7 @@ class Recorded:
         Raises:
             LocalError: a file is no keyring or no key log.
         """
-        from toolkit.dissect.reading import Capture  # noqa: PLC0415 - only tests with captures need it
+        from toolkit.dissect.capture import Capture  # noqa: PLC0415 - only tests with captures need it
 
         self.stop()
         assert self.path is not None

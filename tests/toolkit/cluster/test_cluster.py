@@ -250,7 +250,7 @@ def test_captures_and_proxies_of_the_spec() -> None:
         eventually(lambda: delivered(cluster, "b") == 2)
         cluster.captures.close()
         path = cluster.directory / "b.pcapng"
-        from toolkit.dissect.reading import Capture
+        from toolkit.dissect.capture import Capture
 
         tags = {frame.tag for frame in Capture(path, ports=None)}
         assert "MESSAGE" in tags

@@ -8,8 +8,8 @@ import pytest
 from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange, msg
 from tests.support.packets import ACK, PSH, RST, SYN
 from toolkit.cli.main import run as msgrlab
+from toolkit.dissect.capture import Capture
 from toolkit.dissect.conduct import Outcome
-from toolkit.dissect.reading import Capture
 
 Play = Callable[[Tape], None]
 

@@ -9,8 +9,8 @@ import pytest
 import toolkit
 from messenger import LocalError
 from tests.support.browser import Tab, browser
+from toolkit.dissect.capture import Capture
 from toolkit.dissect.frames import NO_FRAMES, DecodedFrame
-from toolkit.dissect.reading import Capture
 from toolkit.dissect.spans import anatomy
 
 CAPTURES = ("tentacle-osds", "nautilus-secure", "nautilus-osds-v1")

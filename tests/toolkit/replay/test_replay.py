@@ -57,7 +57,7 @@ def own_frames(session: Replayed) -> int:
 
 
 def test_every_frame_of_a_session_is_compared_in_one_of_the_roles() -> None:
-    from toolkit.dissect.reading import Capture
+    from toolkit.dissect.capture import Capture
 
     capture = Capture.folder(ROOT / "captures" / "tentacle-none")
     both = sum(own_frames(each) for role in Role for each in unharmed("tentacle-none", role).sessions)

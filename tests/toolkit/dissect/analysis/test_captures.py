@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from toolkit.dissect.reading import Capture
+from toolkit.dissect.capture import Capture
 
 CAPTURES = Path(__file__).parents[4] / "captures"
 ALL = sorted(keyring.parent.name for keyring in CAPTURES.glob("*/keyring"))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.crafted import TO_SERVER, Connection, Peers, Script, Tape, exchange
 from tests.support.links import session
-from toolkit.dissect.reading import Capture
+from toolkit.dissect.capture import Capture
 
 LOSSLESS = Peers(client_cookie=7, server_cookie=9)
 

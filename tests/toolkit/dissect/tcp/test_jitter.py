@@ -9,9 +9,9 @@ from messenger.v2.wire import Ack
 from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, control, exchange, msg
 from tests.support.links import SESSIONS, session
 from tests.support.packets import ACK, PSH
+from toolkit.dissect.capture import Capture
 from toolkit.dissect.decode import decode_capture
 from toolkit.dissect.frames import Verdict
-from toolkit.dissect.reading import Capture
 
 
 def jittered(tape: Tape, rng: Random, most_ns: int = 500_000) -> Tape:

@@ -12,8 +12,8 @@ import toolkit
 from messenger.errors import LocalError
 from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange, msg
 from toolkit.capture.formats import LinkType, PacketBatch
+from toolkit.dissect.capture import Capture
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.reading import Capture
 from toolkit.dissect.top import CaptureTop, Limits, Row, Snapshot, Top
 
 CAPTURES = Path(__file__).parents[4] / "captures"
