@@ -85,7 +85,7 @@ class SequenceChart:
         known = frozenset(timeline.nodes)
         self.outside = [name for name in self.lifelines if name not in known]
         self.layout = Layout(self.lifelines, self.rows)
-        self._description = f"{len(history)} records of {', '.join(self.lifelines) or 'nobody'}"
+        self._description = f"{len(history)} records of {', '.join(self.lifelines) or 'no node'}"
         self._digits = time_digits([row.time_s for row in self.rows])
 
     def svg(self) -> str:

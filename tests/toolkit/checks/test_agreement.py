@@ -45,7 +45,7 @@ def test_dead_process_may_have_sent_more_than_it_recorded(story):
     story.take_frame("b", "MESSAGE")
     result = story.judge("agreement")
     assert result.ok
-    assert result.note == "a died before it could tell all that it sent on a/1"
+    assert result.note == "a died before it recorded all that it sent on a/1"
 
 
 def test_mangled_stream_is_not_compared_to_its_end(story):

@@ -60,7 +60,7 @@ def test_gap_of_a_peer_without_a_history_is_noted(story):
     story.deliver("a", 1, 3, peer="osd.0")
     result = story.judge("INV-8")
     assert result.ok
-    assert result.note == "a session 1 skips from seq 1 to 3; its peer has no history that would tell why"
+    assert result.note == "a session 1 skips from seq 1 to 3; its peer has no history that explains it"
 
 
 def test_count_starts_again_in_a_new_session(story):

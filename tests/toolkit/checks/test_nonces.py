@@ -55,6 +55,5 @@ def test_secure_links_without_records(story):
     result = story.judge("nonce_unique")
     assert result.ok
     assert (
-        result.note
-        == "a does not tell of the keys of 1 secure links; b does not tell of the keys of 1 secure links"
+        result.note == "a does not record the keys of 1 secure links; b does not record the keys of 1 secure links"
     )

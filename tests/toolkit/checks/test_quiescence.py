@@ -47,5 +47,5 @@ def test_nodes_with_fewer_records(story):
     story.pair()
     story.rest()
     assert story.judge("quiescence").note == (
-        "a does not tell of its timers and buffers; b does not tell of its timers and buffers"
+        "a does not record its timers and buffers; b does not record its timers and buffers"
     )

@@ -62,7 +62,7 @@ def test_missing_signature(story):
 def test_missing_records_of_authentication_are_noted(story):
     story.greet()
     assert story.judge("no_plaintext").note == (
-        "b does not tell how its peers authenticate; a does not tell how its peers authenticate"
+        "b does not record how its peers authenticate; a does not record how its peers authenticate"
     )
 
 

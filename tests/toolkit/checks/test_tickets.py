@@ -18,7 +18,7 @@ def test_a_late_ticket_that_is_taken(story):
 
 def test_a_late_ticket_that_is_shown(story):
     story.fault("b", reason="AUTH_DENIED", detail=LATE, session=None)
-    assert story.texts("ticket_time") == [f"b: b/1: {LATE}, which nobody renewed"]
+    assert story.texts("ticket_time") == [f"b: b/1: {LATE}, which was not renewed"]
 
 
 def test_client_may_refuse_to_use_its_expired_ticket(story):

@@ -125,7 +125,7 @@ def _acknowledge(talk: Talk, seq: int, what: str) -> None:
         return
     if seq > in_seq and talk.is_next(seq):
         _note_ack(talk, seq)
-        return  # the capture does not tell which of the two came first
+        return  # the capture does not show which of the two came first
     talk.judge(ACK_KNOWN, seq <= in_seq, "{} acknowledges seq {}, the last one that came is {}", what, seq, in_seq)
     acked_seq = talk.acked_seq
     talk.judge(ACK_BACK, seq >= acked_seq, "{} acknowledges seq {} after seq {}", what, seq, acked_seq)

@@ -255,7 +255,7 @@ class TrafficVerbs(LabCore):
         names = [name for name in self._specs if self._running(name) and name not in self._stopped]
         self._wait(
             lambda: self._quiet(names),
-            "everything delivered and acknowledged, and nobody dialling",
+            "everything delivered and acknowledged, and no node dialling",
             lambda: ", ".join(f"{name}: {self._snapshot(name)}" for name in names),
             within_s,
         )

@@ -121,7 +121,7 @@ class NetemLinks(Links):
         with _route(cable) as (route, index):
             found = kernel.read(route, index, _handle(self._number(cable, peer)))
         if found is None:
-            raise LocalError(f"the netem from {pair[0]} to {pair[1]} has gone")
+            raise LocalError(f"the netem from {pair[0]} to {pair[1]} was removed")
         # The kernel does not report the distribution, and draws the seed if none was given.
         wanted = self._wanted[pair]
         unknown = {"distribution": wanted.distribution} | ({} if wanted.seed is not None else {"seed": None})
