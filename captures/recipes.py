@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from captures.taking import Taking
+from captures.tcpdump import Tcpdump
 from captures.workloads import client, manager_and_mds, osds
 from toolkit.cluster.daemons import Auth, Mode
 from toolkit.cluster.real import RealCluster
@@ -16,7 +16,7 @@ class Recipe:
     release: str
     shows: str
     """One line that describes the contents of the capture."""
-    work: Callable[[RealCluster, Taking], None] = client
+    work: Callable[[RealCluster, Tcpdump], None] = client
     mode: Mode = "crc"
     auth: Auth = "cephx"
     v1_only: bool = False

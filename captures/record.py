@@ -7,7 +7,7 @@ from pathlib import Path
 
 from captures.chamber import furnish
 from captures.recipes import RECIPES
-from captures.taking import Taking
+from captures.tcpdump import Tcpdump
 from toolkit.cluster.monitor import RealMonitor
 from toolkit.cluster.osd import RealOsd
 from toolkit.cluster.real import RealCluster
@@ -31,7 +31,7 @@ _SECTIONS = {
 def record(name: str, image: Path, out: Path) -> None:
     """Run the recipe ``name``; write raw capture, logs and keyring to ``out``."""
     recipe = RECIPES[name]
-    taking = Taking(out / "raw.pcap")
+    tcpdump = Tcpdump(out / "raw.pcap")
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scripts:
         furnish(image, Path(scripts))
@@ -44,13 +44,13 @@ def record(name: str, image: Path, out: Path) -> None:
             ports=PORTS,
             v1_only=recipe.v1_only,
         ) as cluster:
-            recipe.work(cluster, taking)
+            recipe.work(cluster, tcpdump)
             daemons: list[RealMonitor | RealOsd] = [cluster.monitor, *cluster.osds]
             for daemon in daemons:
                 daemon.admin("log flush")
             cluster.save_logs(out)
             keyrings = [cluster.keyring, *sorted(cluster.monitor.directory.glob("osd.*/keyring"))]
-            (out / "times.json").write_text(json.dumps([taking.began_ns, taking.ended_ns]))
+            (out / "times.json").write_text(json.dumps([tcpdump.began_ns, tcpdump.ended_ns]))
             (out / "keyring").write_text("".join(path.read_text() for path in keyrings))
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from captures.chamber import cut, listening_ports, run, silence
-from captures.taking import Taking
+from captures.tcpdump import Tcpdump
 from messenger.errors import LocalError
 from toolkit.cluster.daemons import Daemon
 from toolkit.cluster.osd import RealOsd
@@ -79,21 +79,21 @@ with rados.Rados(conffile=sys.argv[1], name="client.admin") as cluster:
 """
 
 
-def client(cluster: RealCluster, taking: Taking) -> None:
+def client(cluster: RealCluster, tcpdump: Tcpdump) -> None:
     """One client, from its first connection to the monitor to its last: commands, objects, a notification."""
     _make_pool(cluster)
-    with taking:
+    with tcpdump:
         run("python3", "-c", _CLIENT, str(cluster.conf), POOL)
 
 
-def osds(cluster: RealCluster, taking: Taking) -> None:
+def osds(cluster: RealCluster, tcpdump: Tcpdump) -> None:
     """Two OSDs start and store replicas; then their connection is cut while messages are in flight."""
     _make_pool(cluster)
     where = json.loads(cluster.ceph("osd", "map", POOL, "object", "-f", "json"))
     primary = cluster.osds[where["acting_primary"]]
     for osd in cluster.osds:
         osd.stop()
-    with taking:
+    with tcpdump:
         for osd in cluster.osds:
             osd.start()
         for osd in cluster.osds:
@@ -104,7 +104,7 @@ def osds(cluster: RealCluster, taking: Taking) -> None:
             writer.write("object", 2)
 
 
-def manager_and_mds(cluster: RealCluster, taking: Taking) -> None:
+def manager_and_mds(cluster: RealCluster, tcpdump: Tcpdump) -> None:
     """A manager and an MDS start next to an OSD; a file system is created, and each daemon gets commands."""
     _make_pool(cluster)
     for pool in ("meta", "data"):
@@ -116,7 +116,7 @@ def manager_and_mds(cluster: RealCluster, taking: Taking) -> None:
         with cluster.keyring.open("a") as keyring:
             keyring.write(key)
         (directory / name).mkdir()
-    with taking, ExitStack() as undo:
+    with tcpdump, ExitStack() as undo:
         for name in _OTHERS:
             daemon = Daemon(name, cluster.conf, directory)
             undo.callback(daemon.end)

@@ -49,7 +49,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("suite", PARTS)
-def test_each_suite_notices_a_mistake_and_nothing_else(suite: str) -> None:
+def test_each_suite_detects_a_mutant_and_reports_nothing_without_one(suite: str) -> None:
     process = Process(suite)
 
     def noticed(mutant: Mutant | None, *, at_import: bool = False) -> list[str]:
@@ -113,7 +113,7 @@ def test_a_mutant_is_run_against_sound_parts_that_reach_it() -> None:
     )
 
 
-def test_only_changed_parts_are_run_again() -> None:
+def test_results_name_only_the_changed_parts() -> None:
     (one,) = some(1)
     results = Results()
     results.put(one, "units", {"first": "1", "second": "1"}, [], deep=True)
@@ -156,7 +156,7 @@ def test_tests_of_the_mutated_module_come_first() -> None:
     assert [name for name in names if mirrors(name, FORGETS)] == names[:1]
 
 
-def test_words_do_not_change_a_digest_and_code_does() -> None:
+def test_digest_ignores_comments_and_docstrings_but_no_code() -> None:
     plain = digest_of(["    def f(x):\n        return x\n"])
     assert digest_of(['def f(x):\n    """Return x."""\n    # why\n    return x\n']) == plain
     assert digest_of(["def f(x):\n    return -x\n"]) != plain

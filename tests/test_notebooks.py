@@ -62,7 +62,7 @@ def _shown(notebook: nbformat.NotebookNode, mime: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_outputs_are_kept_and_current(path: Path) -> None:
+def test_notebooks_contain_current_outputs(path: Path) -> None:
     kept = _script().kept(path)
     nbformat.validate(kept)
     assert kept.metadata.get("msgrlab", {}).get("code") == _script().digest(kept), AGAIN
@@ -100,7 +100,7 @@ def test_the_readme_lists_them_all() -> None:
 
 
 @pytest.mark.parametrize("path", [_grouped(_path("30-clusters"))])
-def test_clusters_show_themselves_hurt_and_whole(path: Path) -> None:
+def test_notebook_shows_clusters_with_faults_and_after_repair(path: Path) -> None:
     executed, _ = _executed(path)
     shown = _shown(executed, "text/html")
     tables = [html for html in shown if "invariants" in html and "<table" in html]

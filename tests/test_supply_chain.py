@@ -46,14 +46,14 @@ def bounds() -> Iterator[Requirement]:
 
 
 @pytest.mark.parametrize("path", LOCKS)
-def test_everything_that_is_asked_for_is_locked_with_hashes(path: str) -> None:
+def test_lock_has_every_requirement_with_a_hash(path: str) -> None:
     found = list(locked(path))
     assert [name for name, _, hashes in found if not hashes] == []
     assert {canonicalize_name(Requirement(each).name) for each in LOCKS[path]} <= {name for name, *_ in found}
 
 
 @pytest.mark.parametrize("path", LOCKS)
-def test_no_lock_is_outside_a_bound(path: str) -> None:
+def test_locked_versions_lie_within_the_bounds(path: str) -> None:
     specifiers = [(canonicalize_name(each.name), each.specifier) for each in bounds()]
     outside = [
         f"{name} {version}: {specifier}"
@@ -84,7 +84,7 @@ def test_site_is_built_with_the_tested_versions() -> None:
     assert other.items() <= tested.items()
 
 
-def test_each_lock_is_made_and_installed_somewhere() -> None:
+def test_each_lock_is_generated_and_installed_with_hashes() -> None:
     made = (ROOT / ".ci/lock").read_text("utf-8")
     assert [path for path in LOCKS if path not in made] == []
     assert "LOCKED=1" in (ROOT / ".ci/run").read_text("utf-8")

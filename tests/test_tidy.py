@@ -148,7 +148,7 @@ def offences(rule: Callable[[str, str], list[str]], *patterns: str) -> list[str]
 
 
 @pytest.mark.parametrize("rule", PYTHON_RULES)
-def test_every_python_file_keeps_the_rule(rule: Callable[[str, str], list[str]]) -> None:
+def test_every_python_file_follows_the_rule(rule: Callable[[str, str], list[str]]) -> None:
     assert offences(rule, "*.py") == []
 
 
@@ -157,7 +157,7 @@ def test_files_have_no_marks_of_unfinished_work() -> None:
     assert [offence for offence in offences(unfinished, *WRITTEN) if not offence.startswith(here)] == []
 
 
-def test_the_rules_see_the_project() -> None:
+def test_rules_are_applied_to_all_files_of_the_project() -> None:
     seen = {path for path, _ in files("*.py")}
     assert {"messenger/errors.py", "toolkit/cli/main.py", "tests/test_tidy.py"} <= seen
     assert not any(path.startswith(HIDDEN) for path in seen)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-    from toolkit.dissect.reading import Capture
+    from toolkit.dissect.capture import Capture
     from toolkit.dissect.top import CaptureTop, LiveTop
     from toolkit.lab.lab import Lab
     from toolkit.scenarios.own import scenario
@@ -57,7 +57,7 @@ def run(
         mode: connection mode, ``crc``, ``secure`` or ``compressed``.
         seed: decides everything random.
         cuts: where to cut instead of the scenario's own places, each ``SENDER:TAG[:NTH[:BYTE]]``: at the NTH frame
-            TAG from SENDER, after BYTE bytes of it, or behind it.
+            TAG from SENDER, after BYTE bytes of it, or after it.
         workers: number of threads (in ``sim``: shards) of each node that run its open connections.
         protocol: ``v1`` or ``v2``.
         cipher: type of the cephx key that the nodes share, ``aes`` or ``aes256k``.
@@ -163,7 +163,7 @@ def read_capture(
     from pathlib import Path  # noqa: PLC0415 - importing toolkit costs nothing
 
     from toolkit.capture.ready_made import ready_made  # noqa: PLC0415
-    from toolkit.dissect.reading import Capture  # noqa: PLC0415
+    from toolkit.dissect.capture import Capture  # noqa: PLC0415
 
     if not Path(path).exists():
         path = ready_made().get(str(path), path)

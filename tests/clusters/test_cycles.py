@@ -34,7 +34,7 @@ GROWTH_KIB = 256
     ],
 )
 @pytest.mark.timeout(60 + 20 * CYCLES)
-def test_clusters_come_and_go(backend: str, state: Path) -> None:
+def test_repeated_up_and_down_leaks_nothing(backend: str, state: Path) -> None:
     with ExitStack() as stack:
         # Docker's networks are where its engine is
         entering = [] if backend == "docker" or os.geteuid() else stack.enter_context(Apart()).entering

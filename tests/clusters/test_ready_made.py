@@ -138,7 +138,7 @@ def follow(cluster: str, verb: str, arguments: list[str], directory: Path) -> No
         assert msgrlab(verb, str(directory / arguments[0]), *arguments[1:]).stdout
 
 
-def test_pages_are_read_as_people_read_them() -> None:
+def test_advice_reads_the_commands_of_a_page() -> None:
     assert list(advice("client-server")) == [
         ("fault", ["freeze client0"]),
         ("fault", ["thaw client0"]),
@@ -181,6 +181,6 @@ def test_a_scenario_of_a_cluster_passes(scenario: str, backend: str, way: Way) -
     assert run.passed, f"{run.replay_command}: {run.complaints}"
 
 
-def test_scenarios_of_a_cluster_as_typed() -> None:
+def test_scenarios_of_a_cluster_run_on_its_backend() -> None:
     runs = answer_of("run", *spec_of("two-peers").scenarios, "--backend", "local", "--json")["runs"]
     assert {run["scenario"] for run in runs} >= {find(each).id for each in spec_of("two-peers").scenarios}

@@ -32,7 +32,7 @@ def replay(target: Target, data: bytes) -> None:
 
 @pytest.mark.usefixtures("traced_memory")
 @pytest.mark.parametrize("name", TARGETS)
-def test_targets_keep_their_promises_for_the_corpus(name: str) -> None:
+def test_every_target_passes_its_corpus_and_mutations_of_it(name: str) -> None:
     target = TARGETS[name]
     inputs = corpus.load(name)
     target.run(inputs[0])  # what the first run caches belongs to no input

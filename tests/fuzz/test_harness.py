@@ -109,7 +109,7 @@ def test_a_real_decoder_that_forgets_its_check(monkeypatch: pytest.MonkeyPatch) 
 # ---- the tools around
 
 
-def test_a_cursor_runs_out_quietly() -> None:
+def test_cursor_returns_empty_values_at_the_end_of_its_input() -> None:
     cursor = Cursor(b"\x02abc\x09")
     assert (cursor.counted(), cursor.number(), bool(cursor)) == (b"ab", ord("c"), True)
     assert (cursor.counted(), cursor.number(4), cursor.rest(), bool(cursor)) == (b"", 0, b"", False)
@@ -139,7 +139,7 @@ def test_minimising_keeps_each_kind_of_input() -> None:
     assert minimise.minimised(target, inputs) == inputs
 
 
-def test_the_corpus_comes_back_as_it_was_stored(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_corpus_loads_the_inputs_that_were_saved(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "FOLDER", tmp_path)
     corpus.save("sample", [b"\xff" * 40, b"", b"a", b"a"])
     assert corpus.load("sample") == [b"", b"a", b"\xff" * 40]

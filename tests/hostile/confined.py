@@ -20,7 +20,7 @@ _PATIENCE_S = 280.0
 
 _servers = get_context("forkserver")
 _servers.set_forkserver_preload(
-    ["toolkit.cli.main", "toolkit.dissect.reading", "toolkit.dissect.columns", "pandas"]
+    ["toolkit.cli.main", "toolkit.dissect.capture", "toolkit.dissect.columns", "pandas"]
 )
 
 

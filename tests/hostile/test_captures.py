@@ -14,9 +14,9 @@ from tests.support.packets import TIME_NS
 from toolkit.capture.formats import open_capture
 from toolkit.dissect.analysis import Analysis, Limits
 from toolkit.dissect.analysis.history import HistoryMaker
+from toolkit.dissect.capture import Capture
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame, Verdict
-from toolkit.dissect.reading import Capture
 from toolkit.dissect.stream import Stream
 
 COMMANDS = {
@@ -31,7 +31,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", captures.SMALL)
-def test_every_command_ends_in_order(name: str, tmp_path: Path) -> None:
+def test_every_command_exits_normally_on_hostile_captures(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(captures.SMALL[name]())
     commands = COMMANDS if name != "compression-bombs" else {"analyze": COMMANDS["analyze"]}
@@ -59,7 +59,7 @@ def test_content_of_a_bad_frame_is_not_shown(tmp_path: Path) -> None:
     assert results["wire_rules"].judged
 
 
-def test_missing_seqs_are_counted_however_many_there_are(tmp_path: Path) -> None:
+def test_analysis_counts_huge_numbers_of_missing_seqs(tmp_path: Path) -> None:
     capture = found_in(tmp_path / "far", captures.seqs_far_apart())
     (session,) = capture.analysis.sessions
     highest = (1 << 64) - 1
@@ -72,7 +72,7 @@ def test_missing_seqs_are_counted_however_many_there_are(tmp_path: Path) -> None
     assert row["missing"] == sender.missing
 
 
-def test_a_capture_without_ceph_is_no_mistake(tmp_path: Path) -> None:
+def test_analyze_reports_a_capture_without_messenger_links(tmp_path: Path) -> None:
     path = tmp_path / "web.pcap"
     path.write_bytes(captures.no_ceph())
     outcome = msgrlab(tmp_path, "analyze", path)

@@ -45,7 +45,7 @@ def test_decrypted_output_is_private_and_overwritten_only_with_force(
 
 
 @pytest.mark.parametrize("words", DECRYPTED.values(), ids=DECRYPTED)
-def test_no_link_of_another_user_is_followed(words: tuple[object, ...], tmp_path: Path) -> None:
+def test_outputs_follow_no_symbolic_link_of_another_user(words: tuple[object, ...], tmp_path: Path) -> None:
     (out,) = [tmp_path / str(word) for word in words if str(word).startswith("out.")]
     victim = tmp_path / "victim"
     out.symlink_to(victim)  # dangling: a program that follows it creates the victim

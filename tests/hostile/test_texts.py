@@ -87,8 +87,8 @@ def test_special_and_sparse_files_as_spec_are_an_error_of_one_line(kind: str, tm
     [
         ("alias-bomb.yaml", "more than 100000 values, counting what aliases (*name) repeat"),
         ("nested.yaml", "nested too deeply"),
-        ("itself.yaml", "an alias (*name) to something that it is itself a part of"),
-        ("object.yaml", "tags (!name) are not read"),
+        ("itself.yaml", "an alias (*name) to a value that contains it"),
+        ("object.yaml", "tags (!name) are not supported"),
         ("long-number.yaml", "is no number that can be used"),
         ("terminal.rules", "line 1: rule, column 4: a control character"),
         ("terminal.keyring", ":2: key is not base64"),

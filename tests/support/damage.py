@@ -15,7 +15,7 @@ from random import Random
 from typing import NamedTuple
 
 from toolkit.capture.formats import open_capture
-from toolkit.dissect.reading import Capture
+from toolkit.dissect.capture import Capture
 
 FOLDER = Path(__file__).parents[2] / "captures"
 NAMES = sorted(keyring.parent.name for keyring in FOLDER.glob("*/keyring"))

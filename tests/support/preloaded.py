@@ -7,7 +7,7 @@ import toolkit.cluster
 import toolkit.cluster.backends.netns
 import toolkit.cluster.backends.rdma
 import toolkit.cluster.node
-import toolkit.cluster.spec.reading
+import toolkit.cluster.spec.files
 import toolkit.faults.proxy
 from messenger.messages.registry import PAYLOADS
 

@@ -87,12 +87,12 @@ def test_a_missing_extra_is_one_line_with_its_command(
         ("import toolkit.dissect.layers", "scapy"),
     ],
 )
-def test_in_python_it_is_an_import_error(blocked: Path, line: str, module: str) -> None:
+def test_missing_extra_is_an_import_error_in_python(blocked: Path, line: str, module: str) -> None:
     done = python(blocked, f"try:\n    {line}\nexcept ImportError as error:\n    print(error)")
     assert done.stdout == f"{module} is not installed: pip install 'msgrlab[{EXTRAS[module]}]'\n", done.stderr
 
 
-def test_the_extras_bring_what_they_are_named_for() -> None:
+def test_extras_contain_their_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = {module: extra for module, extra in EXTRAS.items() if extra in project["optional-dependencies"]}
     brought = {

@@ -21,7 +21,7 @@ def project(session: pytest.Pytester) -> Path:
     return directory
 
 
-def test_it_runs_green_and_fails_usefully(session: pytest.Pytester, project: Path) -> None:
+def test_new_project_passes_and_explains_failures(session: pytest.Pytester, project: Path) -> None:
     result = run_in(session, project, "-p", "xdist", "-n2", "--dist", "loadgroup")
     passed = result.parseoutcomes()
     assert passed.pop("passed") > 30, str(result.stdout)
@@ -46,14 +46,14 @@ def test_it_runs_green_and_fails_usefully(session: pytest.Pytester, project: Pat
     assert len(list((project / "kept").rglob("history.ndjson"))) == 1
 
 
-def test_it_has_its_name_and_a_file_for_ci(project: Path) -> None:
+def test_new_project_has_its_name_and_a_workflow(project: Path) -> None:
     assert 'name = "my-tests"' in (project / "pyproject.toml").read_text()
     assert (project / "README.md").read_text().startswith("# my-tests\n")
     assert "--msgrlab-strict" in (project / ".github" / "workflows" / "tests.yml").read_text()
     assert (project / ".gitignore").is_file()
 
 
-def test_nothing_is_overwritten(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_does_not_overwrite_files(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (project / "README.md").read_text()
     assert msgrlab(["init", "tests", str(project)]) == 2
     assert "something is in it already, and nothing is overwritten" in capsys.readouterr().err

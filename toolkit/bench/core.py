@@ -88,7 +88,7 @@ def _medians(batches: Iterator[Times], seconds: float) -> Times:
 def _frame_batches(mode: str, payload: bytes) -> Iterator[Times]:
     writer, reader = _codec(mode)
     header = MESSAGE_HEADER.pack(1, 0, MESSAGE_TYPE, 127, 1, 0, 0, 0, 3, 1, 0)
-    # as on a link: small frames are copied out of a reused buffer, large ones keep a buffer of their own
+    # as on a link: small frames are copied out of a reused buffer, large ones keep their own buffer
     owned = len(payload) >= OWN_BUFFER_BYTES
     while True:
         pieces: list[Buffer] = []

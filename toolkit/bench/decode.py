@@ -1,4 +1,4 @@
-"""Measures decoders of captures, each in a process of its own, on generated captures or on the user's."""
+"""Measures decoders of captures, each in its own process, on generated captures or on the user's."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from typing import Any
 from messenger.errors import LocalError
 from messenger.link import Protocol
 from toolkit.bench.captures import FULL_BYTES, KEY_LOG, RECIPES, write_capture
-from toolkit.bench.decoding import Cost, Decoder, Task
+from toolkit.bench.decode_task import Cost, Decoder, Task
 from toolkit.bench.tshark import installed
 from toolkit.capture.formats import PcapngWriter
 from toolkit.machine.interpreters import PYTHON, environment
@@ -178,7 +178,7 @@ def _costs(task: Task, runs: int) -> list[Cost]:
 
 
 def _run(task: Task) -> Cost:
-    command = (*PYTHON, "-m", "toolkit.bench.decoding", task.as_json())
+    command = (*PYTHON, "-m", "toolkit.bench.decode_task", task.as_json())
     process = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     if process.returncode:
         last_words = process.stderr.strip().rpartition("\n")[2]

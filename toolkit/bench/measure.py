@@ -24,7 +24,7 @@ _WARM_UP_S = 0.05
 def measure(
     cells: Sequence[Cell], seconds: float, rounds: int, finished: Callable[[Result], None]
 ) -> list[Result]:
-    """Measure every cell in turn, in processes of its own.
+    """Measure every cell in turn, in separate processes.
 
     Args:
         cells: the cells to measure.

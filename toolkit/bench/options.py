@@ -57,7 +57,7 @@ def choose_cells(cells: Sequence[Cell], text: str) -> list[Cell]:
             raise LocalError(f"--cells: unknown {word!r}; known: {', '.join(known)}")
         found = [cell for cell in cells if words <= set(cell.name.split())]
         if not words or not found:
-            raise LocalError(f"--cells: no cell is named {name.strip()!r}; one is {cells[0].name!r}")
+            raise LocalError(f"--cells: no cell is named {name.strip()!r}; an example is {cells[0].name!r}")
         chosen.update(found)
     return [cell for cell in cells if cell in chosen]
 

@@ -23,7 +23,7 @@ _FIN, _SYN, _PUSH, _ACK = 0x01, 0x02, 0x08, 0x10
 _MACS = bytes.fromhex("020000000001020000000002")
 _U16, _U32 = (1 << 16) - 1, (1 << 32) - 1
 _SEGMENTS_PER_ACK = 2
-"""Number of segments after which the receiver's kernel sends a TCP acknowledgement of its own."""
+"""Number of segments after which the receiver's kernel sends its own TCP acknowledgement."""
 
 
 class Clock:

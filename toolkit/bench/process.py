@@ -13,7 +13,7 @@ _STOP_TIMEOUT_S = 5.0
 
 
 class BenchProcess:
-    """A module that runs in a process of its own; it imports all it needs before it reads its first line.
+    """A module that runs in its own process; it imports all it needs before it reads its first line.
 
     Args:
         module: name of the module for ``python -m``; it uses ``toolkit.bench.control``.

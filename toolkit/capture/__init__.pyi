@@ -1,3 +1,3 @@
 from .formats import open_capture as open_capture
-from .recording import Taken as Taken
-from .recording import capturing as capturing
+from .recorder import Taken as Taken
+from .recorder import capturing as capturing

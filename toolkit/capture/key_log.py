@@ -27,7 +27,7 @@ class GrowingKeyLog:
         self.lines = 0
         """Number of lines so far."""
         self.problem = ""
-        """What is wrong with malformed lines, which are skipped; empty if there were none."""
+        """The problem of malformed lines, which are skipped; empty if there were none."""
         self._position = 0
         self._first = self._read()
         self._check(self._first)

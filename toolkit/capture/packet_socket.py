@@ -178,14 +178,14 @@ class PacketSocket:
     def _opened(self, ports: Sequence[range]) -> socket.socket:
         """Open the socket in the target's namespace, because it receives the packets of that namespace only."""
         if not hasattr(socket, "AF_PACKET"):
-            raise Unsupported("capturing takes packet sockets, which only Linux has")
+            raise Unsupported("capturing needs packet sockets, which only Linux has")
         with contextlib.ExitStack() as on_failure:
             try:
                 opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)  # which receives nothing yet
             except PermissionError:
-                raise Unsupported("capturing takes CAP_NET_RAW; run it as root: sudo msgrlab ...") from None
+                raise Unsupported("capturing needs CAP_NET_RAW; run it as root: sudo msgrlab ...") from None
             except OSError as error:
-                raise Unsupported(f"capturing takes packet sockets: {error.strerror}") from None
+                raise Unsupported(f"capturing needs packet sockets: {error.strerror}") from None
             on_failure.callback(opened.close)
             _attach_filter(opened, tcp_filter(ports))
             self._make_ring(opened)

@@ -73,7 +73,7 @@ class RemoteCapture:
             raise Unsupported(f"{self._text}: there is no ssh in PATH")
         options = ("-i", self._interface, "-n", "-U", "-s", "0", "--time-stamp-precision=nano", "-w", "-")
         there = _WITH_US % shlex.join(("tcpdump", *options, tcpdump_filter(ports)))
-        # A session of its own, so that Ctrl-C reaches this process only, which then reads what has come.
+        # Its own session, so that Ctrl-C reaches this process only, which then reads what has come.
         return subprocess.Popen(
             ("ssh", "-T", "-e", "none", "--", host, shlex.join(("sh", "-c", there))),
             stdin=subprocess.PIPE,
@@ -190,7 +190,7 @@ class RemoteCapture:
             if magic == _MAGIC:
                 return order, link_type & 0xFFFF
         raise LocalError(
-            f"{self._text}: what comes is no pcap with nanoseconds; does a shell there print something?"
+            f"{self._text}: the output is no pcap with nanoseconds; a shell there may print something"
         )
 
     def _complaint(self, otherwise: str) -> str:

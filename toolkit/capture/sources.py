@@ -23,7 +23,7 @@ class Packet:
 
 
 class PacketSource(Protocol):
-    """A source from which a recording reads packets; a context manager."""
+    """A source from which a recorder reads packets; a context manager."""
 
     def __enter__(self) -> Self: ...
 

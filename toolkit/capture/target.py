@@ -68,7 +68,7 @@ class Target:
         """
         if self.namespace is None:
             return what()
-        # A thread of its own: a namespace is a property of a thread, and this thread ends after the call.
+        # Its own thread: a namespace is a property of a thread, and this thread ends after the call.
         with ThreadPoolExecutor(max_workers=1) as thread:
             return thread.submit(self._enter_and, what).result()
 
@@ -78,7 +78,7 @@ class Target:
             join(self.namespace)
         except PermissionError:
             raise Unsupported(
-                f"{self.text}: entering another network namespace takes root; run it with sudo"
+                f"{self.text}: entering another network namespace needs root; run it with sudo"
             ) from None
         except OSError as error:
             raise LocalError(f"{self.text}: cannot enter {self.namespace}: {error.strerror}") from None
@@ -101,7 +101,7 @@ def _of_name(name: str) -> Path:
 
 def _of_process(number: str) -> Path:
     if not number.isascii() or not number.isdecimal():
-        raise LocalError(f"pid:{number}: no number of a process")
+        raise LocalError(f"pid:{number}: not a process id")
     if not Path(f"/proc/{number}").exists():
         raise LocalError(f"pid:{number}: there is no such process")
     return Path(f"/proc/{number}/ns/net")
@@ -109,7 +109,7 @@ def _of_process(number: str) -> Path:
 
 def _of_container(name: str) -> Path:
     if shutil.which("docker") is None:
-        raise Unsupported(f"docker:{name}: there is no docker in PATH to ask; pid:N takes any container's process")
+        raise Unsupported(f"docker:{name}: there is no docker in PATH; pid:N captures any container's process")
     command = ("docker", "inspect", "--type", "container", "--format", "{{.State.Pid}}", "--", name)
     try:
         answer = subprocess.run(

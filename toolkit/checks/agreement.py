@@ -35,7 +35,7 @@ def _judge_difference(index: Index, findings: Findings, link: LinkLog, far: Link
     what = f"{link.key.link}: frame {received['index']} received is {received['tag']}"
     if link.agreed >= len(far.tx):
         if index.process_of(far) in index.process_ends:
-            findings.note(f"{far.key.node} died before it could tell all that it sent on {far.key.link}")
+            findings.note(f"{far.key.node} died before it recorded all that it sent on {far.key.link}")
         else:
             findings.add(position, f"{what}, which {far.key.link} never sent")
         return
@@ -103,4 +103,4 @@ def _judge_cutting(findings: Findings, link: LinkLog, frames: list[Entry]) -> No
         offset += fields["length"]
     last, record = frames[-1]
     if link.closed is not None and last > link.closed:
-        findings.add(last, f"{link.key.link}: {record['tag']} behind the end of the link")
+        findings.add(last, f"{link.key.link}: {record['tag']} after the end of the link")

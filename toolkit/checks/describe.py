@@ -141,7 +141,7 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "mark_down": lambda f: f"session {f['session']} with {f['peer']} marked down",
     "io": lambda f: f"session {f['session']} io {f['state']} on shard {f['shard']}",
     "unhandled": lambda f: (
-        f"session {f['session']} from {f['peer']}: nobody wants type {f['type']}, seq {f['seq']}"
+        f"session {f['session']} from {f['peer']}: no dispatcher accepts type {f['type']}, seq {f['seq']}"
     ),
     "exhausted": lambda f: _with(f"{f['what']} failed", f["detail"]),
     "unsent": lambda f: _with(f"session {f['session']} to {f['peer']}: tid {f['tid']} is dropped", f["detail"]),

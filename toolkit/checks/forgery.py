@@ -76,7 +76,7 @@ def _verdict(link: LinkLog, position: int, record: Record) -> tuple[int, str] | 
     sealed = far.auth is not None and far.auth[1]["mode"] == "secure" and far.auth[0] < taken[0]
     name = f"{far.key.link}: {taken[1]['tag']} is taken"
     if sealed and sent["tag"] not in _SIGNED_TAGS:
-        return taken[0], f"{name} behind the {what} at frame {number}, on a secure link"
+        return taken[0], f"{name} after the {what} at frame {number}, on a secure link"
     if what == "flip" and _is_summed(sent, at, far):
         return taken[0], f"{name} although a byte of frame {number} was changed"
     if sent["tag"] in _SIGNED_TAGS and what in _CHANGING:

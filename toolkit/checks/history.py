@@ -235,7 +235,7 @@ class History:
         return self.records[index]
 
     def __repr__(self) -> str:
-        return f"<History {len(self)} records of {', '.join(self.nodes) or 'nobody'}, {self.duration_s:g} s>"
+        return f"<History {len(self)} records of {', '.join(self.nodes) or 'no node'}, {self.duration_s:g} s>"
 
     def of(self, *kinds: str) -> "History":
         """Return a history of the records of these kinds only."""

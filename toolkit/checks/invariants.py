@@ -8,7 +8,6 @@ history.
 from collections.abc import Iterable
 
 from messenger.errors import LocalError
-from toolkit.checks.accounting import delivered_seqs, sequence_accounting
 from toolkit.checks.acks import acknowledged, received_once
 from toolkit.checks.agreement import agreement, decode_total
 from toolkit.checks.announcements import one_event_per_link
@@ -20,7 +19,6 @@ from toolkit.checks.delivery import lossless_delivery, lossy_delivery
 from toolkit.checks.draws import drawn_numbers
 from toolkit.checks.events import event_grammar, no_stale_session
 from toolkit.checks.forgery import reject_forged
-from toolkit.checks.healing import liveness_after_heal
 from toolkit.checks.history import History
 from toolkit.checks.identity import session_identity
 from toolkit.checks.index import Index
@@ -29,10 +27,12 @@ from toolkit.checks.lifecycle import link_lifecycle
 from toolkit.checks.linearizable import linearizable
 from toolkit.checks.liveness import liveness
 from toolkit.checks.memory import bounded_memory, bounded_strangers
+from toolkit.checks.message_counts import delivered_seqs, sequence_accounting
 from toolkit.checks.nonces import nonce_unique
 from toolkit.checks.order import no_silent_gap, order, payload
 from toolkit.checks.quiescence import quiescence
 from toolkit.checks.races import one_winner
+from toolkit.checks.recovery import liveness_after_heal
 from toolkit.checks.redials import redial_pause
 from toolkit.checks.registry import one_session_per_peer
 from toolkit.checks.resources import throttle_turns, throttles_balance, throttles_limited

@@ -22,7 +22,7 @@ _V1_SMALL_BYTES = {"ACK": 9, "KEEPALIVE": 1, "KEEPALIVE2": 9, "KEEPALIVE2_ACK": 
 _V1_MESSAGE_BYTES = (1 + 53 + 21, 1 + 53 + 13)
 """Tag, header and footer, with and without a signature."""
 _OLD_HEADER_MORE_BYTES = 281
-"""What the header without NOSRCADDR has beyond the other: two names with addresses in place of one name."""
+"""Additional bytes of the header without NOSRCADDR: two names with addresses in place of one name."""
 JUDGED_TAGS = frozenset({*MESSAGE_TAGS, *_V1_SMALL_BYTES})
 """Frames whose length is known."""
 

@@ -71,13 +71,13 @@ def _judge_silence(findings: Findings, link: LinkLog) -> None:
             findings.add(position, f"{link.key.link}: {record['tag']} before the link is open")
         if frames and closed is not None and frames[-1][0] > closed:
             position, record = frames[-1]
-            findings.add(position, f"{link.key.link}: {record['tag']} behind the end of the link")
+            findings.add(position, f"{link.key.link}: {record['tag']} after the end of the link")
     if closed is None:
         return
     last = [entries[-1] for entries in (link.faults, link.decisions) if entries]
     for entry in (*last, link.auth, link.usage):
         if entry is not None and entry[0] > closed:
-            findings.add(entry[0], f"{link.key.link}: {entry[1].kind} behind the end of the link")
+            findings.add(entry[0], f"{link.key.link}: {entry[1].kind} after the end of the link")
 
 
 def _judge_end(findings: Findings, link: LinkLog, closed: int, *, sharded: bool) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from toolkit.checks.history import NETWORK, SCENARIO, History
 from toolkit.checks.index import Index
 from toolkit.checks.invariants import INVARIANTS, find
-from toolkit.checks.merging import in_order
+from toolkit.checks.merge import in_order
 from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Invariant, Violation
 

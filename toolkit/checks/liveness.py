@@ -69,7 +69,7 @@ def _excuse(index: Index, log: SessionLog) -> str:
     if log.state != SessionState.READY and reason in _REFUSALS:
         return f"the peer refuses it ({reason})"
     if peer is None and log.state != SessionState.READY and reason == FaultReason.REFUSED.name:
-        return "nobody listens there"
+        return "nothing listens at its address"
     if log.state != SessionState.READY and index.waits_for_dial(log):
         return "only the peer may dial, and it has no session any more"
     return ""

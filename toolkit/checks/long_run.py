@@ -1,9 +1,9 @@
 """Verdicts on a run of any length: settled records are judged once, and then leave memory.
 
 The whole history is judged each time that enough records have come. Violations are kept, and the records of
-settled messages are folded (:mod:`toolkit.checks.folding`). The invariants judge the remaining history as before,
-so a message that never arrives is still found when the run comes to rest. The time between two judgements grows
-with the number of remaining records, so that the cost per record stays the same however long the run is.
+settled messages are folded (:mod:`toolkit.checks.settled_records`). The invariants judge the remaining history as
+before, so a message that never arrives is still found when the run comes to rest. The time between two judgements
+grows with the number of remaining records, so that the cost per record stays the same however long the run is.
 """
 
 import threading
@@ -12,14 +12,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from toolkit.checks.folding import foldable
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.invariants import INVARIANTS
 from toolkit.checks.live import judged_so_far
-from toolkit.checks.merging import in_order
+from toolkit.checks.merge import in_order
 from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Violation
+from toolkit.checks.settled_records import foldable
 
 SETTLED_S = 60.0
 """Age in seconds from which records are settled, if no other record depends on them."""

@@ -16,9 +16,9 @@ from toolkit.checks.records import MESSAGE_TAGS, Record
 
 MARKS: Mapping[str, str] = {
     # connection races
-    "race kept": "connection race: this side's link goes on, and the peer receives WAIT (docs/protocol.md §4.9)",
+    "race kept": "connection race: this side's link wins, and the peer receives WAIT (docs/protocol.md §4.9)",
     "race given up": "connection race: the peer's link replaces this side's",
-    "reconnection race kept": "connection race of a resumed session: this side's link goes on",
+    "reconnection race kept": "connection race of a resumed session: this side's link wins",
     "reconnection race given up": "connection race of a resumed session: the peer's link replaces this side's",
     "WAIT sent": "an acceptor answered WAIT",
     "WAIT left by the peer's dial": "the loser of a race accepted the winner's link",
@@ -38,7 +38,7 @@ MARKS: Mapping[str, str] = {
     # lost state
     "reset full": "full reset: the server lost the session, the client drops its state and raises remote_reset",
     "reset partial": "the server lost a session that had carried nothing",
-    "peer lost its session, told": "a restarted peer was detected by a policy with resetcheck",
+    "peer lost its session, reported": "a restarted peer was detected by a policy with resetcheck",
     "peer lost its session, silently": "a restarted peer was detected by a policy without resetcheck",
     "remote_reset with a queue": "a remote reset dropped queued messages",
     "remote_reset with nothing": "a remote reset dropped no message",
@@ -112,8 +112,8 @@ _VERDICTS = {
     "RETRY_SESSION": "RETRY",
     "RETRY_GLOBAL": "RETRY_GLOBAL",
     "STOP_EXISTING": "lossy session stopped",
-    "REUSE_RESET": "peer lost its session, told",
-    "REPLACE_RESET": "peer lost its session, told",
+    "REUSE_RESET": "peer lost its session, reported",
+    "REPLACE_RESET": "peer lost its session, reported",
     "REPLACE_FRESH": "peer lost its session, silently",
 }
 _TAKEOVERS = frozenset({"REUSE", "REUSE_RESET", "REPLACE", "REPLACE_FRESH", "REPLACE_RESET"})

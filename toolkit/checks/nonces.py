@@ -78,4 +78,4 @@ def _note_unrecorded(index: Index, findings: Findings) -> None:
         if record["fields"].get("con_mode") == _SECURE and link.auth is None:
             silent[link.key.node] += 1
     for node, links in sorted(silent.items()):
-        findings.note(f"{node} does not tell of the keys of {links} secure links")
+        findings.note(f"{node} does not record the keys of {links} secure links")

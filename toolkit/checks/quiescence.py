@@ -41,4 +41,4 @@ def _judge_living(index: Index, findings: Findings, position: int, record: Recor
         if fields.get(name):
             findings.add(position, f"{node} has {name} {fields[name]} at rest")
     if "timers" not in fields:
-        findings.note(f"{node} does not tell of its timers and buffers")
+        findings.note(f"{node} does not record its timers and buffers")

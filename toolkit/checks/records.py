@@ -20,7 +20,7 @@ MESSAGE_TAGS = frozenset({"MESSAGE", "MSG"})
 HEAD_BYTES = 96
 """Length of a msgr 2.1 frame whose content fits into its head."""
 FOLDED = "FOLDED"
-"""Tag of a record that stands for several consecutive frames that were judged (:mod:`toolkit.checks.folding`)."""
+"""Tag of a record that stands for several judged, consecutive frames (:mod:`toolkit.checks.settled_records`)."""
 SETTLED = "settled"
 """Action of a record that stands for operations on an object that were judged already."""
 MANGLINGS = ("flip", "truncate", "insert", "drop", "duplicate", "replay", "swap", "reflect", "rewrite", "join")

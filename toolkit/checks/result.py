@@ -42,7 +42,7 @@ class CheckResult:
     ok: bool
     violations: list[Violation]
     note: str = ""
-    """What could not be judged, and why; empty if everything was judged."""
+    """The part that could not be judged, and why; empty if everything was judged."""
     name: str = ""
     """Name of the invariant, such as ``event_grammar``."""
     group: str = ""

@@ -18,7 +18,7 @@ def no_plaintext(index: Index, findings: Findings) -> None:
         findings.add(position, f"plain text between {record['a']} and {record['b']}: {record['detail']}")
     for link in {id(link): link for _, link, _ in index.by_tag.get("AUTH_DONE", ())}.values():
         if link.auth is None:
-            findings.note(f"{link.key.node} does not tell how its peers authenticate")
+            findings.note(f"{link.key.node} does not record how its peers authenticate")
             continue
         since, auth = link.auth
         for frames in (link.tx, link.rx):

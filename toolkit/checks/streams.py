@@ -26,7 +26,7 @@ DEFAULT_PRIORITY = 127
 
 
 class What(Enum):
-    """What is wrong with a delivery."""
+    """The problem of a delivery."""
 
     ORDER = auto()
     """It was delivered after a message that was sent later."""
@@ -127,7 +127,7 @@ class Source:
 
 @dataclass(slots=True, eq=False)
 class Inbox:
-    """The messages that one session receives until a remote_reset of its own."""
+    """The messages that one session receives until its own remote_reset."""
 
     log: SessionLog
     lossy: bool

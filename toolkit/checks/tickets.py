@@ -29,7 +29,7 @@ def ticket_time(index: Index, findings: Findings) -> None:
     on_purpose = bool(clocks) or any(record["verb"] == "spoil" for _, record in index.by_kind.get("step", ()))
     for position, record in refused:
         if not on_purpose:
-            findings.add(position, f"{record.node}: {record['link']}: {record['detail']}, which nobody renewed")
+            findings.add(position, f"{record.node}: {record['link']}: {record['detail']}, which was not renewed")
     if refused and index.at_rest:
         _judge_lockouts(index, findings)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import Console
 
-    from toolkit.dissect.reading import Capture
+    from toolkit.dissect.capture import Capture
 
 CHECK_FAILED = 1
 _SESSION_DETAILS = ("client_address", "server_address", "global_id", "cipher", "compression", "began", "ended")
@@ -48,7 +48,7 @@ def analyze(
     """
     from messenger.errors import LocalError
     from toolkit.dissect.analysis import Limits
-    from toolkit.dissect.reading import Capture
+    from toolkit.dissect.capture import Capture
 
     if session is not None and seq is None:
         raise LocalError("--session needs --where SEQ")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolkit.checks.audit.rule import Broken
     from toolkit.checks.audit.table import Audit
-    from toolkit.dissect.reading import Capture
+    from toolkit.dissect.capture import Capture
 
 _MOST_LINES = 500
 """Violations that are listed as text; JSON has all of them."""

@@ -34,7 +34,7 @@ def decode(
         Path | None, typer.Option(metavar="FILE", help="Also write the JSON object to a new file.")
     ] = None,
 ) -> None:
-    """Measure decoders on the same capture, each in a process of its own.
+    """Measure decoders on the same capture, each in its own process.
 
     columns: decode into an Arrow table, check every crc, decrypt secure frames.
 

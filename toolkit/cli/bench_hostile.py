@@ -35,7 +35,7 @@ def hostile(
 ) -> None:
     """Attack a server and measure a legitimate client meanwhile.
 
-    Three processes on loopback: a server on a CPU of its own; a client with one
+    Three processes on loopback: a server on its own CPU; a client with one
     lossless session per protocol, which sends a request every 5 ms; the
     attackers, on the client's CPU with a lower priority. Each row has a new server.
 

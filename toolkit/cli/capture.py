@@ -14,7 +14,7 @@ from toolkit.capture.ports import ALL, CEPH_PORTS
 
 if TYPE_CHECKING:
     from toolkit.capture.key_log import GrowingKeyLog
-    from toolkit.capture.recording import Recording, Taken
+    from toolkit.capture.recorder import Recorder, Taken
     from toolkit.capture.sources import Packet
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -65,7 +65,7 @@ def capture(
     """
     from toolkit.capture.key_log import GrowingKeyLog
     from toolkit.capture.ports import parse_ports
-    from toolkit.capture.recording import Recording, Taken, new_capture
+    from toolkit.capture.recorder import Recorder, Taken, new_capture
     from toolkit.capture.sources import open_source
     from toolkit.capture.target import Target
 
@@ -81,12 +81,12 @@ def capture(
         source = stack.enter_context(open_source(there, wanted))
         writer = stack.enter_context(new_capture(out, list(map(_clean, note or ())))) if out else None
         watch = printer or stack.enter_context(_counting(taken))
-        recording = Recording(
+        recorder = Recorder(
             source, taken, writer=writer, watch=watch, key_log=log, count=count, duration_s=duration
         )
-        stack.callback(recording.close)
-        stack.enter_context(_ended_by_signals(recording))
-        recording.run()
+        stack.callback(recorder.close)
+        stack.enter_context(_ended_by_signals(recorder))
+        recorder.run()
     _print_result(taken, ports, log)
     return 0
 
@@ -136,9 +136,9 @@ def _counting(taken: "Taken") -> "Iterator[Callable[[Sequence[Packet], str], Non
 
 
 @contextlib.contextmanager
-def _ended_by_signals(recording: "Recording") -> Iterator[None]:
+def _ended_by_signals(recorder: "Recorder") -> Iterator[None]:
     """Within the block, SIGINT, SIGTERM and SIGHUP end the capture instead of the program."""
-    before = {number: signal.signal(number, lambda *_: recording.stop()) for number in _SIGNALS}
+    before = {number: signal.signal(number, lambda *_: recorder.stop()) for number in _SIGNALS}
     try:
         yield
     finally:

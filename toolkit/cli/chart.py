@@ -12,8 +12,8 @@ from toolkit.cli.key_options import KeyLogs, Keyrings
 
 if TYPE_CHECKING:
     from toolkit.checks.history import History
+    from toolkit.dissect.capture import Capture
     from toolkit.dissect.frames import DecodedFrame
-    from toolkit.dissect.reading import Capture
     from toolkit.report.frame_bytes import ShownFrame
 
 _HISTORIES = frozenset({".ndjson", ".jsonl"})
@@ -78,7 +78,7 @@ def _read(
     files: list[Path], keyrings: list[Path], key_logs: list[Path], session: int | None, ports: str | None
 ) -> "tuple[Capture | None, History]":
     from toolkit.checks.history import History
-    from toolkit.dissect.reading import Capture
+    from toolkit.dissect.capture import Capture
 
     if any(file.suffix in _HISTORIES for file in files):
         if len(files) > 1:

@@ -1,4 +1,4 @@
-"""How commands name a cluster: by ``--name NAME``, in some also by the argument NAME. Shells complete both.
+"""Names of clusters: the option ``--name NAME``, or in some commands the argument NAME. Shells complete both.
 
 Commands that take an address or a keyring also take ``CLUSTER/NODE``, a node of a running cluster.
 """
@@ -35,7 +35,7 @@ def node_place(text: str) -> NodePlace | None:
 
     Raises:
         LocalError: no such cluster or node is up.
-        Unsupported: the node is in a network of its own, which this process cannot reach.
+        Unsupported: the node is in its own network, which this process cannot reach.
     """
     if (match := _NODE_PLACE.fullmatch(text)) is None:
         return None
@@ -50,7 +50,7 @@ def node_place(text: str) -> NodePlace | None:
         raise LocalError(f"{text}: cluster {cluster!r} has no node {node!r}; it has {', '.join(about['nodes'])}")
     if about["backend"] != "process":
         raise Unsupported(
-            f"{text}: nodes of the backend {about['backend']} are in a network of their own; run the command on "
+            f"{text}: nodes of the backend {about['backend']} are in their own network; run the command on "
             f"the host of a node, with HOST:PORT: msgrlab exec --name {cluster} {node} -- CMD"
         )
     addr = AddrVec.parse(about["nodes"][node]["address"]).front
@@ -69,7 +69,7 @@ def party(text: str, keyrings: Iterable[Path]) -> tuple[str, list[Path]]:
 
     Raises:
         LocalError: no such cluster or node is up, or a node named as a keyring has none for clients.
-        Unsupported: the node is in a network of its own, as in :func:`node_place`.
+        Unsupported: the node is in its own network, as in :func:`node_place`.
     """
     files = [_keyring_file(path) for path in keyrings]
     if (place := node_place(text)) is None:

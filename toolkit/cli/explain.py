@@ -11,7 +11,7 @@ from toolkit.cli.capture_files import Files, Ports, capture_files, tcp_ports
 from toolkit.cli.key_options import KeyLogs, Keyrings
 
 if TYPE_CHECKING:
-    from toolkit.dissect.reading import Capture
+    from toolkit.dissect.capture import Capture
 
 _SORTS = {"latency": "latency_ms", "sent": "sent_s", "tid": "tid", "object": "object"}
 _HEADINGS = {
@@ -42,7 +42,7 @@ def explain(files: Files, keyring: Keyrings = None, key_log: KeyLogs = None, por
     error, if anything could not be decoded.
     """
     from toolkit.dissect.analysis.explain import explain as sentences
-    from toolkit.dissect.reading import Capture
+    from toolkit.dissect.capture import Capture
     from toolkit.report.text import printable
 
     capture = Capture(capture_files(files), keyring or (), key_log or (), ports=tcp_ports(ports))
@@ -82,8 +82,8 @@ def requests(
     Exit 1, with a line on standard error, if anything could not be decoded.
     """
     from toolkit.dissect.analysis.requests import COLUMNS, NAMES
+    from toolkit.dissect.capture import Capture
     from toolkit.dissect.filters import compile_row_filter
-    from toolkit.dissect.reading import Capture
 
     if sort not in _SORTS:
         raise LocalError(f"--sort: unknown column {sort!r}; known: {', '.join(_SORTS)}")

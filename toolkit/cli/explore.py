@@ -198,7 +198,7 @@ def _shared(scopes: "Sequence[Scope]", run: "Callable[[Scope], Result]", jobs: i
     from multiprocessing import get_context
 
     from toolkit.machine.interpreters import safe_workers
-    from toolkit.machine.sharing import begin_worker
+    from toolkit.machine.workers import begin_worker
 
     with safe_workers():
         workers = min(jobs, len(scopes))

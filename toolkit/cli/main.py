@@ -138,7 +138,7 @@ def run(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="msgrlab", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
-        # typer puts lists of choices on lines of their own, and its type checks prefix "Value error"
+        # typer puts lists of choices on their own lines, and its type checks prefix "Value error"
         message = " ".join(error.format_message().split()).replace(": Value error, ", ": ")
         return _complain(f"{message.rstrip('.')}{_hint(error)}")
     except Unsupported as error:

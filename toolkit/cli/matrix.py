@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolkit.cli.report_files import Html, Junit, ReportFiles
-from toolkit.cli.sharing import Dask
+from toolkit.cli.shares import Dask
 
 if TYPE_CHECKING:
     from toolkit.matrix.runner import Outcome, Run
@@ -93,7 +93,7 @@ def matrix(
 def _run(cells: "Sequence[Cell]", directory: Path, dask: str) -> "Run":
     """Return a run on this machine, or one that the workers at ``dask`` share if it is not empty."""
     if dask:
-        from toolkit.matrix.sharing import SharedRun
+        from toolkit.matrix.shared_run import SharedRun
 
         return SharedRun(cells, directory, dask=dask)
     from toolkit.matrix.runner import Run
@@ -121,7 +121,7 @@ def _directory(out: Path | None) -> tuple[Path, bool]:
 def _go(run: "Run", *, quiet: bool) -> bool:
     """Run the cells; return True if Ctrl-C ended the run."""
     from toolkit.cli.progress import progress
-    from toolkit.matrix.sharing import SharedRun
+    from toolkit.matrix.shared_run import SharedRun
 
     with progress("running", len(run.cells), quiet=quiet) as steps:
         counted: set[str] = set()

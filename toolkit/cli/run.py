@@ -10,7 +10,7 @@ import typer
 from messenger.errors import LocalError
 from toolkit.cli.cluster_names import complete_scenarios
 from toolkit.cli.report_files import Html, Junit, ReportFiles
-from toolkit.cli.sharing import Dask, Shares
+from toolkit.cli.shares import Dask, Shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

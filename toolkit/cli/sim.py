@@ -11,13 +11,13 @@ import typer
 from messenger.errors import LocalError
 from toolkit.cli.cluster_names import complete_scenarios
 from toolkit.cli.report_files import Html, Junit, ReportFiles
-from toolkit.cli.sharing import Dask, Shares
+from toolkit.cli.shares import Dask, Shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolkit.lab.campaign import Campaign, Tally
-    from toolkit.simulation.drawing import Size
+    from toolkit.simulation.draws import Size
     from toolkit.simulation.swarm import Outcome
 
 CHECK_FAILED = 1
@@ -68,7 +68,7 @@ def sim(
 
     Exit 1 if any seed fails. After Ctrl-C the results so far are shown.
     """
-    from toolkit.simulation.drawing import Size
+    from toolkit.simulation.draws import Size
 
     files, shares = ReportFiles(html, junit), Shares(jobs, dask)
     if size not in list(Size):

@@ -17,7 +17,7 @@ CHECK_FAILED = 1
 _SHOWN_VIOLATIONS = 3
 _PIPED_WIDTH = 160
 _FOLLOWED_S = 1.0
-"""How long a supervisor waits for new records before it answers with an empty list."""
+"""Seconds that a supervisor waits for new records before it answers with an empty list."""
 
 
 def status(

@@ -17,14 +17,14 @@ from toolkit.checks.history import SCENARIO
 from toolkit.cluster.nodes import MessengerNode
 from toolkit.cluster.plan import addresses, host_wish, node_spec, service_keys
 from toolkit.cluster.retention import SERVICE_KEYS
+from toolkit.cluster.spec.files import checked
 from toolkit.cluster.spec.model import Capture, ClusterSpec, LinkSpec, Node, Proxy
-from toolkit.cluster.spec.reading import checked
 from toolkit.errors import Unsupported
 from toolkit.machine.private import write_private
 from toolkit.network.state import LinkState
 
 if TYPE_CHECKING:
-    from toolkit.capture.recording import Taken
+    from toolkit.capture.recorder import Taken
     from toolkit.cluster.cluster import Cluster
 
 _DOWN_S = 10.0
@@ -60,7 +60,7 @@ class Changes:
         with self._changing(f"node add {name}") as undo:
             self._check_hosts(name)
             if name in cluster.spec.nodes:
-                raise LocalError(f"node {name}: there is one already")
+                raise LocalError(f"node {name}: it exists already")
             spec = _with(cluster.spec, "nodes", {name: dict(values)})
             if not isinstance(spec.nodes.get(name), Node):
                 what = "count makes several" if name not in spec.nodes else "it is no messenger of ours"
@@ -88,7 +88,9 @@ class Changes:
             node = cluster.node(name)
             self._check_hosts(name)
             if not isinstance(node, MessengerNode):
-                raise Unsupported(f"node {name} is a {node.kind}: only messengers of ours leave a running cluster")
+                raise Unsupported(
+                    f"node {name} is a {node.kind}: only messengers of msgrlab can leave a running cluster"
+                )
             others = [other for other in cluster.messengers() if other is not node]
             spec = without_node(cluster.spec, name)
             self._check_awake(others)
@@ -122,7 +124,8 @@ class Changes:
         backend = self._cluster.backend
         if not backend.removes_hosts:
             raise Unsupported(
-                f"node {name}: nodes of {backend.name} are those that it came up with: --backend process or netns"
+                f"node {name}: the backend {backend.name} cannot change the nodes of a running cluster:"
+                " --backend process or netns"
             )
 
     @staticmethod

@@ -88,7 +88,7 @@ def existing_image(release: str) -> Path:
     """
     directory = ceph_directory(release, images_root())
     if os.geteuid() != 0:
-        raise Unsupported(f"Ceph {release} comes from an image, which takes root")
+        raise Unsupported(f"Ceph {release} comes from an image, which needs root")
     if not is_ready(directory):
         raise Unsupported(
             f"no image of Ceph {release} in {directory}: {own_command()} images build ceph:{release} --directory"
@@ -101,11 +101,11 @@ def check_shared(directories: Iterable[Path]) -> None:
     """Check that directories of this machine can be shared with the programs of an image.
 
     Raises:
-        LocalError: there is no such directory, its path is relative, or an image has a directory of its own there.
+        LocalError: there is no such directory, its path is relative, or an image has its own directory there.
     """
     for directory in directories:
         if not directory.is_absolute() or ".." in directory.parts:
-            raise LocalError(f"{directory}: a directory to share takes an absolute path")
+            raise LocalError(f"{directory}: give a directory to share as an absolute path")
         if not directory.is_dir():
             raise LocalError(f"{directory}: there is no such directory")
         if "\n" in str(directory) or directory == Path("/") or directory.parts[1] in _OF_IMAGES:
@@ -122,4 +122,4 @@ def check_images(hosts: Iterable[HostWish]) -> None:
         if host.image and not host.image.startswith("ceph:"):
             raise Unsupported(f"node {host.name}: images such as {host.image} take --backend docker")
         if host.image and os.geteuid() != 0:
-            raise Unsupported(f"node {host.name}: {host.image} takes root, or --backend docker")
+            raise Unsupported(f"node {host.name}: {host.image} needs root, or --backend docker")

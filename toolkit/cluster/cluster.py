@@ -37,7 +37,7 @@ from toolkit.machine.private import write_private
 from toolkit.network.faults import NetworkFaults
 
 if TYPE_CHECKING:
-    from toolkit.capture.recording import Taken
+    from toolkit.capture.recorder import Taken
     from toolkit.checks.result import CheckResult
     from toolkit.cluster.failure import NotUp
     from toolkit.cluster.nemesis import Nemesis
@@ -263,7 +263,7 @@ class Cluster:
     def ceph_conf(self) -> Path | None:
         """A ceph.conf for Ceph's own clients on this machine; its keyring has ``client.admin``.
 
-        None without a monitor, or where the nodes have networks of their own, which only their hosts can reach.
+        None without a monitor, or where the nodes have their own networks, which only their hosts can reach.
         """
         monitor = next((name for name, daemon in self.spec.daemons().items() if daemon.ceph == "mon"), None)
         if monitor is None or self.backend.name != "process":
@@ -412,7 +412,7 @@ class Cluster:
 
     def chart(self, begin_s: float = 0.0, end_s: float = float("inf")) -> "SequenceChart":
         """Return a sequence chart of the frames between ``begin_s`` and ``end_s``, in seconds of the history."""
-        from toolkit.checks.merging import in_order  # noqa: PLC0415 - only charts need it
+        from toolkit.checks.merge import in_order  # noqa: PLC0415 - only charts need it
         from toolkit.report.sequence import SequenceChart  # noqa: PLC0415
 
         records = in_order(self.history.so_far())
@@ -425,7 +425,7 @@ class Cluster:
             begin_s: start of the charts, in seconds of the history.
             end_s: end of the charts.
         """
-        from toolkit.checks.merging import in_order  # noqa: PLC0415 - only charts need it
+        from toolkit.checks.merge import in_order  # noqa: PLC0415 - only charts need it
         from toolkit.report.rates import RateChart  # noqa: PLC0415
 
         return RateChart.of(History(in_order(self.history.so_far())), between=(begin_s, end_s))

@@ -35,7 +35,7 @@ class Containers:
     def __init__(self, networks: Sequence[NetworkWish]) -> None:
         if os.geteuid() != 0:
             raise Unsupported(
-                "docker: breaking links is done in the network namespaces of containers, which takes root:"
+                "docker: breaking links is done in the network namespaces of containers, which needs root:"
                 " sudo msgrlab run ..., or --backend local"
             )
         self._on = tuple(network.name for network in networks)

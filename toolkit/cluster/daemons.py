@@ -65,7 +65,7 @@ class Daemon:
         self._directory = directory
         kind, _, identity = name.partition(".")
         self._program = f"ceph-{kind}"
-        # setpriv has the kernel kill the daemon with us; a session of its own keeps Ctrl-C from reaching it
+        # setpriv has the kernel kill the daemon with us; its own session keeps Ctrl-C from reaching it
         command = ["setpriv", "--pdeathsig", "KILL", self._program, "-c", str(conf), "-i", identity, "-f"]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(

@@ -23,7 +23,7 @@ Take = Callable[[float, str, str, dict[str, Any]], None]
 
 
 class RunningNode(ABC):
-    """A node: one program or several, on a host of its own.
+    """A node: one program or several, on its own host.
 
     Args:
         name: name of the node, as in the cluster's spec.
@@ -78,7 +78,9 @@ class RunningNode(ABC):
         deadline_s = time.monotonic() + timeout_s
         while not self.ready():
             if not self.alive:
-                raise LocalError(f"node {self.name} ended instead of starting: {self.last_words() or 'silently'}")
+                raise LocalError(
+                    f"node {self.name} exited instead of starting: {self.last_words() or 'no output'}"
+                )
             if time.monotonic() > deadline_s:
                 raise LocalError(f"node {self.name} is not ready after {timeout_s:g} s: {self.last_words()}")
             time.sleep(_POLL_S)
@@ -105,7 +107,7 @@ class RunningNode(ABC):
 
     @abstractmethod
     def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:
-        """Start it again, killed before if it runs, and wait until it is ready.
+        """Restart it, after killing it if it runs, and wait until it is ready.
 
         Args:
             new_nonce: True to give it a new nonce: another identity at the same port.

@@ -17,7 +17,7 @@ from toolkit.node import NodeSpec, parse_entity
 from toolkit.node.auth import SERVICE_SECRET_ID
 
 PORTS = {Protocol.V2: 6800, Protocol.V1: 6801}
-"""Ports of messengers of msgrlab, on hosts with addresses of their own."""
+"""Ports of messengers of msgrlab, on hosts with their own addresses."""
 FIRST_NONCE = 1001
 """Nonce of the first messenger in a cluster; each has another one."""
 

@@ -95,7 +95,7 @@ class NodeProcess(NodeLife):
     @override
     def wait_ready(self) -> None:
         if "ready" not in (line := self._next_line("start", timeout_s=_START_TIMEOUT_S)):
-            raise LocalError(f"node {self.name} said {line} instead of being ready")
+            raise LocalError(f"node {self.name} sent {line} instead of becoming ready")
 
     @override
     def command(self, verb: str, **args: Any) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class NodeProcess(NodeLife):
             self._program.stdin.write(json.dumps(values).encode() + b"\n")
             self._program.stdin.flush()
         except (BrokenPipeError, ValueError):
-            raise self._fail("it ended") from None
+            raise self._fail("it exited") from None
 
     def _read(self) -> None:
         """Dispatch its lines: records to the history, replies to the callers."""
@@ -182,7 +182,7 @@ class NodeProcess(NodeLife):
             except Empty:
                 raise LocalError(f"node {self.name}: no answer to {verb} within {timeout_s:g} s") from None
             if "gone" in line:
-                raise self._fail(f"it ended instead of answering to {verb}")
+                raise self._fail(f"it exited before it answered {verb}")
             if number is None or line.get("reply") == number:
                 return line
 

@@ -14,7 +14,7 @@ _TAIL_BYTES = 4096
 
 
 class LocalProgram:
-    """A program of this machine, in a session of its own.
+    """A program of this machine, in its own session.
 
     Args:
         argv: the program, found in PATH, and its arguments.
@@ -75,7 +75,7 @@ class LocalProgram:
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise TimeoutError(f"{self._process.args!r} goes on") from None
+            raise TimeoutError(f"{self._process.args!r} still runs") from None
 
     def signal(self, number: int) -> None:
         """Send a signal to it and to its children in the same session."""

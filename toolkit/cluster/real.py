@@ -63,7 +63,7 @@ class RealCluster:
                 message then ends with the last lines of its log.
         """
         if osds < 1:
-            raise LocalError(f"a cluster needs an OSD, {osds} are none")
+            raise LocalError(f"a cluster needs at least one OSD, not {osds}")
         if store not in get_args(ObjectStore):
             raise LocalError(f"no object store {store!r}; known: {', '.join(get_args(ObjectStore))}")
         if auth == "none" and "secure" in mode:

@@ -7,7 +7,7 @@ from typing import Any
 from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.checks.live import check_so_far
-from toolkit.checks.merging import in_order
+from toolkit.checks.merge import in_order
 from toolkit.checks.result import CheckResult
 from toolkit.cluster.cluster import HISTORY_FILE
 from toolkit.cluster.supervisor.client import NotKept, ask

@@ -30,7 +30,7 @@ def spec_from(spec: "ClusterSpec | Path | str", settings: Sequence[str] = ()) ->
     Raises:
         LocalError: there is no such spec, or a value is wrong.
     """
-    from toolkit.cluster.spec.reading import read_spec, read_values  # noqa: PLC0415 - pydantic takes its time
+    from toolkit.cluster.spec.files import read_spec, read_values  # noqa: PLC0415 - pydantic takes its time
 
     if not isinstance(spec, Path | str):
         return _changed(spec.as_json(), settings) if settings else spec
@@ -85,7 +85,7 @@ def values_of(settings: Sequence[str], what: str) -> dict[str, Any]:
 
 
 def _changed(values: dict[str, Any], settings: Sequence[str]) -> "ClusterSpec":
-    from toolkit.cluster.spec.reading import checked  # noqa: PLC0415 - as above
+    from toolkit.cluster.spec.files import checked  # noqa: PLC0415 - as above
 
     for setting in settings:
         _set(values, setting)
@@ -120,8 +120,8 @@ def _put(values: dict[str, Any], setting: str, where: str) -> None:
     for word in path:
         place = place.setdefault(word, {}) if isinstance(place, dict) else None
     if not isinstance(place, dict):
-        raise LocalError(f"{where}: there is no place {key} in the spec")
+        raise LocalError(f"{where}: the spec has no field {key}")
     try:
         place[last] = YAML(typ="safe").load(text)
     except YAMLError:
-        raise LocalError(f"{where}: {text} is no value in YAML") from None
+        raise LocalError(f"{where}: {text} is not valid YAML") from None

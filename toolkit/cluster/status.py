@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from messenger.errors import FaultReason, LocalError
 from toolkit.checks.describe import describe
 from toolkit.checks.history import History
-from toolkit.checks.merging import in_order
+from toolkit.checks.merge import in_order
 from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Outcome, tally
 from toolkit.errors import Unsupported

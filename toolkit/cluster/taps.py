@@ -13,7 +13,7 @@ from toolkit.faults.proxy import FaultProxy
 from toolkit.network.redirect import end_redirection, redirect, way_in
 
 if TYPE_CHECKING:
-    from toolkit.capture.recording import Taken
+    from toolkit.capture.recorder import Taken
     from toolkit.cluster.cluster import Cluster
 
 
@@ -38,14 +38,17 @@ class Captures:
             self._start(capture)
 
     def _start(self, capture: Capture) -> None:
-        from toolkit.capture.recording import capturing  # noqa: PLC0415 - only captures need it
+        from toolkit.capture.recorder import capturing  # noqa: PLC0415 - only captures need it
         from toolkit.capture.target import ANY, Target  # noqa: PLC0415
 
         cluster, node = self._cluster, self._cluster.nodes[capture.node]
         path = cluster.directory / (capture.file or f"{capture.node}.pcapng")
         namespace = node.host.namespace
         if namespace is None and cluster.backend.name != "process":
-            raise Unsupported(f"capture {capture.node}: its packets are not on this machine, or not for us to see")
+            raise Unsupported(
+                f"capture {capture.node}: its packets are not on this machine,"
+                " or this process may not capture them"
+            )
         target = Target(f"node {capture.node}", ANY if namespace else "lo", namespace)
         ports = "all" if namespace else ",".join(self._ports(capture.node)) or "all"
         log = None
@@ -148,7 +151,7 @@ class Middlemen:
         """Return the network namespace for a node's proxies; raises Unsupported."""
         found = self._cluster.backend.hosts[dialler].namespace
         if found is None:
-            raise Unsupported(f"proxy from {dialler}: no way into its host from here: --backend netns")
+            raise Unsupported(f"proxy from {dialler}: its host cannot be entered from here: --backend netns")
         return found
 
     def _redirected(self, dialler: str, dialled: str) -> FaultProxy:

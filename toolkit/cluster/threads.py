@@ -1,6 +1,6 @@
 """Messengers of msgrlab in threads of this process: they start at once instead of in a second.
 
-``kill`` closes the sockets of such a node and drops its further records. Faults that need a process of its own,
+``kill`` closes the sockets of such a node and drops its further records. Faults that need its own process,
 such as freeze, need :class:`toolkit.cluster.nodes.MessengerNode`.
 """
 

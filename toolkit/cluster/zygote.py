@@ -57,7 +57,7 @@ class ForkedProgram:
         deadline_s = time.monotonic() + timeout_s
         while (code := self.poll()) is None:
             if time.monotonic() > deadline_s:
-                raise TimeoutError(f"process {self.pid} goes on")
+                raise TimeoutError(f"process {self.pid} still runs")
             time.sleep(_POLL_S)
         return code
 

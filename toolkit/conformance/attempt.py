@@ -22,7 +22,7 @@ COMPRESSING = Msgr2Feature.REVISION_1 | Msgr2Feature.COMPRESSION
 class Attempt:
     """One run of a case: opens links to the target. A context manager, which closes them.
 
-    All links of an attempt come from one peer: one address with a nonce of its own, and a global_seq that grows.
+    All links of an attempt come from one peer: one address with its own nonce, and a global_seq that grows.
 
     Args:
         target: the implementation under test.
@@ -46,7 +46,7 @@ class Attempt:
 
     @property
     def facts(self) -> Facts:
-        """What the survey found out about the target."""
+        """Properties of the target that the survey found."""
         return self.target.facts
 
     # ---- links, by the state in which they are returned

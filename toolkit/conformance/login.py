@@ -1,4 +1,4 @@
-"""How the peer of a run authenticates: method none, a key, tickets from a monitor, or tickets of its own.
+"""Authentication of the peer of a run: method none, a key, tickets from a monitor, or its own tickets.
 
 See docs/protocol.md §5.5, §5.7 and §5.9.
 """

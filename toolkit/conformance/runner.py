@@ -18,7 +18,7 @@ from toolkit.conformance.case import CRASHED, Case, Level, Need, all_cases
 from toolkit.conformance.target import Target, TargetLost
 
 _DYING_S = 1.0
-"""How long a process may take to exit after a failed assertion."""
+"""Seconds that a process may take to exit after a failed assertion."""
 
 
 class Verdict(StrEnum):

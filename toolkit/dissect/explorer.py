@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from toolkit.dissect.frames import DecodedFrame
 from toolkit.dissect.spans import Anatomy, Block, anatomy
+from toolkit.report.assets import environment
 from toolkit.report.frame_bytes import ShownFrame, ShownPart
-from toolkit.report.templating import environment
 from toolkit.report.text import printable
 from toolkit.report.theme import sheet
 

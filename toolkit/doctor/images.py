@@ -18,7 +18,7 @@ __all__ = ["RELEASES", "ceph_image", "docker_images", "kernel_image"]
 
 
 def ceph_image(release: str) -> Finding:
-    """Check for the directory with a release of Ceph, and for root, who alone can run programs in it."""
+    """Check for the directory with a release of Ceph, and for root, which is needed to run programs in it."""
     directory = images_root() / f"ceph-{release}"
     if os.geteuid() != 0:
         return Finding(available=False, detail="only root can run programs of an image")

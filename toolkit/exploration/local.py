@@ -8,7 +8,7 @@ before, and everything else is looked up.
 from collections import OrderedDict
 from typing import Any
 
-from toolkit.exploration.copying import clone
+from toolkit.exploration.copies import clone
 from toolkit.exploration.digest import COOKIES, Digest
 from toolkit.exploration.node import Accepted, Closed, Dialled, Effect, Input, Node, Wrong, Wrote
 from toolkit.exploration.scope import Scope

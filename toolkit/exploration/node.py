@@ -358,7 +358,7 @@ class Node:
             if self.session is session:
                 self._session_is_over()
         if self.scope.is_strict and kind in {EventKind.RESET, EventKind.REMOTE_RESET}:
-            wrong.append(f"{kind} although nobody has forgotten anything ({fault})")
+            wrong.append(f"{kind} although no side has lost a session ({fault})")
         return wrong
 
     def _accounting(self) -> list[str]:

@@ -69,7 +69,7 @@ def replay(scope: Scope, steps: Iterable[ExplorationStep], *, to_rest: bool = Fa
     Args:
         scope: the scope that the schedule belongs to.
         steps: the steps, in order.
-        to_rest: whether to continue with a fair schedule without faults until no step is possible.
+        to_rest: True to continue with a fair schedule without faults until no step is possible.
 
     Raises:
         LocalError: a step is not possible at its place.

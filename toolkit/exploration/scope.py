@@ -23,7 +23,7 @@ class FaultKind(StrEnum):
     """Kinds of faults; each occurrence counts as one fault of the scope."""
 
     BREAK = "break"
-    """A byte stream breaks: bytes on their way are lost, and each side notices at a step of its own."""
+    """A byte stream breaks: bytes on their way are lost, and each side notices at its own step."""
     REFUSE = "refuse"
     """A dial is refused."""
     HALF_OPEN = "half-open"

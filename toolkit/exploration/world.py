@@ -354,7 +354,7 @@ class _Run:
             self.streams[place] = stream._replace(back=(*stream.back, piece))
 
     def _close(self, place: int, index: int) -> None:
-        """Close one end: bytes on their way to it are lost; the other sees the close behind all written bytes."""
+        """Close one end: bytes on their way to it are lost; the other sees the close after all written bytes."""
         stream = self.streams[place]
         is_known = stream.phase in {ARRIVED, OPEN}
         if index == stream.by:

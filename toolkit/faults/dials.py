@@ -36,7 +36,7 @@ class AtDial(Strike):
         return False
 
     def dialled(self, connector: str) -> bool:
-        """Count a connection attempt; returns True if this strikes at it."""
+        """Count a connection attempt; returns True if this strike applies to it."""
         if self.sender not in {"", connector}:
             return False
         self._dials += 1

@@ -37,7 +37,7 @@ from messenger.v2.wire import (
 from toolkit.dissect.follow import Form, SeenFrame
 from toolkit.dissect.regions import regions_of
 from toolkit.faults.mangle import Altered, Change
-from toolkit.faults.rewriting import Rebuilt, encoded, sealed, v1_message, with_fields
+from toolkit.faults.rewrites import Rebuilt, encoded, sealed, v1_message, with_fields
 from toolkit.faults.values import parse_value
 
 Assignments = tuple[tuple[str, str], ...]
@@ -53,7 +53,7 @@ class SetFields(Change):
     """Replace the frame by one with other values in some of its fields.
 
     Args:
-        values: see :func:`toolkit.faults.rewriting.with_fields`.
+        values: see :func:`toolkit.faults.rewrites.with_fields`.
         fix: True to recompute crcs, signature and seal; otherwise those of the old frame stay.
     """
 
@@ -73,7 +73,7 @@ class SetFields(Change):
 
 def _with_old_checks(frame: SeenFrame, made: Rebuilt) -> bytes:
     if len(made.raw) != len(frame.raw):
-        raise LocalError(f"{frame.tag} would get another length: its crcs have no place in it any more")
+        raise LocalError(f"{frame.tag} would change its length, so its old crcs do not fit")
     raw = bytearray(made.raw)
     for name, places in regions_of(frame).items():
         # In v1 the region "tag" is the byte that identifies the frame, not a checksum.
@@ -85,7 +85,7 @@ def _with_old_checks(frame: SeenFrame, made: Rebuilt) -> bytes:
 
 @dataclass(slots=True)
 class Inject(Change):
-    """Insert a frame that the sender did not write, behind the matched one; impossible in sealed streams.
+    """Insert a frame that the sender did not write, after the matched one; impossible in sealed streams.
 
     Args:
         tag: tag of the new frame: of v2, or a v1 frame name.
@@ -103,7 +103,7 @@ class Inject(Change):
     @override
     def alter(self, frame: SeenFrame) -> Altered:
         if frame.form in {Form.SECURE, Form.REV0_SECURE}:
-            raise LocalError("a frame more in a sealed stream would shift the nonces of all that follow")
+            raise LocalError("another frame in a sealed stream would shift the nonces of all that follow")
         extra = made(frame, self.tag, dict(self.values)).raw
         if self.back:
             return Altered(frame.raw, back=extra)

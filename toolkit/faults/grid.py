@@ -1,4 +1,4 @@
-"""Break a conversation with a real monitor at every frame, since a monitor has no breakpoints of its own.
+"""Break a conversation with a real monitor at every frame, since a monitor has no breakpoints.
 
 A messenger of msgrlab dials the monitor through a proxy, authenticates, requests the monitor map and sends a
 keepalive. The first conversation is undisturbed and lists the frames; then one conversation is run per frame,

@@ -27,9 +27,9 @@ from toolkit.dissect.follow import SeenFrame
 from toolkit.dissect.frames import DecodedFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.stream import Stream
+from toolkit.faults.address_translation import BothAddresses, translating_strikes
 from toolkit.faults.dials import AtDial, release
 from toolkit.faults.mangle import Mangle
-from toolkit.faults.pretending import Seats, pretending
 from toolkit.faults.proxy import FaultProxy, Watcher
 from toolkit.faults.script import Rule, Rules, as_rules
 from toolkit.faults.script.frames import as_decoded
@@ -197,8 +197,8 @@ class Proxy(Watcher):
         )
         self.target = target
         if pretend:
-            seats = Seats((host, self._proxy.port), self._proxy.target)
-            self._strikes += pretending(seats)
+            addresses = BothAddresses((host, self._proxy.port), self._proxy.target)
+            self._strikes += translating_strikes(addresses)
 
     def __enter__(self) -> Self:
         return self
@@ -279,7 +279,7 @@ class Proxy(Watcher):
         deadline_s = time.monotonic() + within_s
         while not condition(self):
             if time.monotonic() > deadline_s:
-                raise LocalError(f"it did not happen within {within_s:g} s")
+                raise LocalError(f"the condition did not hold within {within_s:g} s")
             time.sleep(0.005)
 
     def history(self) -> History:

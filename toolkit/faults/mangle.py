@@ -17,7 +17,7 @@ from messenger.v2.wire import decode_banner, encode_banner
 from toolkit.dissect.follow import Form, SeenFrame
 from toolkit.dissect.regions import position, with_crcs
 from toolkit.faults.passage import Gate, Pace
-from toolkit.faults.rewriting import Rebuilt, decoded, encoded, is_v2_banner, place_of, signed, with_byte
+from toolkit.faults.rewrites import Rebuilt, decoded, encoded, is_v2_banner, place_of, signed, with_byte
 from toolkit.faults.strike import Strike
 
 
@@ -30,7 +30,7 @@ class Altered:
     back: bytes = b""
     """Bytes for the frame's sender, as if from the other party."""
     held: bool = False
-    """True to deliver it behind the next frame of its direction."""
+    """True to deliver it after the next frame of its direction."""
     joined: bool = False
     """True to deliver it together with the next frame of its direction, in one write."""
     mute: bool = False
@@ -157,7 +157,7 @@ class Truncate(Change):
 
 @dataclass(slots=True)
 class Insert(Change):
-    """Insert bytes before a byte of the frame; behind the frame if ``byte`` is None."""
+    """Insert bytes before a byte of the frame; after the frame if ``byte`` is None."""
 
     what = "insert"
     extra: bytes
@@ -189,7 +189,7 @@ class Drop(Change):
 
 @dataclass(slots=True)
 class Duplicate(Change):
-    """Deliver the frame twice, the second time directly behind the first, or ``after_s`` later."""
+    """Deliver the frame twice, the second time directly after the first, or ``after_s`` later."""
 
     what = "duplicate"
     after_s: float | None = None
@@ -206,7 +206,7 @@ class Duplicate(Change):
 
 @dataclass(slots=True)
 class Replay(Change):
-    """Repeat an earlier frame of the same sender behind this one; it may be from another link.
+    """Repeat an earlier frame of the same sender after this one; it may be from another link.
 
     Args:
         tag: tag of the earlier frame.
@@ -231,7 +231,7 @@ class Replay(Change):
     @override
     def alter(self, frame: SeenFrame) -> Altered:
         if self._raw is None:
-            raise LocalError(f"no {self.tag} #{self.nth} has passed that could be repeated")
+            raise LocalError(f"no {self.tag} #{self.nth} has passed, so none can be repeated")
         return Altered(self._raw if self.instead else frame.raw + self._raw)
 
     def __str__(self) -> str:
@@ -240,7 +240,7 @@ class Replay(Change):
 
 @dataclass(slots=True)
 class Swap(Change):
-    """Deliver the frame behind the next one of its direction."""
+    """Deliver the frame after the next one of its direction."""
 
     what = "swap"
 

@@ -62,7 +62,7 @@ Step = bytes | Gate | Aside
 
 @dataclass(slots=True)
 class Passage:
-    """What the tap makes of the bytes it was fed: bytes to deliver, and possibly a cut behind them."""
+    """What the tap makes of the bytes it was fed: bytes to deliver, and possibly a cut after them."""
 
     forward: bytes
     cut: "Breakpoint | None" = None

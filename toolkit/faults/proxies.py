@@ -109,9 +109,7 @@ class Proxies:
 
     def delay_dial(self, connector: str, acceptor: str, seconds: float) -> None:
         """Raise Unsupported, because on real sockets a rule is needed to delay dials."""
-        raise Unsupported(
-            f"delay_dial {connector} {acceptor} {seconds:g}: only in simulation; here it takes a rule"
-        )
+        raise Unsupported(f"delay_dial {connector} {acceptor} {seconds:g}: only in simulation; here use a rule")
 
     def heal(self) -> None:
         """Revert all holds, delays, rate limits and refusals."""

@@ -96,7 +96,7 @@ class FaultProxy:
         breakpoints: where to cut, and what to change; the list is shared and may grow while traffic flows.
         keys: keys to parse frames of secure links.
         struck: called when a breakpoint has cut a link or a frame was changed, in the proxy's thread.
-        loop: event loop to run in, possibly shared; one of its own unless given.
+        loop: event loop to run in, possibly shared; its own one unless given.
         key_log: file to append the keys of links to (docs/keylog.md), as far as ``keys`` reveal them.
         host: address that it listens on, IPv4 or IPv6.
         port: port that it listens on; a free one unless given.

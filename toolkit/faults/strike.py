@@ -1,4 +1,4 @@
-"""Which frames the proxy acts at: those of a tag and a sender, at certain passes."""
+"""Which frames the proxy acts on: those of a tag and a sender, at certain passes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ ALL = Passes()
 
 @dataclass(slots=True)
 class Strike:
-    """Matches frames and acts at them, once unless ``passes`` has more numbers.
+    """Matches frames and acts on them, once unless ``passes`` has more numbers.
 
     ``sender`` is the party that sent the frame (empty: either), ``tag`` the frame's name (``BANNER`` for the
     banner; with the wildcards ``*`` and ``?``), ``nth`` the number of the matching frame, counted from 1 over all
@@ -54,7 +54,7 @@ class Strike:
     tag: str
     nth: int = 1
     passes: Passes | None = field(default=None, kw_only=True)
-    """Numbers of the matching frames to act at; overrides ``nth``."""
+    """Numbers of the matching frames to act on; overrides ``nth``."""
     links: Passes = field(default=ALL, kw_only=True)
     """Numbers of the links to act on, in the order of their first frames since the strike was set."""
     per_link: bool = field(default=False, kw_only=True)
@@ -62,9 +62,9 @@ class Strike:
     accepts: Callable[[SeenFrame], bool] | None = field(default=None, kw_only=True)
     """Further condition on the frame; rejected frames are not counted."""
     hit: SeenFrame | None = field(default=None, compare=False, kw_only=True)
-    """The last frame that it acted at; None before."""
+    """The last frame that it acted on; None before."""
     hits: int = field(default=0, compare=False, kw_only=True)
-    """Number of frames that it acted at."""
+    """Number of frames that it acted on."""
     number: int = field(default=0, compare=False, kw_only=True)
     """Number of the hit among the counted frames."""
     _seen: dict[int, int] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
@@ -82,7 +82,7 @@ class Strike:
         self._any = any(character in self.tag for character in "*?")
 
     def matches(self, sender: str, frame: SeenFrame) -> bool:
-        """Count a frame; returns True if the strike acts at it."""
+        """Count a frame; returns True if the strike acts on it."""
         if self.spent:
             return False
         link = self._links.setdefault(frame.link, len(self._links) + 1)

@@ -1,4 +1,4 @@
-"""A tap on one link: it parses the bytes into frames and acts at those that strikes match. No sockets, no clock.
+"""A tap on one link: it parses the bytes into frames and acts on those that strikes match. No sockets, no clock.
 
 The proxy on loopback and the simulated network both pass the bytes of a link through a tap, so a breakpoint has
 the same meaning in both.
@@ -68,7 +68,7 @@ class Breakpoint(Strike):
 
 @dataclass(slots=True)
 class ByteCut(Breakpoint):
-    """Cut a connection behind the first ``byte`` bytes of its sender, once.
+    """Cut a connection after the first ``byte`` bytes of its sender, once.
 
     It needs no frames: over RDMA the TCP connection carries the records of the queue pairs (docs/protocol.md §8).
     """
@@ -137,7 +137,7 @@ class _Lane:
     held: bytes = b""
     """Bytes that are delivered with the next frame."""
     joined: bool = False
-    """True to deliver them before that frame, in one write; otherwise behind it."""
+    """True to deliver them before that frame, in one write; otherwise after it."""
     mute: bool = False
     """True to drop everything."""
     pace: Pace | None = None

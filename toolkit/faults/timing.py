@@ -91,7 +91,7 @@ class Slow(Timing):
 
     def __post_init__(self) -> None:
         if not self.bytes_per_s > 0:
-            raise LocalError(f"slow {self.bytes_per_s:g} B/s: a rate is more than nothing")
+            raise LocalError(f"slow {self.bytes_per_s:g} B/s: the rate must be above 0")
 
     @override
     def alter(self, frame: SeenFrame) -> Altered:

@@ -127,7 +127,7 @@ def cells(
     unknown = [pattern for pattern in only if not any(_fits(cell, pattern) for cell in known)]
     if unknown:
         raise LocalError(
-            f"no cell matches {unknown[0]!r}; one is {known[0].id}, and msgrlab hunt --list shows all"
+            f"no cell matches {unknown[0]!r}; an example is {known[0].id}, and msgrlab hunt --list shows all"
         )
     chosen = [cell for cell in known if not only or any(_fits(cell, pattern) for pattern in only)]
     if seed is not None:

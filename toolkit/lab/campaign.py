@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from toolkit.checks.marks import MARKS
-from toolkit.machine.sharing import by_dask, by_processes
+from toolkit.machine.workers import by_dask, by_processes
 
 _Unit = TypeVar("_Unit")
 
@@ -91,7 +91,7 @@ def run(
         dask: address of a Dask scheduler whose workers run the units instead.
 
     Raises:
-        Unsupported: as :func:`~toolkit.machine.sharing.by_dask`.
+        Unsupported: as :func:`~toolkit.machine.workers.by_dask`.
     """
     campaign = Campaign(Tally(), 0.0)
     began_s = time.monotonic()

@@ -68,7 +68,7 @@ class LabCore(ABC):
     backend = ""
     """Name of the backend."""
     real_time = False
-    """True if a second takes a second; scenarios with long waits are shorter then."""
+    """True if the run takes real time; scenarios with long waits are shorter then."""
     is_rdma = False
     """True if nodes communicate by RDMA, so that no frame passes a proxy."""
 

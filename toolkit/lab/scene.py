@@ -1,4 +1,4 @@
-"""The nodes and proxies of a lab as the fault language uses them, and who writes the records of faults."""
+"""Adapters between the fault language and a lab: its nodes, its proxies, and the records of its faults."""
 
 # ruff: noqa: SLF001 - a part of the lab
 from collections.abc import Callable, Iterable, Iterator

@@ -51,7 +51,7 @@ class Way:
             elif word[:1] == "w" and word[1:].isdigit():
                 options["workers"] = int(word[1:])
             else:
-                raise LocalError(f"{text!r} is no way to run a scenario; one is {cls(workers=2).name}")
+                raise LocalError(f"{text!r} is no way to run a scenario; an example is {cls(workers=2).name}")
         return cls(**options)  # type: ignore[arg-type]
 
     @classmethod

@@ -19,4 +19,4 @@ def check_room(files: int, what: str) -> None:
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and files > hard:
-        raise Unsupported(f"{what} takes {files:,} open files, and the limit is {hard:,}: ulimit -Hn {files}")
+        raise Unsupported(f"{what} needs {files:,} open files, and the limit is {hard:,}: ulimit -Hn {files}")

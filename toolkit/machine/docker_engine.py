@@ -126,7 +126,7 @@ def _connection(place: str) -> dict[str, Any]:
         except Exception as error:  # noqa: BLE001 - it raises just that about a broken file
             raise LocalError(f"Docker context {name!r}: {error}") from None
         if context is None:
-            raise LocalError(f"no Docker context {name!r}: docker context ls shows those that there are")
+            raise LocalError(f"no Docker context {name!r}: docker context ls lists the known ones")
         url, parameters = context.Host, {"tls": context.TLSConfig} if context.TLSConfig else {}
     else:
         url, parameters = place, kwargs_from_env(environment={**os.environ, HOST_VARIABLE: place})

@@ -132,7 +132,7 @@ class Journal:
         if isinstance(change, Tree | Mount):
             own, path = (Path(os.path.realpath(each)) for each in (self._directory, change.path))
             if own != path and own not in path.parents:
-                raise LocalError(f"{self.path}: {change.path} is not below {self._directory}: it is left alone")
+                raise LocalError(f"{self.path}: {change.path} is not below {self._directory}: it is not removed")
 
     def _read(self) -> tuple[list[Change], list[str]]:
         """Return the changes, and a problem for each invalid line."""

@@ -156,7 +156,7 @@ class KernelLog:
             except BlockingIOError:
                 return
             except BrokenPipeError:
-                continue  # the kernel has overwritten the next records: go on behind them
+                continue  # the kernel has overwritten the next records: go on after them
             if not record:
                 return
             yield record.decode(errors="replace")

@@ -64,7 +64,7 @@ class Lease:
         with _registry() as root, numbers.exclusively() as machine:
             directory = root / name
             if directory.exists():
-                raise LocalError(f"a cluster {name!r} is there already: msgrlab down {name}, or give --name")
+                raise LocalError(f"a cluster {name!r} exists already: msgrlab down {name}, or give --name")
             number = machine.free({lease.label.number for lease in leases()})
             if number is None:
                 raise LocalError(f"{numbers.NUMBERS} clusters are up already: msgrlab down --all")
@@ -125,7 +125,7 @@ class Lease:
             with locked(self.directory / _LOCK_FILE, wait=False):
                 yield
         except BlockingIOError:
-            raise LocalError(f"cluster {self.label.name!r} is kept up by another process") from None
+            raise LocalError(f"cluster {self.label.name!r} is run by another process") from None
 
     @property
     def is_held(self) -> bool:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop that runs in a thread of its own until it is closed.
+    """An event loop that runs in its own thread until it is closed.
 
     Args:
         name: name of the thread.

@@ -50,7 +50,7 @@ class Ports:
             self._reserved.append(reserved)
             self._last = reserved.getsockname()[1]
             return self._last
-        raise LocalError(f"no port to be had on {host}")
+        raise LocalError(f"no free port on {host}")
 
     def release(self, port: int) -> None:
         """Release a port."""

@@ -51,7 +51,7 @@ def program(*names: str, packages: tuple[str, ...]) -> Finding:
     try:
         answer = run(path, "--version")
     except subprocess.TimeoutExpired:
-        return Finding(available=True, detail=f"{path}, too slow just now to tell its version")
+        return Finding(available=True, detail=f"{path}, too slow just now to print its version")
     if answer.returncode:
         return Finding(available=False, detail=f"{path} does not run: {_last_line(answer.stderr)}")
     version = _VERSION.search(answer.stdout)

@@ -28,7 +28,7 @@ _ACTIVE = 4
 """IB_PORT_ACTIVE."""
 _MODULE = Path("/sys/module/rdma_rxe")
 _REASONS = {
-    errno.ENFILE: "there is a device of that name already",
+    errno.ENFILE: "a device of that name exists already",
     errno.EEXIST: "the interface has a device already",
     errno.ENODEV: "there is no such interface",
     errno.EINVAL: "it is not a soft-RoCE device",
@@ -81,7 +81,9 @@ def add_rxe(name: str, interface: str) -> None:
             list(kernel.ask(_NEWLINK, _ACK, values))
     except OSError as error:
         if error.errno == errno.EINVAL and not _MODULE.exists():
-            raise Unsupported("this kernel has no soft-RoCE: msgrlab vm run -- CMD runs one that has") from None
+            raise Unsupported(
+                "this kernel has no soft-RoCE: msgrlab vm run -- CMD runs a kernel with it"
+            ) from None
         why = _REASONS.get(error.errno or 0, error.strerror)
         raise LocalError(f"RDMA device {name} on {interface}: {why}") from None
 
@@ -127,7 +129,7 @@ class _Connection:
         try:
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_RDMA)
         except OSError:
-            raise Unsupported("this kernel has no RDMA: msgrlab vm run -- CMD runs one that has") from None
+            raise Unsupported("this kernel has no RDMA: msgrlab vm run -- CMD runs a kernel with it") from None
 
     def close(self) -> None:
         """Close the socket."""

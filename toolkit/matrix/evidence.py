@@ -6,8 +6,8 @@ from pathlib import Path
 
 from toolkit.dissect.analysis.links import LinkView
 from toolkit.dissect.analysis.sessions import SessionView
+from toolkit.dissect.capture import Capture
 from toolkit.dissect.frames import CAPTURE_ENDS, NO_FRAMES, DecodedFrame
-from toolkit.dissect.reading import Capture
 
 
 class EvidenceMissing(Exception):

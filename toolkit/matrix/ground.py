@@ -65,7 +65,7 @@ class Ground:
         self.app = app
         self._peers = count(1)
         self._violations: set[str] = set()
-        app.kill()  # each trial starts a client of its own
+        app.kill()  # each trial starts its own client
 
     @classmethod
     @contextmanager

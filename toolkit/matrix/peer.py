@@ -24,7 +24,7 @@ from messenger.session.states import SessionState
 from toolkit.machine.private import write_private
 from toolkit.matrix.ground import APP, MON, PEER_KEYRING, Trial
 from toolkit.node.program import ProgramSpec
-from toolkit.node.recording import RecordingMessenger, Records
+from toolkit.node.recording_messenger import RecordingMessenger, Records
 from toolkit.rados.client import Rados
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ _MOST_SEGMENTS = 65_535
 def allow_bundles(addresses: AbstractSet[str], *, allowed: bool) -> None:
     """Enable or disable segmentation offload on the interfaces with these addresses, in this thread's namespace.
 
-    When it is disabled, large packets of existing connections are split behind the interface's queue; new
+    When it is disabled, large packets of existing connections are split after the interface's queue; new
     connections send none.
     """
     with rtnetlink() as route, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:

@@ -106,7 +106,7 @@ class Forger:
                     break
                 if time.monotonic() > deadline_s:
                     count = sum(map(len, remains.values()))
-                    raise LocalError(f"{a} and {b}: {count} ends of connections did not take what was forged")
+                    raise LocalError(f"{a} and {b}: {count} ends of connections did not accept the forged segment")
                 time.sleep(_POLL_S)
         finally:
             self._rules.change(remove=[still])

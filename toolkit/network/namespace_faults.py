@@ -168,7 +168,7 @@ class NamespaceNetwork(NetworkFaults):
         if not self._places.directions(sender, receiver):
             raise LocalError(f"{sender} and {receiver} are on no common network")
         if not 0 <= port <= _LAST_PORT:
-            raise LocalError(f"port {port} is none")
+            raise LocalError(f"port {port} is invalid")
         return port
 
     def _send_one_by_one(self, name: str) -> None:

@@ -49,7 +49,7 @@ def create(name: str) -> Path:
         _in_thread(make)
     except FileExistsError:
         raise AlreadyThereError(
-            f"namespace {name} is there already, made by another program: ip netns delete {name}"
+            f"namespace {name} exists already, made by another program: ip netns delete {name}"
         ) from None
     except OSError as error:
         raise LocalError(f"namespace {name}: {error.strerror}") from None
@@ -57,7 +57,7 @@ def create(name: str) -> Path:
 
 
 def inside(namespace: Path, what: Callable[[], T]) -> T:
-    """Run a function in a namespace, in a thread of its own; sockets and processes that it starts stay there.
+    """Run a function in a namespace, in its own thread; sockets and processes that it starts stay there.
 
     Raises:
         LocalError: the namespace cannot be entered; and whatever ``what`` raises.
@@ -102,11 +102,11 @@ def check() -> None:
     except OSError as error:
         if os.geteuid() != 0:
             raise Unsupported(
-                "netns: namespaces take root: sudo msgrlab ..., or unshare --map-root-user --net --mount"
+                "netns: namespaces need root: sudo msgrlab ..., or unshare --map-root-user --net --mount"
                 " sh -c 'mount -t tmpfs none /run && msgrlab ...', or --backend process"
             ) from None
         raise Unsupported(
-            f"netns: no namespaces for this process ({error.strerror}): in a container they take"
+            f"netns: no namespaces for this process ({error.strerror}): in a container they need"
             " --cap-add SYS_ADMIN --cap-add NET_ADMIN; or --backend process"
         ) from None
 

@@ -20,7 +20,7 @@ def nft(*words: str, text: str = "") -> str:
     try:
         done = subprocess.run(["nft", *words], input=text, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise Unsupported("rules for packets take nft: apt-get install nftables") from None
+        raise Unsupported("rules for packets need nft: apt-get install nftables") from None
     if done.returncode:
         raise LocalError(f"nft: {' '.join(done.stderr.split())}")
     return done.stdout

@@ -66,7 +66,7 @@ class Places:
         """
         found = self[name].namespace
         if found is None:
-            raise Unsupported(f"node {name} has no network namespace on this machine: its network is not ours")
+            raise Unsupported(f"node {name} has no network namespace on this machine to change")
         return found
 
     def directions(self, sender: str, receiver: str) -> list[Direction]:
@@ -76,6 +76,6 @@ class Places:
             LocalError: there is no such host, or both are the same.
         """
         if sender == receiver:
-            raise LocalError(f"{sender} and {receiver}: that is no way through a network")
+            raise LocalError(f"{sender} and {receiver}: these are not two different nodes")
         own, others = ([ip_address(text) for text in self[name].addresses.values()] for name in (sender, receiver))
         return [Direction(one, other) for one, other in product(own, others) if one.version == other.version]

@@ -2,7 +2,7 @@
 
 With a switch namespace the rules see packets as they come in from the hosts: a capture at the sender's interface
 shows the dropped packets, one at the receiver's does not. Without it, each receiver's namespace has the rules for
-the packets that it receives. All rules are in a table of their own, which is replaced as a whole in one
+the packets that it receives. All rules are in their own table, which is replaced as a whole in one
 transaction; comments in the table record the faults.
 """
 

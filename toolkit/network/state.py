@@ -41,7 +41,7 @@ class GilbertElliott(_Model):
 
 
 class FourStates(_Model):
-    """Bursts and gaps, each with losses of its own (netem ``loss state``).
+    """Bursts and gaps, each with its own losses (netem ``loss state``).
 
     The states are 1, packets arrive in a gap between bursts; 2, packets arrive within a burst; 3, packets are lost
     within a burst; 4, a packet is lost in a gap. ``p13`` is the probability of a transition from 1 to 3, and so
@@ -90,7 +90,7 @@ class Slot(_Model):
         if self.max_delay_ms < self.min_delay_ms:
             raise ValueError("max_delay_ms is less than min_delay_ms")
         if self.max_delay_ms == 0:
-            raise ValueError("a slot takes a delay: max_delay_ms is 0")
+            raise ValueError("a slot needs a delay: max_delay_ms is 0")
         return self
 
 
@@ -167,9 +167,9 @@ class LinkState(_Model):
     def _check_together(self) -> Self:
         for field, what_for in _NEEDS:
             if getattr(self, field) not in {0, "uniform"} and not getattr(self, what_for):
-                raise ValueError(f"{field} takes {what_for}, which is 0")
+                raise ValueError(f"{field} needs {what_for}, which is 0")
         if isinstance(self.loss, RandomLoss) and self.loss.percent == 0:
-            raise ValueError("correlation_percent of a loss takes percent, which is 0")
+            raise ValueError("correlation_percent of a loss needs percent, which is 0")
         return self
 
     @property

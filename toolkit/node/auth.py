@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 SERVICE_SECRET_ID = 1
 """Secret id of the shared key, where there is no monitor."""
 _VERSION_AT = 2
-"""Offset of the proof's version in a request, behind the request's number."""
+"""Offset of the proof's version in a request, after the request's number."""
 _FIELDS = frozenset(
     {
         *("methods", "offers", "allows", "secrets", "mints", "login", "entities", "allowed", "service_cipher"),
@@ -138,7 +138,7 @@ class _SpoiltExchange(AuthorizerExchange):
 
 
 class _Client(CephxClient):
-    """An entity with a key of its own, that logs in at monitors."""
+    """An entity with its own key, that logs in at monitors."""
 
     def __init__(self, name: AuthName, key: CryptoKey, wanted_services: int, spoiler: Spoiler) -> None:
         self._spoiler = spoiler

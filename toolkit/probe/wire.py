@@ -2,7 +2,7 @@
 
 See docs/protocol.md §4.2, §4.7.
 
-Every question uses a connection of its own, which is closed before a session begins.
+Every question uses its own connection, which is closed before a session begins.
 """
 
 import asyncio

@@ -94,8 +94,8 @@ class Clusters:
             spec: a spec, its file, or the name of a ready-made one.
             backend: backend of its nodes; unless given, that of ``--msgrlab-backend`` or of the spec.
             settings: changes of the spec, ``KEY=VALUE``.
-            check: whether the test fails at its end if an invariant does not hold.
-            shared: whether tests of the session that request the same cluster share it; changes that a test makes
+            check: True if the test fails at its end if an invariant does not hold.
+            shared: True if tests of the session that request the same cluster share it; changes that a test makes
                 stay.
 
         Raises:

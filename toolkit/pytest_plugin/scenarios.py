@@ -57,7 +57,7 @@ class Runs:
             workers: number of threads (in ``sim``: shards) of each node that run its open connections.
             seed: decides everything random; that of ``--msgrlab-seed`` unless given.
             cuts: where to cut instead of the scenario's own places, each ``SENDER:TAG[:NTH[:BYTE]]``.
-            check: whether the test fails if the run does not pass.
+            check: True if the test fails if the run does not pass.
 
         Raises:
             AssertionError: the run did not pass.
@@ -140,7 +140,7 @@ class Simulations:
             seed: decides everything random; that of ``--msgrlab-seed`` unless given.
             protocol: ``v1`` or ``v2``.
             cipher: type of the cephx key that the nodes share, ``aes`` or ``aes256k``.
-            check: whether the test fails at its end if an invariant does not hold.
+            check: True if the test fails at its end if an invariant does not hold.
 
         Raises:
             LocalError: an unknown mode, protocol or cipher.
@@ -182,7 +182,7 @@ class Simulations:
 def _scene_of(lab: "Lab") -> Scene:
     from toolkit.checks.history import History  # noqa: PLC0415 - only tests with labs need it
     from toolkit.checks.invariants import check  # noqa: PLC0415
-    from toolkit.checks.merging import in_order  # noqa: PLC0415
+    from toolkit.checks.merge import in_order  # noqa: PLC0415
 
     history = History(in_order(lab.history))
     return Scene(history, check(history))

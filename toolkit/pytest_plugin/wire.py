@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from toolkit.pytest_plugin.evidence import Evidence, Scene, save_history
 
 if TYPE_CHECKING:
-    from toolkit.capture.recording import Taken
-    from toolkit.dissect.reading import Capture
+    from toolkit.capture.recorder import Taken
+    from toolkit.dissect.capture import Capture
     from toolkit.faults.live import Proxy
 
 Added = Callable[[Evidence], None]
@@ -81,7 +81,7 @@ class Recorded:
         Raises:
             LocalError: a file is no keyring or no key log.
         """
-        from toolkit.dissect.reading import Capture  # noqa: PLC0415 - only tests with captures need it
+        from toolkit.dissect.capture import Capture  # noqa: PLC0415 - only tests with captures need it
 
         self.stop()
         assert self.path is not None
@@ -116,7 +116,7 @@ class Captures:
             Unsupported: this machine cannot take captures.
             LocalError: there is no such target.
         """
-        from toolkit.capture.recording import capturing  # noqa: PLC0415 - only tests with captures need it
+        from toolkit.capture.recorder import capturing  # noqa: PLC0415 - only tests with captures need it
 
         path = self._directory("msgrlab-capture") / "capture.pcapng"
         opened = self._running.enter_context(ExitStack())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from messenger.errors import LocalError
 from toolkit.rados.crush_ln import crush_ln
 from toolkit.rados.crush_map import ITEM_NONE, Alg, Bucket, ChooseArg, CrushMap, CrushStep, Rule, RuleOp
-from toolkit.rados.hashing import crush_hash32_2, crush_hash32_3, crush_hash32_4
+from toolkit.rados.hashes import crush_hash32_2, crush_hash32_3, crush_hash32_4
 
 IN = 0x10000
 """Weight of a device that accepts everything it is selected for."""
@@ -97,7 +97,9 @@ class _Run:
 
     def do(self, rule: Rule) -> list[int]:
         if rule.type in _MSR_TYPES:
-            raise LocalError(f"rule of type {rule.type} chooses in multiple steps (MSR); types 1 and 3 are spoken")
+            raise LocalError(
+                f"rule of type {rule.type} chooses in multiple steps (MSR); types 1 and 3 are supported"
+            )
         result: list[int] = []
         working: list[int] = []
         for step in rule.steps:
@@ -116,7 +118,7 @@ class _Run:
         return result[: self._count]
 
     def _choose(self, step: CrushStep, working: list[int]) -> list[int]:
-        """One CHOOSE step on each item of the working set, each with a window of its own."""
+        """One CHOOSE step on each item of the working set, each with its own window."""
         wanted = step.arg1 if step.arg1 > 0 else step.arg1 + self._count
         chosen: list[int] = []
         for item in working:
@@ -156,7 +158,7 @@ class _Run:
         tries: int | None = None,
         parent_r: int = 0,
     ) -> int:
-        """Fill ``out`` from ``position`` on; returns the position behind the last item."""
+        """Fill ``out`` from ``position`` on; returns the position after the last item."""
         tries = self._knobs.choose_tries if tries is None else tries
         for rep in range(0 if self._knobs.stable else position, wanted):
             if room <= 0:

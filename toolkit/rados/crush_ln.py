@@ -1,4 +1,4 @@
-"""CRUSH's logarithm: binary, times 2**44, from tables whose errors are part of it (docs/protocol.md §6.8)."""
+"""CRUSH's logarithm: binary, times 2**44, by tables whose rounding is part of it (docs/protocol.md §6.8)."""
 
 from decimal import Decimal, localcontext
 from functools import cache

@@ -9,7 +9,7 @@ from messenger.messages.osdmap import OSDMap
 from messenger.messages.pool import Pool, PoolFlag, PoolType
 from toolkit.rados.crush import do_rule
 from toolkit.rados.crush_map import ITEM_NONE, CrushMap
-from toolkit.rados.hashing import crush_hash32_2, rjenkins_str
+from toolkit.rados.hashes import crush_hash32_2, rjenkins_str
 
 NO_OSD = -1
 """Stands for the primary of a placement group without OSDs."""
@@ -82,7 +82,7 @@ class Placement:
         return found
 
     def sharded(self, pgid: PgId) -> ShardedPgId:
-        """The placement group with the primary's shard, which erasure-coded pools want in requests."""
+        """The placement group with the primary's shard, which requests to erasure-coded pools require."""
         if self.osdmap.pools[pgid.pool].type != PoolType.ERASURE:
             return ShardedPgId(pgid)
         mapping = self.mapping(pgid)

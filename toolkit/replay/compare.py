@@ -133,7 +133,7 @@ class Comparison:
         """Our side must have acknowledged on that link what the real side acknowledges, and nothing else.
 
         Our side receives a message as soon as the capture has it, so it may be ahead of the real side, but never
-        behind it.
+        after it.
         """
         link = played.link.stream.index
         received = [

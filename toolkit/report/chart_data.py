@@ -9,7 +9,7 @@ from toolkit.checks.describe import describe
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.records import KINDS, Record
-from toolkit.report.folding import cap, mark_silences
+from toolkit.report.folds import cap, mark_silences
 from toolkit.report.rows import Arrow, Chip, Cut, Gap, Marks, Row, Steps
 from toolkit.report.sequence import frame_family, time_digits
 from toolkit.report.text import printable

@@ -10,7 +10,7 @@ from toolkit.checks.index import Index
 from toolkit.checks.records import Record
 from toolkit.checks.sessions import addresses
 from toolkit.checks.wires import LinkLog, same_frame
-from toolkit.report.folding import FOLDED_TAGS
+from toolkit.report.folds import FOLDED_TAGS
 from toolkit.report.rows import Arrow, Fate
 from toolkit.report.text import duration
 

@@ -14,11 +14,11 @@ from markupsafe import Markup
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.result import CheckResult, Outcome, tally
+from toolkit.report.assets import asset, environment
 from toolkit.report.chart_data import as_script, chart_values, event_values
 from toolkit.report.frame_bytes import MOST_PAGE_BYTES, FrameLines, FrameSource
 from toolkit.report.rates import LEAST_DELIVERIES, Delivered, RateChart, deliveries_of
 from toolkit.report.sequence import style
-from toolkit.report.templating import asset, environment
 from toolkit.report.text import duration, printable
 
 GENERATOR = "msgrlab"

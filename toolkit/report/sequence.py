@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from toolkit.checks.history import History
 from toolkit.checks.records import MESSAGE_TAGS
 from toolkit.report import svg
-from toolkit.report.folding import FOLDED_TAGS, cap, fold_frames, mark_silences
+from toolkit.report.folds import FOLDED_TAGS, cap, fold_frames, mark_silences
 from toolkit.report.layout import (
     CHIP_HEIGHT,
     CHIP_SPACE,
@@ -85,7 +85,7 @@ class SequenceChart:
         known = frozenset(timeline.nodes)
         self.outside = [name for name in self.lifelines if name not in known]
         self.layout = Layout(self.lifelines, self.rows)
-        self._description = f"{len(history)} records of {', '.join(self.lifelines) or 'nobody'}"
+        self._description = f"{len(history)} records of {', '.join(self.lifelines) or 'no node'}"
         self._digits = time_digits([row.time_s for row in self.rows])
 
     def svg(self) -> str:

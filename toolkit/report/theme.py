@@ -6,7 +6,7 @@ A browser follows the user's preference; the themes of JupyterLab and VS Code ta
 
 import re
 
-from toolkit.report.templating import asset
+from toolkit.report.assets import asset
 
 _BOTH = re.compile(r"([\w-]+): light-dark\((#\w+), (#\w+)\);")
 _DARK = ('[data-jp-theme-light="false"]', '[data-vscode-theme-kind$="dark"]')

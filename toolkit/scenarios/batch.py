@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from toolkit.lab.ways import Way
 from toolkit.machine.interpreters import safe_workers
-from toolkit.machine.sharing import by_dask
+from toolkit.machine.workers import by_dask
 from toolkit.scenarios.catalogue import find
 from toolkit.scenarios.runner import ScenarioRun, run_scenario
 from toolkit.scenarios.scenario import IN_GUEST, OVER_RDMA, Case, Scenario
@@ -79,7 +79,7 @@ def run_all(todo: Sequence[Job], processes: int | None = None, dask: str = "") -
         dask: address of a Dask scheduler whose workers run them instead, or ``local``.
 
     Raises:
-        Unsupported: as :func:`~toolkit.machine.sharing.by_dask`.
+        Unsupported: as :func:`~toolkit.machine.workers.by_dask`.
     """
     if dask:
         yield from by_dask(_run_prepared, [_call(job) for job in todo], dask)

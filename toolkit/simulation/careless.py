@@ -1,6 +1,6 @@
 """What a seed draws beside its faults: misuse by applications, false peers, other rules, smaller limits.
 
-A generator of its own draws them, so that seeds that draw none of them keep their runs.
+A separate generator draws them, so that seeds that draw none of them keep their runs.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from typing import Any
 
 from messenger.link import Protocol
 from messenger.rules import SETTINGS
-from toolkit.simulation.drawing import TICKET_MOTIFS, Options, Size, chance, one_of
+from toolkit.simulation.draws import TICKET_MOTIFS, Options, Size, chance, one_of
 from toolkit.simulation.schedule import Operation, Plan
 
 CALLBACKS = ("dispatch", "connect", "accept", "reset", "remote_reset", "refused")

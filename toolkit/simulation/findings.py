@@ -13,7 +13,7 @@ from toolkit.lab.campaign import Campaign, Failure
 from toolkit.report.html import ScenarioReport, Verdict, below, render_report
 from toolkit.report.plain import plain_chart
 from toolkit.report.sequence import SequenceChart
-from toolkit.simulation.drawing import Size
+from toolkit.simulation.draws import Size
 from toolkit.simulation.swarm import CRASH, LIVENESS, Outcome
 
 _LAST_FRAMES = 40

@@ -8,7 +8,7 @@ from functools import partial
 
 from toolkit.checks.marks import marks_of
 from toolkit.lab.campaign import Campaign, Failure, Tally, run
-from toolkit.simulation.drawing import Size
+from toolkit.simulation.draws import Size
 from toolkit.simulation.swarm import live
 
 REPEAT = "SAME"
@@ -22,7 +22,7 @@ def live_seeds(seeds: Sequence[int], size: Size, *, twice: bool = False) -> Tall
     Args:
         seeds: the seeds.
         size: size of each life.
-        twice: whether to run each a second time and compare the histories byte by byte.
+        twice: True to run each a second time and compare the histories byte by byte.
     """
     tally = Tally()
     with _without_collector():
@@ -77,6 +77,6 @@ def run_seeds(
         dask: address of a Dask scheduler whose workers run them instead, or ``local``.
 
     Raises:
-        Unsupported: as :func:`~toolkit.machine.sharing.by_dask`.
+        Unsupported: as :func:`~toolkit.machine.workers.by_dask`.
     """
     return run(seeds, partial(live_seeds, size=size, twice=twice), _CHUNKS[size], jobs, progress, dask)

@@ -9,7 +9,7 @@ from random import Random
 
 from messenger.interception import Action
 from messenger.link import Protocol
-from toolkit.simulation.drawing import Motif, Options
+from toolkit.simulation.draws import Motif, Options
 
 Step = tuple[float, str, tuple[str | int | float | bool | None, ...]]
 """Seconds after the beginning of the motif, verb, arguments."""

@@ -10,7 +10,7 @@ from random import Random
 
 from messenger.interception import Action, Custom
 from messenger.link import Protocol
-from toolkit.simulation.drawing import TICKET_MOTIFS, Fault, Options, Size, chance, one_of
+from toolkit.simulation.draws import TICKET_MOTIFS, Fault, Options, Size, chance, one_of
 from toolkit.simulation.motifs import draw_motif
 
 _GAPS_S = (0.0, 0.0, 0.0005, 0.002, 0.004, 0.01, 0.05, 0.3, 1.0, 4.0)
@@ -90,7 +90,7 @@ class _Drawer:
         }
 
     def draw(self, traffic: int, faults: int) -> None:
-        """Draw that many operations of traffic and of faults, in random order behind one that opens a session."""
+        """Draw that many operations of traffic and of faults, in random order after one that opens a session."""
         rng, motif = self._rng, self._options.motif
         sorts = [self._traffic] * traffic
         sorts += [self._fault] * (faults if self._allowed else 0)

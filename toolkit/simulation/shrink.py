@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from toolkit.faults.least import least
-from toolkit.simulation.drawing import Size
+from toolkit.simulation.draws import Size
 from toolkit.simulation.swarm import Outcome, live
 
 MOST_RUNS = {Size.SMALL: 200, Size.CLUSTER: 40}

@@ -22,7 +22,7 @@ from toolkit.errors import ScenarioFailed
 from toolkit.faults.tap import Breakpoint
 from toolkit.lab.campaign import Failure
 from toolkit.simulation.careless import draw_carelessness, may_never_meet
-from toolkit.simulation.drawing import Options, Size, draw_options
+from toolkit.simulation.draws import Options, Size, draw_options
 from toolkit.simulation.schedule import Argument, Operation, Plan, draw_schedule
 from toolkit.simulation.swarm_lab import Probe, SwarmLab
 

@@ -12,7 +12,7 @@ from toolkit.lab.sim.sim_lab import SimLab
 from toolkit.lab.sim.wire import Wire
 from toolkit.node import NodeSpec
 from toolkit.node.auth import SERVICE_SECRET_ID
-from toolkit.simulation.drawing import NO_INJECTION, Options
+from toolkit.simulation.draws import NO_INJECTION, Options
 from toolkit.simulation.misuse import DECLARED_BYTES, RELEASED, CarelessApp, CarelessError, Stranger, take_back
 
 _ENDING = frozenset({EventKind.RESET.value, EventKind.REMOTE_RESET.value})
@@ -30,8 +30,8 @@ class SwarmLab(SimLab):
     Args:
         options: the options that the seed drew.
         seed: decides latencies, keys and the random numbers of the messengers.
-        intercepted: whether interception points can be armed, which costs time.
-        visited: whether the run has an unknown peer.
+        intercepted: True if interception points can be armed, which costs time.
+        visited: True if the run has an unknown peer.
     """
 
     def __init__(self, options: Options, seed: int, *, intercepted: bool, visited: bool) -> None:
@@ -107,7 +107,7 @@ class SwarmLab(SimLab):
 
         Args:
             name: name of the node.
-            announced: whether the others first mark down their connections with it; if not, they dial its former
+            announced: True if the others first mark down their connections with it; if not, they dial its former
                 nonce until :meth:`announce_name`.
         """
         self._unannounced.setdefault(name, []).extend(

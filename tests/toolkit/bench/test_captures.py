@@ -41,7 +41,7 @@ def followers_of(path: Path) -> tuple[list[LinkFollower], list[str]]:
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
-def test_a_capture_has_whole_links_with_the_messages_it_was_asked_for(recipe: Recipe, tmp_path: Path) -> None:
+def test_capture_has_complete_links_and_the_requested_messages(recipe: Recipe, tmp_path: Path) -> None:
     path = tmp_path / "made.pcapng"
     messages = max(MESSAGES, recipe.connections)
     write_capture(recipe, path, messages)

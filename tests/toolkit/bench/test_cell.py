@@ -38,7 +38,7 @@ def test_the_quick_grid_leaves_out_streams_that_are_requests() -> None:
     assert all(row.pattern is Pattern.STREAM and row.in_flight == 1 for row in left_out)
 
 
-def test_what_is_asked_for_is_all_there_is() -> None:
+def test_grid_contains_only_the_requested_cells() -> None:
     grid = Grid(patterns=[Pattern.STREAM], sizes=[7], in_flight=[1], modes=["secure"], cores=[1])
     only = Cell(pattern=Pattern.STREAM, size=7, in_flight=1, mode="secure", cores=1)
     assert grid.cells((1, 2), full=False) == [only]

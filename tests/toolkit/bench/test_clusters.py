@@ -8,7 +8,7 @@ from toolkit.bench.clusters import Kind, measure_clusters
 __all__ = ["state"]
 
 
-def test_a_cluster_is_timed_and_gone(state):
+def test_bench_times_a_cluster_and_removes_it(state):
     (row,) = answer_of("bench", "clusters", "--backends", "process", "--rounds", "1", "--json")["clusters"][:1]
     assert (row["cluster"], row["backend"], row["problem"]) == ("two-peers", "process", "")
     assert row["up_s"] > row["floor_s"] > 0
@@ -23,7 +23,7 @@ def test_failed_start_reports_its_cause():
     assert "unknown backend 'podman'" in result.problem
 
 
-def test_a_backend_that_is_none_is_refused():
+def test_bench_refuses_an_unknown_backend():
     refused = msgrlab("bench", "clusters", "--backends", "process,moon")
     assert (refused.returncode, "unknown backend 'moon'; known: process, netns, docker" in refused.stderr) == (
         2,

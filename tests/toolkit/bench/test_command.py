@@ -34,7 +34,9 @@ def test_json_has_one_row_for_each_cell_also_in_a_file(
     assert row["ratio"] == pytest.approx(row["ops_per_s"] / row["floor_ops_per_s"], abs=0.002)
 
 
-def test_the_core_alone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_core_option_measures_the_layers_of_the_core(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     arguments = ["bench", "--core", "--sizes", "64,4K", "--modes", "crc", "--seconds", "0.001"]
     assert msgrlab([*arguments, "--json"]) == 0
@@ -118,7 +120,7 @@ def test_a_wrong_option_is_one_line_and_exit_2(
     assert err.count("\n") == 1
 
 
-def test_a_file_that_exists_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_does_not_overwrite_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "mine.json"
     mine.write_text("mine")
     assert msgrlab(["bench", *TINY, "--out", str(mine)]) == 2
@@ -126,7 +128,9 @@ def test_a_file_that_exists_is_left_alone(tmp_path: Path, capsys: pytest.Capture
     assert mine.read_text() == "mine"
 
 
-def test_two_cores_where_there_is_one(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_refuses_more_cores_than_the_process_may_use(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     assert msgrlab(["bench", "--cores", "1,2"]) == 2
     assert capsys.readouterr().err == "msgrlab: --cores 2: this process may only use 1 CPU\n"

@@ -8,7 +8,7 @@ import pytest
 from messenger.errors import LocalError
 from toolkit.bench.captures import KEY_LOG, RECIPES, write_capture
 from toolkit.bench.decode import Capture, DecodeResult, made_captures, measure_decoders
-from toolkit.bench.decoding import Decoder, Task
+from toolkit.bench.decode_task import Decoder, Task
 from toolkit.bench.tshark import installed
 from toolkit.cli.main import run as msgrlab
 
@@ -39,7 +39,7 @@ def test_every_decoder_finds_every_message(rows: list[dict[str, object]]) -> Non
 
 
 @pytest.mark.needs("tshark")
-def test_tshark_is_asked_about_v1_only(rows: list[dict[str, object]]) -> None:
+def test_tshark_decodes_v1_captures_only(rows: list[dict[str, object]]) -> None:
     decoders = {name: {row["decoder"] for row in rows if row["capture"] == name} for name in MADE}
     assert decoders == {"v1 small": {*OURS, "tshark fields", "tshark json"}, "v2 secure": OURS}
 
@@ -70,12 +70,12 @@ def test_ratios_are_to_the_columns_of_the_same_capture() -> None:
     assert columns.ratio == 1
 
 
-def test_scapy_is_judged_by_what_it_has_decoded() -> None:
+def test_rates_of_scapy_count_only_the_messages_that_it_decoded() -> None:
     scapy = result(Decoder.SCAPY, 20, 2, result(Decoder.COLUMNS, 100, 0.25))
     assert (scapy.ratio, scapy.mb_per_s, scapy.messages_per_s) == (40, 1, 10)
 
 
-def test_without_tshark_there_are_our_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_the_decoders_of_msgrlab_run_without_tshark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("toolkit.bench.tshark.TSHARK", "no-such-program")
     assert not installed()
     assert set(Capture(name="v1", path=tmp_path, has_v1=True).decoders()) == set(map(Decoder, OURS))
@@ -91,7 +91,7 @@ def test_task_is_printed_as_json() -> None:
     assert Task.from_json(task.as_json()) == task
 
 
-def test_a_file_of_ones_own_with_its_keys(
+def test_bench_decodes_a_given_capture_with_its_key_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = next(recipe for recipe in RECIPES if recipe.name == "v2 secure")

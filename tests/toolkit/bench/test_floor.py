@@ -17,7 +17,7 @@ def connected_pair() -> tuple[socket.socket, socket.socket]:
 
 @pytest.mark.parametrize("size", [1, 64, 4096, 60_000, 300_000])
 @pytest.mark.parametrize("batches", [[1], [3, 1, 7], [40]])
-def test_every_message_arrives_whole(size: int, batches: list[int]) -> None:
+def test_floor_socket_delivers_every_message(size: int, batches: list[int]) -> None:
     async def converse() -> tuple[int, int]:
         left, right = connected_pair()
         arrived = {"left": 0, "right": 0}
@@ -45,7 +45,7 @@ def test_every_message_arrives_whole(size: int, batches: list[int]) -> None:
     assert asyncio.run(converse()) == (sum(batches), sum(batches))
 
 
-def test_it_closes_when_the_other_end_does() -> None:
+def test_floor_socket_closes_when_its_peer_closes() -> None:
     async def leave() -> bytes:
         left, right = connected_pair()
         floor = FloorSocket(right, b"", 1, lambda _: None)

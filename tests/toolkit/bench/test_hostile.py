@@ -36,7 +36,7 @@ GOOD = HostileResult(
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_the_client_beside_an_attack_loses_nothing_and_all_is_given_back(attack: str) -> None:
+def test_attack_costs_a_client_no_message_and_all_memory_is_freed(attack: str) -> None:
     (result,) = measure_attacks([attack], BOTH, SHORT_S)
     assert result.connections > 0
     assert (result.lost, result.resets) == (0, 0), result
@@ -109,7 +109,7 @@ def test_a_row_names_the_goals_that_it_misses(changes: dict, missed: list[str]) 
     ("tids", "damage", "lost"),
     [([1], b"", 0), ([], b"", 1), ([2], b"", 1), ([1], b"!", 1), ([1, 1], b"", 1)],
 )
-def test_an_answer_counts_in_its_order_and_unchanged(tids: list[int], damage: bytes, lost: int) -> None:
+def test_only_ordered_and_unchanged_answers_count(tids: list[int], damage: bytes, lost: int) -> None:
     async def run() -> int:
         requests, sent = Requests(pace_s=3600.0), []
         requests.start(SimpleNamespace(send=sent.append))

@@ -38,7 +38,7 @@ def test_builds(
     assert bool(python.warning) is not is_optimised
 
 
-def test_debians_build_is_known_though_its_options_do_not_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_of_debian_counts_as_optimised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sysconfig, "get_scheme_names", lambda: ("posix_prefix", "deb_system"))
     assert built(monkeypatch, "/usr").is_optimised
     assert not built(monkeypatch, "/usr/local").is_optimised

@@ -5,7 +5,7 @@ from toolkit.bench.cell import Grid, Pattern
 from toolkit.bench.options import parse_grid
 
 
-def test_nothing_given_nothing_chosen() -> None:
+def test_parse_grid_without_options_returns_the_default_grid() -> None:
     assert parse_grid(None, None, None, None, None) == Grid()
 
 
@@ -21,13 +21,13 @@ def test_lists() -> None:
 @pytest.mark.parametrize(
     "word", ["", "0", "x", "4X", "K", "4KK", "-1", "1.5K", "257M", "٣", "1e3", "4 K", "9" * 5000]
 )
-def test_what_is_no_size(word: str) -> None:
+def test_parse_grid_refuses_invalid_sizes(word: str) -> None:
     with pytest.raises(LocalError, match=r"--sizes: .* is not a size from 1 to 256M"):
         parse_grid(None, f"64,{word}", None, None, None)
 
 
 @pytest.mark.parametrize("word", ["", "0", "-1", "x", "65537", "1.0", "9" * 5000])
-def test_what_is_no_number_in_flight(word: str) -> None:
+def test_parse_grid_refuses_invalid_numbers_in_flight(word: str) -> None:
     with pytest.raises(LocalError, match=r"--in-flight: .* is not a number from 1 to 65536"):
         parse_grid(None, None, word, None, None)
 

@@ -47,7 +47,7 @@ def namespace() -> Iterator[str]:
     """The name of a network namespace with a loopback interface that is up."""
     require("netns")
     if os.geteuid():
-        pytest.skip("namespaces with a name take root")
+        pytest.skip("named namespaces need root")
     from pyroute2 import NetNS, netns
 
     name = f"msgrlab-test-{os.getpid()}"

@@ -26,7 +26,7 @@ def test_whole_lines_are_taken_once(tmp_path: Path) -> None:
     assert (log.lines, log.problem) == (3, "")
 
 
-def test_it_may_appear_later(tmp_path: Path) -> None:
+def test_key_log_may_appear_later(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     log = GrowingKeyLog(path)
     path.write_text(LINES[3])

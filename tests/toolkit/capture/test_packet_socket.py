@@ -71,7 +71,7 @@ def test_both_directions_of_a_port_are_taken() -> None:
     assert abs(len(packets) - expected) <= 2  # acknowledgements are sometimes put together
 
 
-def test_what_is_not_tcp_does_not_come() -> None:
+def test_socket_filters_out_packets_other_than_tcp() -> None:
     with PacketSocket(Target.parse("lo")) as source, socket.socket(type=socket.SOCK_DGRAM) as udp:
         udp.bind(("127.0.0.1", 0))
         udp.sendto(PAYLOAD, udp.getsockname())
@@ -88,7 +88,7 @@ def test_large_packets_are_whole() -> None:
     assert sum(len(packet.data) for packet in packets) > 3_000_000
 
 
-def test_what_finds_no_room_is_counted() -> None:
+def test_socket_counts_packets_dropped_by_a_full_buffer() -> None:
     with PacketSocket(Target.parse("lo"), buffer_bytes=2 << 20) as source:
         converse(bytes(20_000_000))
         packets = taken(source)
@@ -96,7 +96,7 @@ def test_what_finds_no_room_is_counted() -> None:
         assert 0 < len(packets) == source.received
 
 
-def test_an_interface_that_is_not_there() -> None:
+def test_packet_socket_refuses_an_unknown_interface() -> None:
     with pytest.raises(LocalError, match=r"no interface 'nosuch'; there are .*lo.*, any"):
         PacketSocket(Target.parse("nosuch"))
     with pytest.raises(LocalError):
@@ -133,7 +133,7 @@ def test_an_interface_that_goes_away(namespace: str) -> None:
             assert source.obstacle() == "interface msgr7 is gone"
 
 
-def test_vlan_tags_stay_where_they_were(namespace: str) -> None:
+def test_packet_socket_restores_vlan_tags(namespace: str) -> None:
     from pyroute2 import NetNS
 
     target = Target.parse(f"netns:{namespace}")

@@ -92,7 +92,7 @@ def test_packets_and_times_of_the_other_machine_are_in_the_file(lab: Lab, tmp_pa
     assert (there / "filter").read_text() == "tcp and (port 3300 or portrange 6800-6810) or udp dst port 4791"
 
 
-def test_nothing_runs_there_after_the_end(lab: Lab, tmp_path: Path) -> None:
+def test_remote_capture_process_ends_with_the_block(lab: Lab, tmp_path: Path) -> None:
     there = lab(stream())
     with capturing("ssh:lab", tmp_path / "a.pcapng") as capture:
         eventually(lambda: capture.packets)
@@ -121,7 +121,7 @@ def test_end_of_the_remote_side_is_reported(lab: Lab, tmp_path: Path) -> None:
         (b"Welcome to this machine, stranger!", "", "no pcap with nanoseconds"),
     ],
 )
-def test_what_does_not_begin_is_one_error(
+def test_remote_capture_that_fails_to_start_raises_one_error(
     lab: Lab, tmp_path: Path, what: bytes, then: str, complaint: str
 ) -> None:
     lab(what, then)
@@ -150,5 +150,5 @@ def test_without_ssh_it_is_unsupported(tmp_path: Path, monkeypatch: pytest.Monke
         pass
 
 
-def test_all_ports_are_all_but_the_one_it_comes_by() -> None:
+def test_filter_for_all_ports_excludes_ssh() -> None:
     assert tcpdump_filter(parse_ports("all")) == "tcp and not port 22 or udp dst port 4791"

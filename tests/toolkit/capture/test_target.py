@@ -24,7 +24,7 @@ def answer(docker: Path, script: str) -> None:
     docker.chmod(0o755)
 
 
-def test_an_interface_is_of_our_own_namespace() -> None:
+def test_interface_target_is_in_the_own_namespace() -> None:
     assert Target.parse("eth0") == Target("eth0", "eth0", None)
     assert Target.parse("any").interface == "any"
     assert Target.parse("lo").inside(lambda: 5) == 5
@@ -49,7 +49,7 @@ def test_a_named_namespace_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         Target.parse("netns:..")
 
 
-def test_a_container_is_asked_for_its_process(docker: Path) -> None:
+def test_container_target_resolves_to_the_namespace_of_its_process(docker: Path) -> None:
     answer(
         docker,
         f'test "$*" = "inspect --type container --format {{{{.State.Pid}}}} -- mon.a" && echo {os.getpid()}',
@@ -71,13 +71,13 @@ def test_error_of_docker_is_passed_on(docker: Path, script: str, words: str) -> 
         Target.parse("docker:x")
 
 
-def test_a_docker_that_does_not_run_is_no_mistake_of_the_user(docker: Path) -> None:
+def test_docker_target_without_an_engine_is_unsupported(docker: Path) -> None:
     answer(docker, "echo Cannot connect to the Docker daemon at unix:///x. >&2; exit 1")
     with pytest.raises(Unsupported, match="docker:x: Cannot connect"):
         Target.parse("docker:x")
 
 
-def test_without_docker_a_process_will_do(docker: Path) -> None:
+def test_docker_target_without_the_docker_program_is_unsupported(docker: Path) -> None:
     os.environ["PATH"] = str(docker.parent)
     with pytest.raises(Unsupported, match="no docker in PATH"):
         Target.parse("docker:x")

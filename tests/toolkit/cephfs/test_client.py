@@ -64,7 +64,7 @@ def seen_by_mds(cluster: Cluster, gid: int) -> str:
 
 @needs_mds
 @patiently
-async def test_each_request_is_done_once_though_links_are_cut(cluster: Cluster) -> None:
+async def test_each_request_is_executed_once_despite_cut_links(cluster: Cluster) -> None:
     async with client(cluster) as fs:
         session = await fs.open(hostname="posed")
         (known,) = [each for each in cluster.nodes["mds"].ask("session ls") if each["id"] == fs.global_id]
@@ -85,7 +85,7 @@ async def test_each_request_is_done_once_though_links_are_cut(cluster: Cluster) 
 
 @needs_mds
 @patiently
-async def test_a_session_goes_on_with_the_daemon_that_takes_over(cluster: Cluster) -> None:
+async def test_session_continues_with_the_daemon_that_takes_over(cluster: Cluster) -> None:
     mds = cluster.nodes["mds"]
     async with client(cluster) as fs:
         session = await fs.open()
@@ -104,7 +104,7 @@ async def test_a_session_goes_on_with_the_daemon_that_takes_over(cluster: Cluste
 
 @needs_mds
 @patiently
-async def test_a_session_that_nobody_renews_is_stale_until_somebody_does(cluster: Cluster) -> None:
+async def test_session_is_stale_until_it_is_renewed(cluster: Cluster) -> None:
     await asyncio.to_thread(ceph, cluster, "fs", "set", "files", "session_timeout", "30")
     async with client(cluster) as fs:
         session = await fs.open()
@@ -147,7 +147,7 @@ async def test_missing_file_system_is_an_error(msgrlab_cluster: Callable[..., Cl
 
 @pytest.mark.parametrize(("state", "then"), [(State.OPEN, State.RESET), (State.OPENING, State.OPENING)], ids=str)
 @on_loop
-async def test_a_session_is_reset_once_its_own_daemon_lets_it_in_anew(state: State, then: State) -> None:
+async def test_reconnect_of_the_same_daemon_resets_the_session(state: State, then: State) -> None:
     fs = FsClient.connect("v2:127.0.0.1:1")
     sent: list[Any] = []
     connection = cast(Connection, SimpleNamespace(send=sent.append, mark_down=lambda: None))

@@ -39,7 +39,7 @@ def opened() -> RecordingSession:
 
 
 @on_loop
-async def test_what_is_asked_before_it_is_open_waits() -> None:
+async def test_session_queues_requests_until_it_is_open() -> None:
     session = RecordingSession()
     session.begin_open()
     (opening,) = session.sent
@@ -51,7 +51,7 @@ async def test_what_is_asked_before_it_is_open_waits() -> None:
 
 
 @on_loop
-async def test_a_change_is_answered_twice_and_a_question_once() -> None:
+async def test_changes_get_two_replies_and_queries_one() -> None:
     session = opened()
     change, question = session.begin(Op.MKDIR, "d"), session.begin(Op.GETATTR, "d")
     assert [(each.tid, each.payload.head.oldest_client_tid) for each in session.sent] == [(1, 1), (2, 1)]
@@ -75,7 +75,7 @@ async def test_a_refusal_is_an_error() -> None:
 
 
 @on_loop
-async def test_another_daemon_gets_open_and_requests_again() -> None:
+async def test_reconnect_sends_the_session_and_unfinished_requests_again() -> None:
     session = opened()
     session.begin(Op.MKDIR, "done")
     session.begin(Op.MKDIR, "lost")
@@ -98,7 +98,7 @@ async def test_another_daemon_gets_open_and_requests_again() -> None:
     ("op", "state"), [(SessionOp.CLOSE, State.CLOSED), (SessionOp.REJECT, State.REJECTED)], ids=str
 )
 @on_loop
-async def test_an_end_leaves_nobody_waiting(op: SessionOp, state: State) -> None:
+async def test_end_of_a_session_fails_all_pending_requests(op: SessionOp, state: State) -> None:
     session = opened()
     request = session.begin(Op.MKDIR, "d")
     session.receive(op, metadata={"error_string": "blocklisted"})
@@ -125,7 +125,7 @@ async def test_a_stale_session_is_open_again_once_it_is_renewed() -> None:
 
 
 @on_loop
-async def test_what_the_daemon_wants_back_it_gets() -> None:
+async def test_session_returns_revoked_caps_and_leases_and_acknowledges_flushes() -> None:
     session = opened()
     session.take_caps(MClientCaps(CapsHead(op=CapOp.GRANT, ino=5)))
     session.take_caps(MClientCaps(CapsHead(op=CapOp.REVOKE, ino=5, cap_id=3, seq=9, caps=0x55, wanted=1)))

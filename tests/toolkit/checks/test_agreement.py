@@ -24,7 +24,7 @@ def received_as(story, **fields):
 @pytest.mark.parametrize(
     ("fields", "differing"), [({"seq": 2}, "seq"), ({"length": 176}, "length"), ({"seq": 2, "tid": 9}, "seq, tid")]
 )
-def test_a_frame_that_is_not_what_was_sent(story, fields, differing):
+def test_received_frame_that_differs_from_the_sent_one_is_reported(story, fields, differing):
     at = received_as(story, **fields)
     result = story.judge("agreement")
     assert [(v.record, v.text) for v in result.violations] == [
@@ -45,10 +45,10 @@ def test_dead_process_may_have_sent_more_than_it_recorded(story):
     story.take_frame("b", "MESSAGE")
     result = story.judge("agreement")
     assert result.ok
-    assert result.note == "a died before it could tell all that it sent on a/1"
+    assert result.note == "a died before it recorded all that it sent on a/1"
 
 
-def test_a_stream_that_was_changed_on_the_way(story):
+def test_mangled_stream_is_not_compared_to_its_end(story):
     received_as(story, seq=2)
     story.mangle("a", "flip", "MESSAGE", 4, byte=0)
     result = story.judge("agreement")
@@ -57,7 +57,7 @@ def test_a_stream_that_was_changed_on_the_way(story):
 
 
 @pytest.mark.parametrize(("name", "other"), [("mode", "crc"), ("key", "k9"), ("revision", 0), ("tx_nonce", "x")])
-def test_what_both_ends_must_know_alike(story, name, other):
+def test_agreement_reports_fields_that_differ_between_the_ends(story, name, other):
     story.greet()
     story.auth("b")
     story.auth("a", **{name: other})
@@ -90,8 +90,8 @@ def test_a_capture_may_begin_anywhere(story):
     assert story.judge("decode_total").ok
 
 
-def test_a_frame_behind_the_end(story):
+def test_frame_after_the_close_of_a_link_is_reported(story):
     story.link("a", "a/1", "dial", "b")
     story.link("a", "a/1", "close", "b")
     story.frame("a", "a/1", "rx", "MESSAGE", 0)
-    assert story.texts("decode_total") == ["a/1: MESSAGE behind the end of the link"]
+    assert story.texts("decode_total") == ["a/1: MESSAGE after the end of the link"]

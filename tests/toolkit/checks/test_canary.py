@@ -6,7 +6,7 @@ from toolkit.checks.canary import PAYLOAD_MARK, Canary
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 100])
-def test_a_mark_is_seen_however_it_is_cut(size):
+def test_canary_finds_a_mark_across_chunks_of_any_size(size):
     text = b"x" * 50 + PAYLOAD_MARK + b"y" * 50
     canary = Canary()
     found = [canary.feed("a", text[at : at + size]) for at in range(0, len(text), size)]

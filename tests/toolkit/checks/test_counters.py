@@ -92,7 +92,7 @@ def test_a_v1_peer_begins_again_before_anything_was_exchanged(story):
     assert [violation.record for violation in story.judge("INV-7").violations] == [wrong]
 
 
-def test_dials_side_by_side_end_in_any_order(story):
+def test_concurrent_dials_record_global_seqs_in_any_order(story):
     """Each drew its number when it was dialled, not when its first record was written."""
     story.state("a", session=1, state="CONNECTING", global_seq=0)
     story.state("a", session=2, state="CONNECTING", global_seq=0)
@@ -138,14 +138,14 @@ def test_a_session_may_take_over_a_global_seq(story):
     assert story.judge("INV-7").ok
 
 
-def test_a_policy_of_ones_own(story):
+def test_connect_seq_of_a_custom_policy_is_checked(story):
     story.open("a", "no_preset", cookies={"client_cookie": 0, "server_cookie": 0})
     story.state("a", connect_seq=2)
     story.state("a", connect_seq=1)
     assert story.texts("INV-7") == ["a session 1: connect_seq falls from 2 to 1 in one session"]
 
 
-def test_other_replies_ask_for_nothing(story):
+def test_other_connect_replies_need_no_new_global_seq(story):
     story.wire()
     story.pass_frame("a", "CONNECT", global_seq=3)
     story.pass_frame("b", "CONNECT_REPLY", tag="CHALLENGE_AUTHORIZER")

@@ -38,7 +38,7 @@ def test_the_histories_are_good_before() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(DAMAGES) - UNNOTICED))
-def test_it_is_noticed_every_time(name: str) -> None:
+def test_checks_detect_the_damage_at_every_place(name: str) -> None:
     damage = DAMAGES[name]
     places = 0
     for run, records in histories().items():
@@ -52,7 +52,7 @@ def test_it_is_noticed_every_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(UNNOTICED))
-def test_what_nothing_can_notice_has_its_reason(name: str) -> None:
+def test_undetectable_damage_passes_the_checks_and_states_a_reason(name: str) -> None:
     damage = DAMAGES[name]
     damaged = [after for records in histories().values() for after in damage.damaged(records)]
     assert damaged
@@ -60,7 +60,7 @@ def test_what_nothing_can_notice_has_its_reason(name: str) -> None:
     assert damage.reason
 
 
-def test_each_invariant_is_needed_for_some_damage_or_has_tests_of_its_own() -> None:
+def test_damages_cover_the_listed_invariants() -> None:
     used = {name for damage in DAMAGES.values() for name in damage.by}
     assert used <= {invariant.name for invariant in INVARIANTS.values()}
     assert {"acknowledged", "received_once", "link_lifecycle", "one_event_per_link", "session_identity"} <= used

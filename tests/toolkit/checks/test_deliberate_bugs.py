@@ -79,7 +79,7 @@ def test_the_nonce_does_not_step(monkeypatch):
     assert {"nonce_unique", "sealed"} <= scenario("reconnect")
 
 
-def test_secure_mode_seals_nothing(monkeypatch):
+def test_missing_encryption_in_secure_mode_is_detected(monkeypatch):
     def unsealed(features, limit, _secret, caches, *, connector):
         return crc_frames(features, limit, caches)
 
@@ -107,7 +107,7 @@ def test_payload_shows_on_the_wire_in_crc_mode_only():
     assert listened_to("crc") == {"no_plaintext", "sealed"}
 
 
-def test_the_acceptor_takes_the_worse_mode(monkeypatch):
+def test_choice_of_a_worse_mode_is_detected(monkeypatch):
     both = dict.fromkeys(("ms_cluster_mode", "ms_service_mode", "ms_client_mode"), "secure crc")
     monkeypatch.setattr(Config, "only_mode", classmethod(lambda cls, _mode, **options: cls(**both, **options)))
     assert scenario("standby") == set()
@@ -115,7 +115,7 @@ def test_the_acceptor_takes_the_worse_mode(monkeypatch):
     assert scenario("standby") == {"no_downgrade"}
 
 
-def test_a_late_ticket_is_shown_and_taken(monkeypatch):
+def test_use_of_an_expired_ticket_is_detected(monkeypatch):
     """Tickets are good for a millisecond, less than a handshake takes."""
 
     def short(name, num, keys, spoiler, **_others):
@@ -170,12 +170,12 @@ WIRES = [("secure", Protocol.V2), ("crc", Protocol.V2), ("crc", Protocol.V1)]
 
 
 @pytest.mark.parametrize(("mode", "protocol"), WIRES)
-def test_a_changed_byte_is_noticed(mode, protocol):
+def test_receivers_reject_a_changed_byte(mode, protocol):
     assert mangled(mode, protocol) == set()
 
 
 @pytest.mark.parametrize("protocol", Protocol)
-def test_a_changed_byte_is_not_noticed(monkeypatch, protocol):
+def test_missing_crc_check_is_detected(monkeypatch, protocol):
     monkeypatch.setattr("messenger.v2.framing.crc32c", lambda *_args: 0xFFFFFFFF)
     monkeypatch.setattr("messenger.v2.framing.standard_crc32c", lambda *_args: 0)
     monkeypatch.setattr("messenger.v1.framing.standard_crc32c", lambda *_args: 0)
@@ -264,7 +264,7 @@ def test_the_higher_address_wins_races(monkeypatch, protocol):
 # ---- resources and liveness
 
 
-def test_timers_of_closed_links_stay(monkeypatch):
+def test_leaked_timers_of_closed_links_are_detected(monkeypatch):
     end = Link.end
 
     def forgetful(self: Link) -> None:
@@ -283,7 +283,7 @@ def strangers() -> set[str]:
     return broken(lab.history)
 
 
-def test_a_stranger_is_never_thrown_out(monkeypatch):
+def test_missing_handshake_timeout_is_detected(monkeypatch):
     start = V2Link.start
 
     def mute(self: V2Link, now: float) -> None:
@@ -349,13 +349,13 @@ def test_a_dispatcher_raises():
 
 @pytest.mark.parametrize(("mode", "protocol"), WIRES)
 @pytest.mark.parametrize("kinds", [("frame",), ("frame", "link"), ("frame", "state"), ("send", "deliver")])
-def test_a_part_of_a_good_history_breaks_nothing(mode, protocol, kinds):
+def test_part_of_a_valid_history_violates_no_invariant(mode, protocol, kinds):
     history = recorded("reconnect", mode, protocol)
     assert broken(history.of(*kinds)) == set()
     assert broken(history.node("a")) == set()
 
 
-def test_any_half_of_a_good_history_breaks_nothing():
+def test_prefix_of_a_valid_history_violates_no_invariant():
     """As it was until some moment, judged for safety only."""
     history = recorded("reconnect")
     for end in range(0, len(history), 3):

@@ -17,7 +17,7 @@ def test_clean_lossless_exchange(story):
     assert result.note == ""
 
 
-def test_delivered_is_a_prefix_while_the_run_goes_on(story):
+def test_undelivered_tail_is_allowed_before_rest(story):
     story.pair()
     story.send("a", 1, 2, 3)
     story.deliver("b", 1)
@@ -80,7 +80,7 @@ def test_changed_bytes(story):
     assert story.texts("INV-1") == ["b session 1: tid 1 arrives with other bytes than were sent"]
 
 
-def test_message_nobody_sent(story):
+def test_delivery_of_a_message_never_sent_is_reported(story):
     story.pair()
     story.deliver("b", 9)
     assert story.texts("INV-1") == ["b session 1: tid 9 was never sent by a"]
@@ -118,7 +118,7 @@ def test_remote_reset_explains_what_was_sent_before_it(story):
     assert story.judge("INV-1").ok
 
 
-def test_remote_reset_explains_nothing_sent_behind_it(story):
+def test_remote_reset_explains_no_message_sent_after_it(story):
     story.pair()
     story.send("a", 1)
     story.mark_down("b")
@@ -143,7 +143,7 @@ def test_peer_that_lost_its_session_needs_an_event(story):
 
 
 @pytest.mark.parametrize("action", ["stop", "kill", "exit"])
-def test_end_of_the_sender_explains_its_queue(story, action):
+def test_end_of_the_sender_explains_its_queued_messages(story, action):
     story.process("a", "start")
     story.pair()
     story.send("a", 1, 2)
@@ -268,7 +268,7 @@ def test_server_whose_client_left_cannot_deliver(story):
     assert story.judge("INV-1").ok
 
 
-def test_what_is_still_queued_is_not_lost(story):
+def test_queued_messages_are_not_lost(story):
     """Keeping a message is no loss, whatever INV-6 says about it."""
     story.pair("lossless_peer", "lossless_peer")
     story.state("a", state="CONNECTING", queued=0)
@@ -368,7 +368,7 @@ def test_the_server_decides_that_a_session_is_lossy(story):
     assert story.texts("INV-2") == ["a session 1: tid 1 to b never arrived, and no event explains it"]
 
 
-def test_silent_new_session_excuses_nothing_sent_later(story):
+def test_silent_new_session_excuses_no_later_message(story):
     story.pair("lossless_peer", "lossless_peer")
     story.send("a", 1)
     story.deliver("b", 1)
@@ -380,7 +380,7 @@ def test_silent_new_session_excuses_nothing_sent_later(story):
     assert story.texts("INV-1") == ["a session 1: tid 2 never arrived, but tid 3, sent later, did"]
 
 
-def test_what_the_receiver_gives_up_later_excuses_no_gap(story):
+def test_later_mark_down_of_the_receiver_excuses_no_gap(story):
     story.pair("lossless_peer", "lossless_peer")
     story.send("a", 1, 2)
     story.deliver("b", 2)
@@ -399,7 +399,7 @@ def test_receiver_that_left_while_the_sender_was_idle(story):
     assert story.judge("INV-1").ok
 
 
-def test_lossy_receiver_that_leaves_must_be_noticed(story):
+def test_mark_down_of_a_lossy_receiver_needs_an_event_at_the_sender(story):
     story.pair(*LOSSY)
     story.send("a", 1)
     story.mark_down("b")
@@ -423,7 +423,7 @@ def test_lossy_sender_learns_of_a_lost_link_when_it_writes(story, writes_again, 
     assert story.texts("INV-2") == (lost if is_reported else [])
 
 
-def test_node_without_a_last_word_still_loses_messages(story):
+def test_killed_node_explains_messages_queued_for_it(story):
     """b has come to rest and a is dead by then: what b, READY, did not get across before is explained."""
     story.process("a", "start")
     story.pair()

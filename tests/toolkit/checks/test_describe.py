@@ -44,7 +44,7 @@ LINES = {
     "exhausted": ({"what": "accept", "detail": "Too many open files"}, "accept failed: Too many open files"),
     "unhandled": (
         {"session": 3, "peer": "b", "seq": 7, "type": 42},
-        "session 3 from b: nobody wants type 42, seq 7",
+        "session 3 from b: no dispatcher accepts type 42, seq 7",
     ),
     "inject": (
         {"link": "a/1", "option": "ms_inject_socket_failures", "detail": "read"},

@@ -95,7 +95,7 @@ def test_events_out_of_order(story, script, text):
     assert story.texts("INV-4") == [text]
 
 
-def test_what_was_sent_before_the_announcement_may_be_lost_with_an_event(story):
+def test_one_remote_reset_may_precede_the_accept_event(story):
     """The application may use a session that a peer has asked for and that is not accepted yet."""
     story.send("b", 1)
     story.event("b", "remote_reset")
@@ -135,7 +135,7 @@ def test_lossy_session_closed_by_its_own_side(story, why):
     assert story.judge("INV-4").ok
 
 
-def test_unannounced_session_closes_without_a_word(story):
+def test_session_without_an_accept_event_closes_without_an_event(story):
     """CF05: a fault before SERVER_IDENT; there was no event of the session."""
     story.policies["b", 1] = "stateless_server"
     story.state("b", state="CLOSED", why="socket error")
@@ -169,7 +169,7 @@ def test_partial_reset_is_not_raised(story):
     assert story.judge("no_stale_session").ok
 
 
-def test_v1_resets_what_never_was_open_in_silence(story):
+def test_v1_reset_of_a_session_never_open_needs_no_event(story):
     story.pair()
     story.wire(2)
     story.pass_frame("b", "CONNECT_REPLY", number=2, tag="RESETSESSION")

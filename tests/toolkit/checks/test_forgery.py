@@ -18,7 +18,7 @@ def arrive(story, tag="MESSAGE", *, back=1):
 
 
 @pytest.mark.parametrize("what", ["flip", "truncate", "drop", "swap"])
-def test_what_is_refused(story, what):
+def test_refused_forgery_is_no_violation(story, what):
     at = secure(story)
     story.mangle("a", what, "MESSAGE", at, byte=50)
     story.fault("b", reason="AUTH_TAG")
@@ -26,18 +26,18 @@ def test_what_is_refused(story, what):
 
 
 @pytest.mark.parametrize("what", ["flip", "truncate", "drop", "swap"])
-def test_what_is_taken(story, what):
+def test_accepted_frame_after_a_forgery_is_a_violation(story, what):
     at = secure(story)
     story.mangle("a", what, "MESSAGE", at, byte=50)
     taken = arrive(story)
     result = story.judge("reject_forged")
     assert [(v.record, v.text) for v in result.violations] == [
-        (taken, f"b/1: MESSAGE is taken behind the {what} at frame 4, on a secure link")
+        (taken, f"b/1: MESSAGE is taken after the {what} at frame 4, on a secure link")
     ]
 
 
 @pytest.mark.parametrize("what", ["insert", "duplicate", "replay", "reflect"])
-def test_what_is_put_in_behind_a_frame(story, what):
+def test_frame_inserted_after_a_whole_frame_must_be_refused(story, what):
     at = secure(story)
     story.mangle("a", what, "MESSAGE", at)
     arrive(story)
@@ -66,7 +66,7 @@ def test_crc_mode_covers_small_frames(story):
     assert story.texts("reject_forged") == ["b/1: ACK is taken although a byte of frame 4 was changed"]
 
 
-def test_crc_mode_takes_what_is_whole(story):
+def test_crc_mode_may_accept_a_duplicated_frame(story):
     crc(story)
     story.mangle("a", "duplicate", "MESSAGE", 4)
     arrive(story)
@@ -112,7 +112,7 @@ def test_the_signatures_cover_the_beginning(story, what, tag):
 
 
 @pytest.mark.parametrize("tag", ["BANNER", "HELLO", "AUTH_REQUEST"])
-def test_a_session_opens_behind_a_changed_beginning(story, tag):
+def test_session_that_opens_after_a_rewritten_frame_is_reported(story, tag):
     greeted(story, "rewrite", tag)
     at = story.pass_frame("a", "CLIENT_IDENT")
     result = story.judge("reject_forged")
@@ -131,28 +131,28 @@ def test_reflected_sealed_frame(story):
     assert [(v.record, v.text) for v in result.violations] == [(taken, "a/1: MESSAGE is taken, which came back")]
 
 
-def test_another_frame_in_the_place_of_a_sealed_one(story):
+def test_accepted_replay_of_a_sealed_frame_is_reported(story):
     at = secure(story)
     story.mangle("a", "replay", "MESSAGE", at)
     taken = arrive(story, "ACK")
     assert [v.record for v in story.judge("reject_forged").violations] == [taken]
 
 
-def test_join_changes_nothing(story):
+def test_join_of_frames_needs_no_refusal(story):
     at = secure(story)
     story.mangle("a", "join", "MESSAGE", at)
     arrive(story)
     assert (story.judge("reject_forged").violations, story.judge("reject_forged").note) == ([], "")
 
 
-def test_which_link_is_not_known(story):
+def test_forgery_on_an_unknown_link_is_noted(story):
     story.mangle("a", "flip", "MESSAGE", 4)
     result = story.judge("reject_forged")
     assert result.ok
     assert "which link the flip at record 0 touched is not known" in result.note
 
 
-def test_one_of_two_links_was_meant(story):
+def test_forgery_on_one_of_two_links_allows_frames_on_the_other(story):
     """Both had sent such a frame; on one of them nothing came of it."""
     for number in (1, 2):
         story.authenticate(number)

@@ -51,14 +51,14 @@ def sample():
 
 
 @given(st.lists(records(), max_size=5))
-def test_what_is_written_is_what_is_read(written):
+def test_dump_and_parse_preserve_the_records(written):
     history = History(written)
     again = History.parse(history.dump())
     assert again.records == history.records
     assert again.dump() == history.dump()
 
 
-def test_keys_stand_in_the_order_of_the_format():
+def test_dump_writes_the_keys_in_the_order_of_the_format():
     """Whatever order a writer uses, equal runs give equal bytes; times have no noise of binary fractions."""
     assert sample().dump().splitlines()[0] == (
         '{"time": 0.3, "node": "scenario", "kind": "step", "verb": "connect", "args": "a b"}'
@@ -89,7 +89,7 @@ def test_save_and_load(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["history.ndjson"]
 
 
-def test_saving_follows_no_link_that_others_have_made(tmp_path):
+def test_save_replaces_symbolic_links_without_following_them(tmp_path):
     path, victim = tmp_path / "history.ndjson", tmp_path / "victim"
     victim.write_text("mine")
     for link in (path, tmp_path / "history.ndjson.partial"):

@@ -22,13 +22,13 @@ NAMES = [
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_twelve_by_number_and_every_name_of_the_field():
+def test_twelve_invariants_have_numbers_and_all_have_names():
     assert list(INVARIANTS)[:12] == [f"INV-{number}" for number in range(1, 13)]
     assert len(NAMES) == 31
     assert [find(name).name for name in NAMES] == NAMES
 
 
-def test_a_number_and_its_name_are_the_same():
+def test_find_returns_the_same_invariant_for_its_id_and_name():
     assert find("INV-8") is find("seq_accounting")
     for invariant in INVARIANTS.values():
         assert find(invariant.id) is find(invariant.name) is invariant
@@ -41,7 +41,7 @@ def test_unknown_names_are_an_error_with_the_known_names():
         check(History(), only=["INV-0"])
 
 
-def test_only_what_is_asked_for(story):
+def test_check_judges_only_the_requested_invariants(story):
     story.pair()
     story.send("a", 1)
     story.rest()
@@ -61,11 +61,11 @@ def test_shared_rule_has_the_same_text_in_both(story):
     assert by_number.violations == by_name.violations
 
 
-def test_an_empty_history_breaks_nothing():
+def test_empty_history_violates_no_invariant():
     assert all(result.ok for result in check(History()))
 
 
-def test_a_clean_run_breaks_nothing(story):
+def test_clean_run_violates_no_invariant(story):
     story.process("a", "start")
     story.process("b", "start")
     story.pair()
@@ -85,7 +85,7 @@ def test_a_clean_run_breaks_nothing(story):
     assert set(by_records.values()) == {""}, "what has no frames is judged by its other records"
 
 
-def test_violations_stand_in_the_order_of_the_history(story):
+def test_violations_are_in_the_order_of_the_history(story):
     story.pair()
     story.send("a", 1, 2, 3)
     story.deliver("b", 3, 2, 1)
@@ -138,7 +138,7 @@ def test_a_history_without_any_messenger_is_not_judged(story):
     assert words(check(story.history)) == f"{len(INVARIANTS)} not judged"
 
 
-def test_what_is_due_at_rest_is_not_judged_before(story):
+def test_invariants_about_rest_are_not_judged_before_rest(story):
     story.open("a", "lossless_peer")
     outcomes = {result.id: result.outcome for result in check(story.history)}
     assert outcomes["INV-6"] is Outcome.NOT_JUDGED

@@ -68,14 +68,14 @@ def test_without_a_timeout_nothing_is_due(story):
     assert talk.verdict() == []
 
 
-def test_one_sided_keepalives_wait_for_nothing(story):
+def test_keepalive_without_records_of_the_peer_is_allowed(story):
     story.link("a", "a/1", "dial", "b")
     story.frame("a", "a/1", "tx", "KEEPALIVE2", 0, seconds=1, nanoseconds=0)
     assert story.judge("keepalive").ok
 
 
 @pytest.mark.parametrize("until", ["thaw", "the end"])
-def test_frozen_node_detects_nothing(story, until):
+def test_frozen_node_need_not_detect_a_silent_peer(story, until):
     talk = Talk(story)
     talk.ask(10)
     talk.answer(11, 10)

@@ -30,7 +30,7 @@ def one_by_one(*steps: tuple[str, Any, Any]) -> list[Op]:
     return found
 
 
-def test_one_client_after_the_other() -> None:
+def test_sequential_operations_are_linearizable() -> None:
     steps = one_by_one(
         ("read", None, "ENOENT"),
         ("create", None, None),
@@ -77,7 +77,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_no_order_explains_is_found_at_its_answer(what: str) -> None:
+def test_violation_is_reported_at_the_answer_that_no_order_explains(what: str) -> None:
     steps = WRONG[what]
     result = judged(*one_by_one(*steps))
     assert [violation.record for violation in result.violations] == [2 * len(steps) - 1]
@@ -113,7 +113,7 @@ def test_of_concurrent_creates_one_succeeds() -> None:
 
 
 @pytest.mark.parametrize("action", ["", "unknown"])
-def test_what_was_not_answered_may_be_done_late_or_never_but_once(action: str) -> None:
+def test_unanswered_operation_may_apply_late_or_never_but_not_twice(action: str) -> None:
     first, lost = Op("a", "write", 0, 1, "a;"), Op("b", "append", 2, 3, "b;", action=action)
 
     def reads(*seen: str) -> Iterator[Op]:
@@ -125,7 +125,7 @@ def test_what_was_not_answered_may_be_done_late_or_never_but_once(action: str) -
         assert not judged(first, lost, *reads(*seen)).ok
 
 
-def test_what_was_refused_for_another_reason_was_not_done() -> None:
+def test_refused_operation_has_no_effect() -> None:
     refused = Op("a", "append", 0, 1, "a;", action="fail", error="ENOSPC")
     assert judged(refused, Op("a", "read", 2, 3, action="fail", error="ENOENT")).ok
     assert not judged(refused, Op("a", "read", 2, 3, answer="a;")).ok

@@ -34,7 +34,7 @@ def looks(history: History, parts: int = 20, **options: Any) -> list[Sighting]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_lives_of_sound_nodes_raise_no_alarm(seed: int) -> None:
+def test_live_checker_reports_nothing_in_simulated_runs(seed: int) -> None:
     outcome = live(seed)
     assert outcome.passed
     assert looks(outcome.history, 8) == []
@@ -62,7 +62,7 @@ def test_violation_is_reported_once_with_the_step_before(story: Story) -> None:
     assert str(found[0]).endswith("after partition a b at 0.000 s")
 
 
-def test_what_comes_late_is_waited_for(story: Story) -> None:
+def test_live_checker_waits_for_records_that_arrive_late(story: Story) -> None:
     """The record of a send comes in behind that of its delivery, from another process."""
     story.pair()
     send = story.history[story.send("a", 1)]
@@ -106,7 +106,7 @@ def test_checker_does_not_wait_long_for_a_silent_node(story: Story) -> None:
     assert len(checker.look()) == 1
 
 
-def test_while_a_node_is_frozen_nothing_ripens(story: Story) -> None:
+def test_settle_time_does_not_pass_while_a_node_is_frozen(story: Story) -> None:
     again(story)
     story.process("a", "freeze")
     now_s = 100.0
@@ -118,7 +118,7 @@ def test_while_a_node_is_frozen_nothing_ripens(story: Story) -> None:
     assert len(checker.look()) == 1
 
 
-def test_what_is_due_in_the_end_is_not_judged_before(story: Story) -> None:
+def test_check_so_far_does_not_judge_obligations_due_at_rest(story: Story) -> None:
     story.pair()
     story.send("a", 1)
     assert looks(story.history) == []
@@ -132,7 +132,7 @@ def ends(**fields: int) -> dict[str, dict[str, int]]:
     return {"a": {**empty, "registry": 1, "links": 1, **fields}, "b": {**empty, "registry": 1, "links": 1}}
 
 
-def test_at_rest_all_is_judged(story: Story) -> None:
+def test_check_so_far_judges_all_obligations_at_rest(story: Story) -> None:
     story.pair()
     story.send("a", 1)
     wrong = [one.id for one in check_so_far(story.history, ends(), 99.0) if not one.ok]
@@ -140,7 +140,7 @@ def test_at_rest_all_is_judged(story: Story) -> None:
     assert "INV-6" in [one.id for one in check_so_far(story.history, ends(queued=1), 99.0) if not one.ok]
 
 
-def test_closing_counters_of_before_do_not_count(story: Story) -> None:
+def test_check_so_far_ignores_earlier_rest_records(story: Story) -> None:
     """A cluster that has been at rest goes on."""
     story.pair()
     story.rest("a", "b", registry=1, links=1)
@@ -149,7 +149,7 @@ def test_closing_counters_of_before_do_not_count(story: Story) -> None:
     assert all(one.ok for one in check_so_far(story.history))
 
 
-def test_live_checks_leave_out_what_asks_for_the_end() -> None:
+def test_live_checks_exclude_invariants_about_the_end() -> None:
     ids = {invariant.id for invariant in LIVE}
     assert ids.isdisjoint({"INV-6", "quiescence", "liveness_after_heal"})
     judges = {judge for invariant in LIVE for judge in invariant.judges}
@@ -157,7 +157,7 @@ def test_live_checks_leave_out_what_asks_for_the_end() -> None:
     assert left_out == {"INV-6", "liveness_after_heal"}
 
 
-def test_a_thread_finds_it(story: Story) -> None:
+def test_live_checker_thread_reports_a_violation(story: Story) -> None:
     found = threading.Event()
     checker = LiveChecker(story.history, lambda _sighting: found.set(), settle_s=0.0, silence_s=0.0)
     checker.start()
@@ -166,7 +166,7 @@ def test_a_thread_finds_it(story: Story) -> None:
     assert len(checker.stop()) == 1
 
 
-def test_a_check_that_fails_is_not_kept_quiet(story: Story) -> None:
+def test_stop_raises_if_the_live_checks_failed(story: Story) -> None:
     story.history.records.append(Record(0.0, "a", "frame", {}))
     checker = LiveChecker(story.history)
     checker.start()
@@ -192,7 +192,7 @@ def counted_reads(history: History) -> tuple[History, Callable[[], int]]:
     return History(Counted(one.time_s, one.node, one.kind, one.fields) for one in history), lambda: reads
 
 
-def test_judging_costs_in_proportion() -> None:
+def test_live_checks_read_a_number_of_records_linear_in_the_history() -> None:
     """Records of a history are looked at a bounded number of times, and judgements leave time for others."""
     lab = SimLab("v2-crc", 1)
     lab.two()
@@ -208,7 +208,7 @@ def test_judging_costs_in_proportion() -> None:
     assert all(one.ok for one in check(large))
 
 
-def test_what_does_not_grow_is_not_judged_for_ever() -> None:
+def test_live_checker_stops_reading_a_history_that_does_not_grow() -> None:
     lab = SimLab("v2-crc", 1)
     lab.two()
     lab.exchange(count=5)
@@ -226,7 +226,7 @@ def test_what_does_not_grow_is_not_judged_for_ever() -> None:
 
 
 @pytest.mark.parametrize("is_late", [True, False])
-def test_what_is_wrong_must_be_wrong_a_while_later_too(story: Story, *, is_late: bool) -> None:
+def test_check_standing_reports_only_violations_that_persist(story: Story, *, is_late: bool) -> None:
     """The record of a message that was sent may come after that of its delivery."""
     story.pair()
     sent = story.history.records[story.send("a", 1)]
@@ -244,7 +244,7 @@ def test_what_is_wrong_must_be_wrong_a_while_later_too(story: Story, *, is_late:
     assert bool(wrong) is not is_late
 
 
-def test_nobody_waits_where_all_is_well(story: Story) -> None:
+def test_check_standing_does_not_wait_without_violations(story: Story) -> None:
     story.pair()
     assert all(result.ok for result in check_standing(story.history, wait=pytest.fail))
 
@@ -258,7 +258,7 @@ class Cut(History):
 
 
 @pytest.mark.parametrize("later_s", [0.0, 5.0])
-def test_what_the_end_of_a_cut_history_shows_is_not_judged(story: Story, later_s: float) -> None:
+def test_violations_at_the_end_of_a_truncated_history_are_not_judged(story: Story, later_s: float) -> None:
     """What would excuse it may have come when nothing was taken any more; of what is older, that is certain."""
     again(story)
     story.history.put(later_s, "b", "event", {"session": 1, "peer": "a", "event": "connect", "detail": ""})

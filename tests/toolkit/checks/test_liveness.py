@@ -62,7 +62,7 @@ def test_dead_peer_is_no_failure(story):
     assert result.note == "a session 1 was not judged: b is gone"
 
 
-def test_queue_towards_a_dead_peer_hides_no_other(story):
+def test_queue_to_a_dead_peer_does_not_hide_other_queues(story):
     story.process("b", "start")
     story.pair()
     story.process("b", "kill")
@@ -85,7 +85,7 @@ def test_peer_that_refuses_is_no_failure(story):
     assert result.note == "a session 1 was not judged: the peer refuses it (AUTH_DENIED)"
 
 
-def test_nobody_listens_at_an_unknown_address(story):
+def test_connecting_to_an_unknown_address_violates_no_liveness(story):
     story.state("a", state="CONNECTING", peer="v2:10.0.0.9:1/0")
     story.add_record("a", "fault", session=1, link="a/1", reason="REFUSED", detail="")
     story.rest("a")
@@ -103,7 +103,7 @@ def test_server_waits_for_a_client_that_left(story):
     assert result.note == ("b session 1 was not judged: only the peer may dial, and it has no session any more")
 
 
-def test_server_whose_client_is_there_must_drain(story):
+def test_server_with_a_present_client_must_drain_its_queue(story):
     story.pair()
     story.state("b", state="STANDBY", queued=3)
     story.rest("a")

@@ -82,7 +82,7 @@ def nth(records: list[Record], part: float, kind: str, tags: set[str] | None = N
 
 
 @pytest.mark.parametrize("way", ["v2-crc", "v2-secure"])
-def test_the_verdict_on_a_sound_run_is_that_on_all_of_it_and_memory_is_small(way: str) -> None:
+def test_long_run_gets_the_verdict_of_its_whole_history_in_bounded_memory(way: str) -> None:
     records = long_history(way, 400)
     found, most, run = judged(records, 1000, settled_s=5.0)
     assert found == whole(records)

@@ -29,7 +29,7 @@ def test_an_empty_history_has_none() -> None:
         ("session-reset", "crc", {"restart", "reset full", "remote_reset with a queue", "refused"}),
     ],
 )
-def test_scenarios_reach_what_they_are_about(scenario: str, mode: str, reached: set[str]) -> None:
+def test_scenarios_reach_their_marks(scenario: str, mode: str, reached: set[str]) -> None:
     found = marks_of(toolkit.run(scenario, mode=mode).history)
     assert reached <= set(found)
     assert set(found) <= set(MARKS)

@@ -27,12 +27,12 @@ def stranger(story, stays_s, **options):
     story.history.append(stays_s, "b", "link", link="b/1", action="close", peer="", session=None)
 
 
-def test_a_stranger_that_is_thrown_out(story):
+def test_unauthenticated_link_closed_in_time_is_allowed(story):
     stranger(story, 14.0)
     assert story.judge("INV-11").ok
 
 
-def test_a_stranger_that_stays(story):
+def test_unauthenticated_link_that_stays_open_is_reported(story):
     stranger(story, 18.0)
     assert story.texts("INV-11") == ["b/1 stayed 18 s without authenticating, 10 s are allowed"]
 

@@ -1,7 +1,7 @@
 """The check of keys and nonces on hand-made histories."""
 
 
-def test_two_links_with_keys_of_their_own(story):
+def test_links_with_different_keys_may_use_equal_nonces(story):
     for number in (1, 2):
         story.authenticate(number)
         story.usage("a", number, tx_nonces=1, rx_nonces=1)
@@ -55,6 +55,5 @@ def test_secure_links_without_records(story):
     result = story.judge("nonce_unique")
     assert result.ok
     assert (
-        result.note
-        == "a does not tell of the keys of 1 secure links; b does not tell of the keys of 1 secure links"
+        result.note == "a does not record the keys of 1 secure links; b does not record the keys of 1 secure links"
     )

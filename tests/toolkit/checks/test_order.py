@@ -3,7 +3,7 @@
 import pytest
 
 
-def test_what_arrives_as_it_was_sent(story):
+def test_in_order_delivery_holds_without_notes(story):
     story.pair()
     story.send("a", 1, 2, priority=63, type=2, version=1)
     story.deliver("b", 1, 2, priority=63, type=2, version=1)

@@ -21,7 +21,7 @@ def test_one_link_one_timer_one_socket(story):
         ({"unwritten_bytes": 7}, "a has unwritten_bytes 7 at rest"),
     ],
 )
-def test_what_stays(story, fields, text):
+def test_leftovers_at_rest_are_reported(story, fields, text):
     story.pair()
     story.rest("b", **NOTHING)
     story.rest("a", **NOTHING | fields)
@@ -29,7 +29,7 @@ def test_what_stays(story, fields, text):
     assert story.texts("INV-11") == [text]
 
 
-def test_a_node_that_is_shut_down_has_nothing(story):
+def test_resources_of_a_node_that_is_shut_down_are_reported(story):
     story.process("a", "start")
     story.pair()
     story.process("a", "stop")
@@ -38,7 +38,7 @@ def test_a_node_that_is_shut_down_has_nothing(story):
     assert story.texts("quiescence") == ["a is shut down, but still has 3 timers, 1 sockets"]
 
 
-def test_a_run_that_goes_on(story):
+def test_run_without_rest_is_not_judged_for_quiescence(story):
     story.pair()
     assert story.judge("quiescence").note == "the run did not come to rest, so what stayed in use was not judged"
 
@@ -47,5 +47,5 @@ def test_nodes_with_fewer_records(story):
     story.pair()
     story.rest()
     assert story.judge("quiescence").note == (
-        "a does not tell of its timers and buffers; b does not tell of its timers and buffers"
+        "a does not record its timers and buffers; b does not record its timers and buffers"
     )

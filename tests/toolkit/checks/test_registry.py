@@ -28,7 +28,7 @@ def test_registered_lossy_session_is_replaced_first(story):
     assert story.texts("INV-5") == ["b session 2 is READY with a while b session 1 lives"]
 
 
-def test_anonymous_sessions_are_nobodys_to_find(story):
+def test_registry_contains_no_anonymous_session(story):
     story.open("a", "lossy_client", session=1, anonymous=1)
     story.open("a", "lossy_client", session=2)
     story.rest("a", registry=1)

@@ -80,7 +80,7 @@ def wait(story, link, action):
     return story.add_record("a", "wait", link=link, name="dispatch_bytes", action=action)
 
 
-def test_links_that_wait_are_admitted_in_turn(story):
+def test_links_admitted_in_turn_violate_nothing(story):
     for link in "a/1", "a/2", "a/3", "a/4":
         wait(story, link, "begin")
     wait(story, "a/3", "leave")
@@ -90,7 +90,7 @@ def test_links_that_wait_are_admitted_in_turn(story):
     assert story.texts("throttle_turns") == []
 
 
-def test_a_link_is_passed_over(story):
+def test_link_admitted_before_an_earlier_one_is_reported(story):
     wait(story, "a/1", "begin")
     wait(story, "a/2", "begin")
     wait(story, "a/2", "admit")
@@ -109,7 +109,7 @@ def test_a_process_that_starts_again_has_no_links_that_wait(story):
     assert story.texts("throttle_turns") == []
 
 
-def test_what_throttles_hold_at_rest_is_of_no_message(story):
+def test_throttles_that_hold_messages_at_rest_are_reported(story):
     story.rest("a", throttled=3, arrivals=1)
     assert story.texts("INV-9") == [
         "a: throttles still hold 3 messages and bytes at rest",

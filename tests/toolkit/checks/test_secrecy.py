@@ -44,7 +44,7 @@ def test_a_session_without_a_signature(story):
     assert story.texts("no_plaintext") == ["b/1: CLIENT_IDENT is taken where AUTH_SIGNATURE is due"]
 
 
-def test_what_comes_instead_of_the_signature_breaks_the_link(story):
+def test_link_fault_on_a_missing_signature_is_no_violation(story):
     story.greet()
     story.auth("b")
     story.take_frame("b", "CLIENT_IDENT")
@@ -59,10 +59,10 @@ def test_missing_signature(story):
     assert story.texts("no_plaintext") == ["a/1: CLIENT_IDENT is sent where AUTH_SIGNATURE is due"]
 
 
-def test_silence_about_authentication(story):
+def test_missing_records_of_authentication_are_noted(story):
     story.greet()
     assert story.judge("no_plaintext").note == (
-        "b does not tell how its peers authenticate; a does not tell how its peers authenticate"
+        "b does not record how its peers authenticate; a does not record how its peers authenticate"
     )
 
 

@@ -18,15 +18,15 @@ def test_a_late_ticket_that_is_taken(story):
 
 def test_a_late_ticket_that_is_shown(story):
     story.fault("b", reason="AUTH_DENIED", detail=LATE, session=None)
-    assert story.texts("ticket_time") == [f"b: b/1: {LATE}, which nobody renewed"]
+    assert story.texts("ticket_time") == [f"b: b/1: {LATE}, which was not renewed"]
 
 
-def test_a_client_that_keeps_its_late_ticket_to_itself(story):
+def test_client_may_refuse_to_use_its_expired_ticket(story):
     story.fault("a", reason="AUTH_DENIED", detail="own ticket expired 5 s ago")
     assert story.judge("ticket_time").ok
 
 
-def test_a_clock_that_was_moved_explains_one(story):
+def test_clock_step_explains_an_expired_ticket(story):
     story.add_record("b", "clock", step_s=3600)
     story.fault("b", reason="AUTH_DENIED", detail=LATE, session=None)
     assert story.judge("ticket_time").ok
@@ -44,7 +44,7 @@ def locked_out(story, *, again):
     story.rest()
 
 
-def test_locked_out(story):
+def test_session_without_a_valid_ticket_is_reported(story):
     locked_out(story, again=False)
     assert story.texts("ticket_time") == ["a session 1 is locked out: authentication refused: refused by the peer"]
 
@@ -69,6 +69,6 @@ def test_a_clock_that_is_moved_in_a_handshake_explains_one(story):
     assert story.judge("ticket_time").ok
 
 
-def test_let_in_again(story):
+def test_session_authenticated_again_is_allowed(story):
     locked_out(story, again=True)
     assert story.judge("ticket_time").ok

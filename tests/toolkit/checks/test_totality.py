@@ -53,7 +53,7 @@ def test_an_unexpected_frame_and_its_fault(story):
     assert story.judge("INV-12").ok
 
 
-def test_reading_goes_on_behind_an_unexpected_frame(story):
+def test_frame_accepted_after_an_unexpected_one_is_reported(story):
     story.authenticate()
     story.pass_frame("a", "SERVER_IDENT")
     at = story.pass_frame("a", "CLIENT_IDENT")
@@ -91,13 +91,13 @@ def test_an_exception(story):
 
 
 @pytest.mark.parametrize(("action", "ok"), [("exit", False), ("kill", True), ("stop", True)])
-def test_a_process_that_ends_by_itself(story, action, ok):
+def test_process_that_exits_by_itself_is_reported(story, action, ok):
     story.process("a", "start")
     story.process("a", action)
     assert story.judge("INV-12").ok is ok
 
 
-def test_another_frame_where_hello_is_due(story):
+def test_frame_accepted_in_place_of_hello_is_reported(story):
     story.wire()
     story.send_frame("b", "BANNER")
     story.take_frame("b", "BANNER")

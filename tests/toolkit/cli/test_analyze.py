@@ -52,7 +52,7 @@ def test_audit_of_a_peer_that_breaks_a_rule(tmp_path: Path, capsys: pytest.Captu
     file = str(tape.write(tmp_path / "twice.pcap"))
     assert msgrlab(["analyze", file, "--audit"]) == 1
     shown = capsys.readouterr()
-    line = r"^  frame \d+, client.4100/0: seq 1 is sent behind seq 1 \(seq_step\)$"
+    line = r"^  frame \d+, client.4100/0: seq 1 is sent after seq 1 \(seq_step\)$"
     assert re.search(line, shown.out, re.MULTILINE)
     assert shown.err.count("\n") == 1
     assert msgrlab(["analyze", file, "--audit", "--json"]) == 1
@@ -64,7 +64,7 @@ def test_audit_of_a_peer_that_breaks_a_rule(tmp_path: Path, capsys: pytest.Captu
     assert "signed" in {each["id"] for each in found["not_judged"]}
 
 
-def test_what_no_key_opens_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_analyze_without_the_keys_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["analyze", CAPTURE[0]]) == 1
     shown = capsys.readouterr()
     assert shown.err.startswith("msgrlab: ")

@@ -143,7 +143,7 @@ def test_frames_are_printed_as_they_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("capture")
-def test_it_may_be_piped_into_decode() -> None:
+def test_capture_pipes_into_decode() -> None:
     port = low_port()
     shell = '"$1" -c "$2" capture lo -o - --ports "$3" | "$1" -c "$2" decode - --format json --limit 2'
     command = ["sh", "-c", shell, "sh", sys.executable, MAIN, str(port)]
@@ -171,7 +171,7 @@ def test_a_duration_and_a_count_end_it(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.needs("capture")
-def test_an_existing_file_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_capture_does_not_overwrite_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.pcapng"
     path.write_text("mine")
     assert msgrlab(["capture", "lo", "-o", str(path), "--duration", "0"]) == 2
@@ -190,7 +190,7 @@ def test_missing_permission_is_an_error_with_the_remedy(
     assert msgrlab(["capture", "lo", "-o", str(path)]) == 3
     assert capsys.readouterr() == (
         "",
-        "msgrlab: capturing takes CAP_NET_RAW; run it as root: sudo msgrlab ...\n",
+        "msgrlab: capturing needs CAP_NET_RAW; run it as root: sudo msgrlab ...\n",
     )
     assert not path.exists()
 
@@ -212,7 +212,7 @@ def test_missing_permission_is_an_error_with_the_remedy(
         ([], "Missing argument 'TARGET'"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_2(
+def test_capture_reports_a_usage_error_in_one_line(
     arguments: Sequence[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "a.pcapng"
@@ -224,6 +224,6 @@ def test_a_mistake_is_one_line_and_exit_2(
 
 
 @pytest.mark.needs("capture")
-def test_an_interface_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_capture_refuses_an_unknown_interface(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["capture", "eht0", "-o", str(tmp_path / "a.pcapng")]) == 2
     assert "no interface 'eht0'; there are lo" in capsys.readouterr().err

@@ -60,7 +60,7 @@ def test_every_command_reads_a_ring_a_pattern_and_standard_input(
         (["a.pcap", "--ports", "many"], "ports 'many': 'many' is no port or range"),
     ],
 )
-def test_files_that_cannot_be_meant(
+def test_explain_refuses_files_that_form_no_capture(
     arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert msgrlab(["explain", *arguments]) == 2

@@ -41,7 +41,7 @@ def completed(words: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
 )
 @pytest.mark.usefixtures("state")
-def test_a_shell_is_offered_words(words: str, offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_offers_words(words: str, offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert completed(words, monkeypatch) == offered
 
 
@@ -65,8 +65,8 @@ WRONG_NAMES = (
     ("tell a sessions --name", "--name needs the name of a cluster"),
     ("tell a --name one", "tell: NODE and VERB are needed, as in: msgrlab tell a send b"),
     ("tell --name two a sessions --name one", "two clusters are named: two and --name one; give one"),
-    ("exec a -- --name one", "several clusters are there: one, two; say which by --name"),
-    ("tell a sessions -- --name one", "several clusters are there: one, two; say which by --name"),
+    ("exec a -- --name one", "several clusters are up: one, two; choose one with --name"),
+    ("tell a sessions -- --name one", "several clusters are up: one, two; choose one with --name"),
     ("fault kill --name three b", "no cluster 'three'; there is one, two"),
 )
 

@@ -244,7 +244,9 @@ def test_a_limit_stops_in_time(form: str, crc: str, decode: Decode, tmp_path: Pa
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_filter_that_nothing_passes(form: str, crc: str, decode: Decode, tmp_path: Path) -> None:
+def test_decode_succeeds_if_no_frame_passes_the_filter(
+    form: str, crc: str, decode: Decode, tmp_path: Path
+) -> None:
     code, _, err = decode(crc, "--format", form, "--filter", "False", "-o", str(tmp_path / "out"))
     assert code == 0
     assert err.endswith(" frames on 4 links\n")
@@ -314,7 +316,7 @@ def test_a_capture_that_is_still_written_is_decoded_up_to_its_end(
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_noise_is_no_reason_to_crash(form: str, crc: str, decode: Decode, tmp_path: Path) -> None:
+def test_decode_survives_random_damage(form: str, crc: str, decode: Decode, tmp_path: Path) -> None:
     rng = Random(7)
 
     def garble(packet: bytearray) -> None:
@@ -334,7 +336,7 @@ def test_a_capture_without_messengers(decode: Decode, tmp_path: Path) -> None:
     assert decode(str(tmp_path / "a.pcapng")) == (0, "", "0 frames on 0 links\n")
 
 
-def test_a_peers_text_does_not_reach_the_terminal_as_it_is(crc: str, decode: Decode, tmp_path: Path) -> None:
+def test_frame_lines_escape_text_of_peers(crc: str, decode: Decode, tmp_path: Path) -> None:
     from dataclasses import replace
 
     from rich.console import Console
@@ -365,7 +367,7 @@ def test_lines_fit_an_80_column_terminal(crc: str, secure: list[str]) -> None:
 # ---- files
 
 
-def test_nothing_is_overwritten_unless_asked(crc: str, decode: Decode, tmp_path: Path) -> None:
+def test_decode_replaces_an_existing_file_only_with_force(crc: str, decode: Decode, tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     path.write_text("mine")
     assert decode(crc, "-o", str(path)) == (2, "", f"msgrlab: -o {path} exists already; --force replaces it\n")
@@ -389,7 +391,7 @@ def test_the_capture_itself_is_never_replaced(crc: str, decode: Decode, tmp_path
     assert copy.read_bytes() == before
 
 
-def test_a_file_to_replace_stays_if_decoding_fails(decode: Decode, tmp_path: Path) -> None:
+def test_failed_decode_keeps_the_file_to_replace(decode: Decode, tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("mine")
     (tmp_path / "junk").write_bytes(b"no capture at all, sorry")
@@ -398,7 +400,7 @@ def test_a_file_to_replace_stays_if_decoding_fails(decode: Decode, tmp_path: Pat
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_is_there_and_no_file_is_left_alone(form: str, crc: str, decode: Decode) -> None:
+def test_decode_refuses_to_replace_a_device(form: str, crc: str, decode: Decode) -> None:
     code, out, err = decode(crc, "--format", form, "-o", "/dev/full")
     assert (code, out) == (2, "")
     assert err == "msgrlab: -o /dev/full exists already\n"
@@ -475,7 +477,9 @@ def test_bad_keys_are_named_with_file_and_line(crc: str, decode: Decode, tmp_pat
         (["-o", "/tmp", "--force"], "-o /tmp exists already"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_2(arguments: list[str], words: str, crc: str, decode: Decode) -> None:
+def test_decode_reports_a_usage_error_in_one_line(
+    arguments: list[str], words: str, crc: str, decode: Decode
+) -> None:
     code, out, err = decode(crc, *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert words in err

@@ -63,7 +63,7 @@ def test_json(fakes: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert (impossible["available"], impossible["remedy"]) == (False, None)
 
 
-def test_this_machine_is_examined_quickly_and_left_as_it_was(
+def test_doctor_is_quick_and_changes_nothing_on_this_machine(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

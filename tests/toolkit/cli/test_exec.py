@@ -45,7 +45,7 @@ def test_programs_of_a_release_use_the_cluster(cluster: Path, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("state")
-def test_what_cannot_be_run_is_one_line(
+def test_exec_reports_errors_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refusal(*options: str) -> tuple[int, str]:
@@ -58,7 +58,7 @@ def test_what_cannot_be_run_is_one_line(
     for options, expected in (
         (("--release", "squid"), f"no image of Ceph 'squid'; {known}"),
         ((*of_reef, "/usr"), "/usr: it cannot be shared: programs find that of their image"),
-        ((*of_reef, "its"), "its: a directory to share takes an absolute path"),
+        ((*of_reef, "its"), "its: give a directory to share as an absolute path"),
         ((*of_reef, "/nosuch"), "/nosuch: there is no such directory"),
         (("--share", str(tmp_path)), "exec --share needs --release"),
     ):

@@ -37,7 +37,7 @@ def test_a_link_in_crc_mode_is_not_encrypted(tmp_path: Path, capsys: pytest.Capt
     assert "Nothing: no reset, refusal or silence." in page
 
 
-def test_slow_requests_come_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_requests_are_sorted_by_latency(capsys: pytest.CaptureFixture[str]) -> None:
     rows = requests(capsys)
     times = [row["latency_ms"] for row in rows]
     assert times == sorted(times, key=lambda ms: -ms)  # type: ignore[operator]
@@ -71,7 +71,7 @@ def test_requests_are_found_by_an_expression(capsys: pytest.CaptureFixture[str])
         ("9", "9 alone asks nothing"),
     ],
 )
-def test_an_expression_about_nothing_is_an_error(
+def test_requests_refuses_invalid_expressions(
     expression: str, problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert msgrlab(["requests", CAPTURE[0], "--where", expression]) == 2

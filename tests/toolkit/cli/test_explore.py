@@ -37,7 +37,7 @@ def test_a_schedule_is_run_again_and_kept(tmp_path: Path, capsys: pytest.Capture
     assert "CLIENT_IDENT" in (out / "chart.svg").read_text(encoding="utf-8")
 
 
-def test_what_is_found_is_shown_with_the_way_to_it(
+def test_explore_shows_the_finding_and_the_command_that_repeats_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(node.Node, "unsettled", ["nothing is good enough"])
@@ -69,7 +69,7 @@ def test_the_command_for_a_replay_names_the_whole_scope() -> None:
         (["--out", "."], ". exists already"),
     ],
 )
-def test_a_wrong_line_is_refused_in_words(
+def test_explore_refuses_invalid_arguments(
     arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["explore", *arguments]) == 2

@@ -31,7 +31,7 @@ def cluster(tmp_path: Path) -> str:
     return "pair"
 
 
-def test_words_are_listed() -> None:
+def test_fault_list_shows_every_word() -> None:
     listed = done("fault", "--list")
     assert "partition A B [--one-way]\n    Lose every packet between two nodes" in listed
     assert "Not available" not in listed
@@ -48,14 +48,14 @@ def test_words_are_listed() -> None:
         (("kill", "b"), "no cluster is up: msgrlab up two-peers"),
     ],
 )
-def test_mistakes_are_errors(arguments: tuple[str, ...], complaint: str) -> None:
+def test_fault_reports_a_mistake_in_one_line(arguments: tuple[str, ...], complaint: str) -> None:
     finished = msgrlab("fault", *arguments)
     assert finished.returncode == 2
     assert complaint in finished.stderr
     assert finished.stderr.count("\n") == 1
 
 
-def test_chaos_is_drawn_done_and_done_again(cluster: str, tmp_path: Path) -> None:
+def test_chaos_command_runs_and_repeats_a_drawn_timeline(cluster: str, tmp_path: Path) -> None:
     try:
         assert "Not available: loopback has no packets" in done("fault", "--list")
         done("fault", "arm", "a", "MESSAGE WRITE", "FAULT")

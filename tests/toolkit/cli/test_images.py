@@ -51,7 +51,7 @@ def test_a_directory_is_made_without_docker(no_docker, tmp_path, capsys):
     assert "leave out --directory" in capsys.readouterr().err
 
 
-def test_a_directory_goes_though_docker_does_not_answer(no_docker, tmp_path):
+def test_images_remove_deletes_a_directory_without_docker(no_docker, tmp_path):
     (tmp_path / "ceph-reef" / "etc").mkdir(parents=True)
     assert run(["images", "remove", "ceph:reef", "--root", str(tmp_path)]) == UNSUPPORTED
     assert not (tmp_path / "ceph-reef").exists()

@@ -36,7 +36,7 @@ def imported(*arguments: str) -> set[str]:
 
 
 @pytest.mark.usefixtures("state")
-def test_what_asks_a_cluster_imports_little() -> None:
+def test_cluster_commands_import_no_heavy_modules() -> None:
     done("up", "two-peers")
     commands = {
         "tell a snapshot": {"rich"},
@@ -75,7 +75,7 @@ def test_a_simulated_run_imports_no_sockets_clusters_or_pages() -> None:
     assert modules & (elsewhere | libraries | {"multiprocessing", "scapy", "ssl", "yaml"}) == set()
 
 
-def test_the_messenger_loads_its_parts_when_they_are_asked_for() -> None:
+def test_importing_messenger_loads_no_submodule() -> None:
     code = "import json, sys, messenger; print(json.dumps(sorted(sys.modules)))"
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=True

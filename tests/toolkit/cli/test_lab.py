@@ -75,7 +75,7 @@ def test_copies_are_made_once_and_never_overwritten(
     assert all(f"--ServerApp.root_dir={folder}" in line for line in replaced)
 
 
-def test_options_behind_two_dashes_are_jupyterlabs(tmp_path: Path, replaced: list[list[str]]) -> None:
+def test_options_after_two_dashes_are_passed_to_jupyterlab(tmp_path: Path, replaced: list[list[str]]) -> None:
     assert msgrlab(["lab", str(tmp_path), "--port", "9000", "--", "--log-level", "ERROR"]) == 0
     assert msgrlab(["lab", "--no-browser", str(tmp_path), "--", "--ServerApp.ip=::1"]) == 0
     first, second = replaced
@@ -118,7 +118,7 @@ def test_a_missing_jupyterlab_is_one_line_and_nothing_is_written(
         (["lab", "--port", "0"], "Input should be greater than or equal to 1"),
     ],
 )
-def test_what_is_no_folder_is_refused(
+def test_lab_refuses_paths_that_are_no_folder(
     arguments: list[str],
     complaint: str,
     capsys: pytest.CaptureFixture[str],

@@ -85,12 +85,12 @@ def test_exit_codes(
     assert capsys.readouterr().out == ""
 
 
-def test_a_mistake_of_ours_is_not_hidden(failing: Callable[[BaseException], list[str]]) -> None:
+def test_internal_errors_are_raised(failing: Callable[[BaseException], list[str]]) -> None:
     with pytest.raises(ZeroDivisionError):
         cli.run(failing(ZeroDivisionError()))
 
 
-def test_help_lists_the_sub_commands_also_without_being_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_no_arguments_list_the_sub_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run([]) == 0
     unasked = capsys.readouterr().out
     assert cli.run(["--help"]) == 0

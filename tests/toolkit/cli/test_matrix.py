@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.cli.main import run
-from toolkit.matrix import runner, sharing
+from toolkit.matrix import runner, shared_run
 from toolkit.matrix.evidence import EvidenceMissing
 
 
@@ -26,7 +26,7 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         return plain(cells, directory, grounds=Fake().open, case=case)  # type: ignore[arg-type]
 
     plain = runner.Run
-    assert issubclass(sharing.SharedRun, plain)  # imported before the name stands for a function
+    assert issubclass(shared_run.SharedRun, plain)  # imported before the name stands for a function
     monkeypatch.setattr(runner, "Run", made)
     return failing
 
@@ -44,7 +44,9 @@ def test_the_list_has_cells_and_reasons(capsys: pytest.CaptureFixture[str]) -> N
     assert (listed[0]["reason"], len(listed)) == (None, len(lines))
 
 
-def test_all_is_well(fails: set[str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_matrix_reports_successful_cells(
+    fails: set[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert not fails
     out = tmp_path / "out"
     assert run(["matrix", "--only", "reef/v1/aes/server", "--out", str(out)]) == 0

@@ -14,7 +14,7 @@ def test_short_work_shows_no_progress(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == ""
 
 
-def test_long_work_has_a_line_now_and_then(
+def test_long_work_shows_progress_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 100.0
@@ -39,7 +39,7 @@ def test_work_of_unknown_length_shows_how_long_it_has_taken(
     assert capsys.readouterr().err == "msgrlab: node, unpacking \\x1b[2J, 14 s so far\n"
 
 
-def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_shows_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("running", 1, quiet=True) as steps:
         steps.show("one")
         steps.advance()

@@ -124,7 +124,7 @@ def test_port_in_use_is_an_error(server: socket.socket, capsys: pytest.CaptureFi
         (["0", "127.0.0.1:1", "--blind", "--history", "x"], "a blind proxy decodes no frames"),
         (["0", "127.0.0.1:1", "--history", __file__], "exists already, and nothing is overwritten"),
         (["0", "127.0.0.1:1", "--key-log", "/dev/null"], "/dev/null: is a device, not a file"),
-        (["0.0.0.0:0", "127.0.0.1:1", "--pretend"], "pretending takes a certain address, 0.0.0.0 is any"),
+        (["0.0.0.0:0", "127.0.0.1:1", "--pretend"], "--pretend needs a specific address; 0.0.0.0 is a wildcard"),
         (["--grid", "127.0.0.1:1"], "--grid needs exactly one --keyring"),
     ],
 )

@@ -44,7 +44,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (first["compared"], first["equal"], first["allowed"], first["differences"]) == (8, 8, {}, [])
 
 
-def test_what_cannot_be_replayed_has_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_states_why_a_link_is_not_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", SECURE, "--as", "client"]) == 1
     output = capsys.readouterr()
     assert "not replayed: link 0: sealed; missing: key of client.admin" in output.out

@@ -51,7 +51,7 @@ def test_a_cluster_has_a_report_while_it_is_up_and_when_it_ends(tmp_path: Path) 
     assert (kept / "two-peers/history.ndjson").is_file()
 
 
-def test_nothing_of_the_users_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_do_not_replace_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "mine.html"
     mine.write_text("<html>mine</html>")
     for option in ("--html", "--junit"):
@@ -70,7 +70,7 @@ def test_unsupported_scenarios_are_in_the_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_what_was_done_before_ctrl_c_is_reported(jobs: str, tmp_path: Path) -> None:
+def test_interrupted_run_reports_the_finished_cases(jobs: str, tmp_path: Path) -> None:
     junit = tmp_path / "x.xml"
     words = command_line("run", "HS-0*", "all", "--jobs", jobs, "--junit", str(junit))
     with subprocess.Popen(

@@ -87,7 +87,7 @@ def test_replay_command_repeats_the_run(tmp_path: Path, capsys: pytest.CaptureFi
     assert histories[0] == histories[1]
 
 
-def test_failure_is_exit_1_with_what_was_expected(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_run_exits_with_1_and_names_the_expectation(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["run", "reconnect", "--cut", "a:SESSION_RESET", "--json"]) == 1
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert not run["passed"]
@@ -115,7 +115,7 @@ def test_wrong_input_is_one_line_and_exit_2(
     assert error.count("\n") == 1
 
 
-def test_what_cannot_be_had_here_is_exit_3(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_exits_with_3_for_an_unsupported_mode(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["run", "reconnect", "--proto", "v1", "--mode", "secure"]) == 3
     assert capsys.readouterr().err == "msgrlab: msgr v1 has no mode secure; it runs in crc\n"
 
@@ -147,7 +147,7 @@ def test_scenario_without_a_backend_is_unsupported_there() -> None:
         run_scenario(elsewhere, "local")
 
 
-def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_does_not_overwrite_an_existing_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["run", "standby", "--out", str(tmp_path)]
     assert msgrlab(arguments) == 0
     before = (tmp_path / "standby-sim-v2-crc" / "history.ndjson").read_bytes()

@@ -91,7 +91,7 @@ def test_failure_is_shrunk_reported_and_kept(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_failure_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sim_describes_failures(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["sim", "--seeds", "60", "--jobs", "1"]) == 1
     shown = capsys.readouterr().out
     assert ": failed\n  INV-" in shown

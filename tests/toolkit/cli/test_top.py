@@ -39,7 +39,9 @@ TIMEOUT_S = 60
     ("protocol", "mode"), [(Protocol.V2, ConMode.CRC), (Protocol.V2, ConMode.SECURE), (Protocol.V1, ConMode.CRC)]
 )
 @on_loop
-async def test_what_passes_is_in_the_next_snapshot(protocol: Protocol, mode: ConMode, tmp_path: Path) -> None:
+async def test_snapshot_shows_the_traffic_of_a_live_link(
+    protocol: Protocol, mode: ConMode, tmp_path: Path
+) -> None:
     log = tmp_path / "keys"
     view = LiveTop("lo", key_log=log, ports="all", interval_s=0.05)
     with view.running() as live:

@@ -40,7 +40,7 @@ def messenger(cluster: Cluster, name: str) -> MessengerNode:
     return node
 
 
-def test_a_node_comes_and_all_send_to_each_other(cluster: Cluster) -> None:
+def test_added_node_exchanges_messages_with_all_others(cluster: Cluster) -> None:
     cluster.add_node("c", entity="osd.3", options={"ms_max_backoff": 2})
     cluster.nodes["c"].command("send", peer="a", count=3)
     cluster.nodes["b"].command("send", peer="c", count=2)
@@ -57,7 +57,7 @@ def test_a_node_comes_and_all_send_to_each_other(cluster: Cluster) -> None:
     assert failed(cluster) == []
 
 
-def test_a_node_leaves_in_order_and_may_come_back(cluster: Cluster) -> None:
+def test_removed_node_can_be_added_again(cluster: Cluster) -> None:
     first = cluster.add_node("c", entity="osd.3").address
     a = cluster.nodes["a"]
     a.command("traffic", peer="c", every_ms=5)
@@ -87,7 +87,7 @@ def test_links_come_and_go_and_healing_leaves_them(cluster: Cluster) -> None:
     cluster.add_link("a", "b", delay_ms=7)
     cluster.fault("mend")
     assert [cluster.network.link(*way).delay_ms for way in ("ab", "ba")] == [7, 0]
-    with pytest.raises(LocalError, match="from a to b is there already"):
+    with pytest.raises(LocalError, match="from a to b is given twice"):
         cluster.add_link("a", "b", delay_ms=8)
     cluster.remove_link("a", "b")
     assert (cluster.network.link("a", "b").is_clear, cluster.spec.links) == (True, ())
@@ -128,7 +128,7 @@ def test_a_capture_begins_and_ends(cluster: Cluster) -> None:
         cluster.stop_capture("a")
 
 
-def test_what_cannot_be_leaves_everything_as_it_was(cluster: Cluster) -> None:
+def test_refused_change_leaves_the_cluster_unchanged(cluster: Cluster) -> None:
     for values, why in (
         ({}, "nodes.c.entity: it is missing"),
         ({"entity": "osd.1"}, "nodes.c.entity: a is osd.1 already"),
@@ -151,7 +151,7 @@ def test_what_cannot_be_leaves_everything_as_it_was(cluster: Cluster) -> None:
     assert cluster.status()["state"] == "up"
 
 
-def test_a_node_that_does_not_start_is_not_there(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_add_node_removes_a_node_that_fails_to_start(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(type(cluster.backend.hosts["a"]), "messenger", ("false",))
         with pytest.raises(LocalError, match="node c"):
@@ -160,11 +160,11 @@ def test_a_node_that_does_not_start_is_not_there(cluster: Cluster, monkeypatch: 
     assert cluster.add_node("c", entity="osd.3").state == "up"
 
 
-def test_nodes_stay_where_hosts_cannot_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_cannot_change_if_the_backend_cannot_remove_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     with up(peers()) as cluster:
         monkeypatch.setattr(ProcessBackend, "removes_hosts", False)
         for change in (lambda: cluster.add_node("c", entity="osd.3"), lambda: cluster.remove_node("a")):
-            with pytest.raises(Unsupported, match="nodes of process are those that it came up with"):
+            with pytest.raises(Unsupported, match="process cannot change the nodes of a running cluster"):
                 change()
 
 

@@ -21,7 +21,7 @@ def mounts_of(*folders: Path) -> list[str]:
 
 
 @pytest.mark.needs("ceph-image-reef")
-def test_a_program_of_an_image_leaves_the_image_as_it_was(tmp_path: Path) -> None:
+def test_program_of_an_image_does_not_change_the_image(tmp_path: Path) -> None:
     image = images_root() / "ceph-reef"
     script = f"echo written > /etc/left; echo kept > {tmp_path}/kept; cat /etc/left; ceph-mon --version; pwd"
     before = mounts_of(image, tmp_path)
@@ -45,7 +45,7 @@ def test_signals_reach_the_program_itself(tmp_path: Path) -> None:
         assert program.wait(5) < 0
 
 
-def test_images_that_only_containers_have() -> None:
+def test_image_outside_docker_is_unsupported() -> None:
     check_images([HostWish("a", PUBLIC)])
     with pytest.raises(Unsupported, match="node a: images such as debian take --backend docker"):
         check_images([HostWish("a", PUBLIC, image="debian")])
@@ -53,7 +53,7 @@ def test_images_that_only_containers_have() -> None:
 
 def test_only_root_can_enter_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(Unsupported, match="node mon: ceph:reef takes root, or --backend docker"):
+    with pytest.raises(Unsupported, match="node mon: ceph:reef needs root, or --backend docker"):
         check_images([HostWish("mon", PUBLIC, image="ceph:reef")])
 
 

@@ -110,7 +110,7 @@ def test_traffic_of_the_spec_flows_by_itself() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_a_life_of_a_node() -> None:
+def test_node_freezes_thaws_dies_and_starts() -> None:
     with up(peers()) as cluster:
         a, b = cluster.nodes["a"], cluster.nodes["b"]
         a.command("send", peer="b")
@@ -142,7 +142,7 @@ def test_a_life_of_a_node() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_a_node_that_dies_by_itself_is_seen() -> None:
+def test_crashed_node_is_reported_and_restarts() -> None:
     with up(peers()) as cluster:
         b = cluster.nodes["b"]
         b.host.run("sh", "-c", f"kill -{signal.SIGSEGV} {b.pid}")
@@ -167,7 +167,7 @@ def test_commands_of_nodes_are_checked() -> None:
         assert [record["step_s"] for record in cluster.history.so_far().of("clock")] == [3600]
 
 
-def test_what_does_not_come_up_leaves_nothing(state: Path) -> None:
+def test_cluster_that_fails_to_start_leaves_nothing(state: Path) -> None:
     wrong = peers().model_copy(update={"nodes": {**peers().nodes}})
     wrong.nodes["b"] = wrong.nodes["b"].model_copy(update={"policy": "friendly"})
     with pytest.raises(LocalError, match=r"^node b: .*unknown policy 'friendly'"), up(wrong):
@@ -185,9 +185,9 @@ def test_what_does_not_come_up_leaves_nothing(state: Path) -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_two_clusters_of_one_name_are_refused_and_of_two_live_side_by_side() -> None:
+def test_cluster_names_are_unique() -> None:
     with up(peers()) as first:
-        with pytest.raises(LocalError, match="'pair' is there already: msgrlab down pair"):
+        with pytest.raises(LocalError, match="'pair' exists already: msgrlab down pair"):
             up(peers()).__enter__()
         with up(peers(), name="other") as second:
             assert first.lease.label.number != second.lease.label.number
@@ -226,7 +226,7 @@ def test_proxies_follow_their_scripts() -> None:
 @pytest.mark.needs("netns")
 @pytest.mark.needs("nft")
 @pytest.mark.usefixtures("state")
-def test_a_refused_way_is_refused_by_its_proxy_too() -> None:
+def test_refuse_applies_to_a_proxied_link() -> None:
     with up(peers(backend="netns", proxies=[{"from": "a", "to": "b"}])) as cluster:
         cluster.fault("refuse a b")
         cluster.nodes["a"].command("send", peer="b", count=1)
@@ -250,7 +250,7 @@ def test_captures_and_proxies_of_the_spec() -> None:
         eventually(lambda: delivered(cluster, "b") == 2)
         cluster.captures.close()
         path = cluster.directory / "b.pcapng"
-        from toolkit.dissect.reading import Capture
+        from toolkit.dissect.capture import Capture
 
         tags = {frame.tag for frame in Capture(path, ports=None)}
         assert "MESSAGE" in tags

@@ -43,7 +43,7 @@ def test_the_exception_has_the_lines_that_show_why_and_the_logs(state: Path, tmp
 
 
 @real
-def test_logs_go_where_they_are_wanted(state: Path, tmp_path: Path) -> None:
+def test_failed_up_keeps_logs_in_the_given_directory(state: Path, tmp_path: Path) -> None:
     with pytest.raises(NotUp) as caught, up(broken(), keep=tmp_path / "kept"):
         pass
     assert caught.value.logs == tmp_path / "kept"

@@ -17,7 +17,7 @@ from toolkit.cluster.live_history import LiveHistory
 __all__ = ["state"]
 
 
-def test_what_is_settled_leaves_memory_and_stays_in_the_file(tmp_path: Path) -> None:
+def test_judged_records_leave_memory_and_stay_in_the_file(tmp_path: Path) -> None:
     history = LiveHistory(tmp_path / "history.ndjson", 1_000_000)
     judging = Judging(history, 5000)
     records = long_history("v2-crc", 1000)
@@ -64,7 +64,7 @@ def test_a_run_of_many_times_the_limit_is_judged_to_its_end_and_its_file_is_comp
     history.close()
 
 
-def test_a_file_that_has_its_bytes_gets_no_more_and_the_history_goes_on(tmp_path: Path) -> None:
+def test_history_continues_in_memory_after_the_file_limit(tmp_path: Path) -> None:
     history = LiveHistory(tmp_path / "history.ndjson", 1_000_000, disk_bytes=500)
     for number in range(20):
         history.append(float(number), "a", "clock", step_s=1.0)

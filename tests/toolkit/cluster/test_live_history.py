@@ -36,7 +36,7 @@ def fill(disk: Path, *, leaving_bytes: int = 0) -> None:
     (disk / "filling").write_bytes(bytes(max(0, free - leaving_bytes)))
 
 
-def test_what_is_taken_is_in_the_file(tmp_path: Path) -> None:
+def test_history_writes_every_record_to_its_file(tmp_path: Path) -> None:
     history = LiveHistory(tmp_path / "history.ndjson", 1000)
     for number in range(100):
         history.put(number / 10, "a", "deliver", dict(DELIVERED))
@@ -47,7 +47,7 @@ def test_what_is_taken_is_in_the_file(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_what_could_not_be_written_is_in_neither(disk: Path) -> None:
+def test_history_drops_records_that_a_full_disk_refuses(disk: Path) -> None:
     fill(disk, leaving_bytes=8192)
     history = LiveHistory(disk / "history.ndjson", 100_000)
     for number in range(1000):
@@ -64,7 +64,7 @@ def test_what_could_not_be_written_is_in_neither(disk: Path) -> None:
 
 
 @needs_root
-def test_it_ends_where_the_records_of_all_nodes_are_there(disk: Path) -> None:
+def test_history_on_a_full_disk_ends_where_all_nodes_have_records(disk: Path) -> None:
     fill(disk, leaving_bytes=8192)
     history = LiveHistory(disk / "history.ndjson", 100_000)
     history.put(0.0, "slow", "deliver", dict(DELIVERED))
@@ -115,7 +115,7 @@ def test_a_full_disk_is_named_and_makes_no_verdict_wrong(disk: Path, monkeypatch
 
 
 @needs_root
-def test_nothing_is_left_of_a_cluster_that_finds_no_room(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_on_a_full_disk_leaves_nothing(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(disk / "state"))
     assert done("status") == "no cluster is up: msgrlab up two-peers\n"
     (disk / "state").mkdir(mode=0o700)

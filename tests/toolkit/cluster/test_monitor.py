@@ -34,9 +34,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("mode", ["crc", "secure"])
-def test_the_real_client_gets_through_in_the_mode_asked_for(
-    mode: Mode, real_monitor: Callable[[Mode], RealMonitor]
-) -> None:
+def test_ceph_client_connects_in_the_given_mode(mode: Mode, real_monitor: Callable[[Mode], RealMonitor]) -> None:
     monitor = real_monitor(mode)
     status = json.loads(monitor.ceph("-s", "-f", "json"))
     assert status["fsid"] == monitor.fsid
@@ -58,7 +56,7 @@ def test_both_protocols_are_bound_at_the_given_addresses(real_monitor: Callable[
             assert client.recv(len(banner), socket.MSG_WAITALL) == banner
 
 
-def test_one_of_v1_only_at_the_ports_asked_for() -> None:
+def test_monitor_listens_on_v1_only_at_the_given_ports() -> None:
     with reserved_socket(module.HOST) as v2, reserved_socket(module.HOST) as v1:
         ports = v2.getsockname()[1], v1.getsockname()[1]
         with RealMonitor(ports=ports, v1_only=True) as monitor:
@@ -69,13 +67,13 @@ def test_one_of_v1_only_at_the_ports_asked_for() -> None:
             assert json.loads(monitor.ceph("-s", "-f", "json"))["fsid"] == monitor.fsid
 
 
-def test_the_keyring_is_the_clusters(real_monitor: Callable[[Mode], RealMonitor]) -> None:
+def test_monitor_keyring_contains_the_admin_key(real_monitor: Callable[[Mode], RealMonitor]) -> None:
     monitor = real_monitor("crc")
     key = monitor.ceph("auth", "get-key", "client.admin")
     assert f"key = {key}\n" in monitor.keyring.read_text()
 
 
-def test_several_at_once_then_nothing_is_left() -> None:
+def test_concurrent_monitors_run_and_leave_nothing() -> None:
     environment = dict(os.environ)
     with RealMonitor("secure crc", options={"mon_max_osd": "77"}) as one, RealMonitor() as two:
         assert one.fsid != two.fsid
@@ -112,7 +110,7 @@ def orphans() -> Iterator[None]:
     prctl(PR_SET_CHILD_SUBREAPER, 0)
 
 
-def test_it_dies_with_the_process_that_started_it(orphans: None) -> None:
+def test_monitor_dies_with_the_process_that_started_it(orphans: None) -> None:
     code = "import sys; from toolkit.cluster.monitor import RealMonitor as M; m = M()\n"
     code += "print(m.pid, m.directory, flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
@@ -126,7 +124,7 @@ def test_it_dies_with_the_process_that_started_it(orphans: None) -> None:
         shutil.rmtree(directory)
 
 
-def test_a_monitor_nobody_stops_is_gone_when_the_interpreter_ends() -> None:
+def test_monitor_ends_with_the_interpreter() -> None:
     code = "from toolkit.cluster.monitor import RealMonitor as M; m = M(); print(m.pid, m.directory)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     pid, directory = done.stdout.split()
@@ -144,7 +142,7 @@ def test_failed_start_of_a_monitor_reports_its_cause_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_of_a_hanging_monitor_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(module, "START_TIMEOUT_S", 0.0)
     with pytest.raises(LocalError, match="ceph-mon did not come up: no quorum within 0 s"):
@@ -152,7 +150,7 @@ def test_one_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_command_has_the_words_of_ceph(real_monitor: Callable[[Mode], RealMonitor]) -> None:
+def test_failed_command_raises_the_message_of_ceph(real_monitor: Callable[[Mode], RealMonitor]) -> None:
     with pytest.raises(LocalError, match="no valid command found"):
         real_monitor("crc").ceph("no-such-command")
     with pytest.raises(LocalError, match=r"mon\.a on 'no-such-command'"):
@@ -174,7 +172,7 @@ def test_a_directory_too_deep_for_a_socket(tmp_path: Path, monkeypatch: pytest.M
         RealMonitor()
 
 
-def test_a_mode_that_is_none() -> None:
+def test_monitor_refuses_an_unknown_mode() -> None:
     with pytest.raises(LocalError, match="no connection mode 'plain'; known: crc, secure, "):
         RealMonitor("plain")  # type: ignore[arg-type]
 

@@ -67,7 +67,7 @@ def test_answers_commands_and_ends_with_its_input() -> None:
 
 
 @pytest.mark.parametrize("first", ["", "hello", "{}", '{"name": "a"}'])
-def test_refuses_what_is_no_spec_in_one_line(first: str) -> None:
+def test_node_refuses_an_invalid_spec_in_one_line(first: str) -> None:
     lines, errors, code = _talk(first)
     assert lines == []
     assert code == 1
@@ -78,7 +78,7 @@ def test_refuses_what_is_no_spec_in_one_line(first: str) -> None:
 def test_dead_node_is_reported_with_its_last_words() -> None:
     program = LocalProgram([*PYTHON, "-m", "toolkit.cluster.node"], environment=environment(), piped=True)
     node = NodeProcess(_spec(policy="friendly"), lambda *_: None, program)
-    with pytest.raises(LocalError, match=r"node a: it ended instead of .* unknown policy 'friendly'"):
+    with pytest.raises(LocalError, match=r"node a: it exited before it .* unknown policy 'friendly'"):
         node.wait_ready()
 
 

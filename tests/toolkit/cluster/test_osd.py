@@ -54,7 +54,7 @@ def test_modes_and_authentication(kind: tuple[int, str, str], real_cluster: Clus
     assert cluster.rados("-p", "kept", "get", "object", "-") == "content"
 
 
-def test_when_it_ends_nothing_is_left() -> None:
+def test_cluster_stop_ends_all_daemons_and_removes_files() -> None:
     environment = dict(os.environ)
     with RealCluster(options={"mon_max_osd": "9"}) as cluster:
         pids = [cluster.monitor.pid, *(osd.pid for osd in cluster.osds)]
@@ -66,7 +66,7 @@ def test_when_it_ends_nothing_is_left() -> None:
     assert dict(os.environ) == environment
 
 
-def test_what_fails_inside_keeps_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_in_the_block_keeps_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(ZeroDivisionError) as caught, RealCluster(auth="none"):
         1 / 0  # noqa: B018
@@ -118,7 +118,7 @@ def test_an_osd_that_was_never_started(real_cluster: Clusters) -> None:
         ({"mode": "plain"}, "no connection mode 'plain'"),
     ],
 )
-def test_clusters_that_cannot_be(arguments: dict[str, object], message: str) -> None:
+def test_cluster_refuses_invalid_arguments(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(LocalError, match=message):
         RealCluster(**arguments)  # type: ignore[arg-type]
 

@@ -56,7 +56,7 @@ def umask() -> Iterator[None]:
     os.umask(before)
 
 
-def test_copies_are_their_owners_and_have_no_keys(cluster: Path, tmp_path: Path) -> None:
+def test_keep_files_writes_private_copies_without_keys(cluster: Path, tmp_path: Path) -> None:
     keep_files(cluster, tmp_path / "kept" / "pair")
     assert kept_in(tmp_path / "kept") == {
         "pair": 0o700,
@@ -73,7 +73,7 @@ def test_copies_are_their_owners_and_have_no_keys(cluster: Path, tmp_path: Path)
     assert b"second" in capture
 
 
-def test_keys_are_kept_where_they_are_asked_for(cluster: Path, tmp_path: Path) -> None:
+def test_keep_files_keeps_keys_on_request(cluster: Path, tmp_path: Path) -> None:
     keep_files(cluster, tmp_path / "kept", keys=True)
     modes = kept_in(tmp_path / "kept")
     assert modes.pop("a") == 0o700
@@ -84,7 +84,7 @@ def test_keys_are_kept_where_they_are_asked_for(cluster: Path, tmp_path: Path) -
     assert (tmp_path / "kept/a.pcapng").read_bytes() == (cluster / "a.pcapng").read_bytes()
 
 
-def test_a_capture_that_was_cut_off_is_kept_up_to_there(cluster: Path, tmp_path: Path) -> None:
+def test_truncated_capture_is_kept_up_to_its_last_whole_block(cluster: Path, tmp_path: Path) -> None:
     whole = (cluster / "a.pcapng").read_bytes()
     (cluster / "a.pcapng").write_bytes(whole[:-3])
     keep_files(cluster, tmp_path / "kept")
@@ -93,7 +93,7 @@ def test_a_capture_that_was_cut_off_is_kept_up_to_there(cluster: Path, tmp_path:
     assert b"second" not in kept
 
 
-def test_what_is_no_capture_is_named_and_the_rest_is_kept(cluster: Path, tmp_path: Path) -> None:
+def test_keep_files_names_an_invalid_capture_and_keeps_the_rest(cluster: Path, tmp_path: Path) -> None:
     (cluster / "a.pcapng").write_bytes(b"\1\2\3\4" * 100)
     with pytest.raises(LocalError, match=r"a\.pcapng: not a capture .*--keep-keys"):
         keep_files(cluster, tmp_path / "kept")
@@ -101,7 +101,7 @@ def test_what_is_no_capture_is_named_and_the_rest_is_kept(cluster: Path, tmp_pat
     assert (tmp_path / "kept/history.ndjson").exists()
 
 
-def test_nothing_is_overwritten(cluster: Path, tmp_path: Path) -> None:
+def test_keep_files_does_not_overwrite_files(cluster: Path, tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/history.ndjson").write_text("mine")
     with pytest.raises(LocalError, match=r"history\.ndjson: it exists already"):
@@ -111,7 +111,7 @@ def test_nothing_is_overwritten(cluster: Path, tmp_path: Path) -> None:
 
 
 @needs_root
-def test_another_user_reads_nothing_of_it(cluster: Path, shared: Path) -> None:
+def test_another_user_cannot_read_kept_files(cluster: Path, shared: Path) -> None:
     keep_files(cluster, shared / "kept", keys=True)
     with pytest.raises(AssertionError, match="PermissionError"):
         as_user(OTHER_UID, lambda: list((shared / "kept").iterdir()))
@@ -141,7 +141,7 @@ def test_keys_alone_are_not_kept() -> None:
     assert (refused.returncode, refused.stderr) == (2, "msgrlab: --keep-keys needs --keep DIR\n")
 
 
-def test_the_command_keeps_keys_where_they_are_asked_for(state: Path, tmp_path: Path) -> None:
+def test_down_keeps_keys_on_request(state: Path, tmp_path: Path) -> None:
     for name, words in (("without", []), ("with", ["--keep-keys"])):
         done("up", "two-peers")
         assert done("down", "--keep", str(tmp_path / name), *words) == "two-peers: down\n"

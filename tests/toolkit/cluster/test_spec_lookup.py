@@ -25,7 +25,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_count_is_set_where_the_spec_has_none(file: Path) -> None:
+def test_setting_adds_a_count_to_a_node_without_one(file: Path) -> None:
     spec = spec_from(file, ["nodes.client.count=3", "nodes.osd.count=1"])
     assert list(spec.nodes) == ["server", "client0", "client1", "client2", "osd"]
     assert [traffic.sender for traffic in spec.traffic] == ["client0", "client1", "client2"]
@@ -48,7 +48,7 @@ def test_impossible_setting_is_an_error(file: Path, setting: str, text: str) -> 
         spec_from(file, [setting])
 
 
-def test_a_spec_that_is_no_file_is_changed_too() -> None:
+def test_settings_apply_to_a_spec_object() -> None:
     assert spec_from(peers(), ["nodes.a.workers=3"]).messengers()["a"].workers == 3
     with pytest.raises(LocalError, match="no node 'c'; there are a, b"):
         spec_from(peers(), ["nodes.c.workers=3"])

@@ -29,7 +29,7 @@ def opened(time_s: float, node: str) -> Record:
         (fault(1.0, "a", "PREAMBLE_CRC", "SESSION_ACCEPTING"), False),
     ],
 )
-def test_a_link_that_lost_a_connection_race_is_no_trouble(record: Record, *, is_race: bool) -> None:
+def test_link_that_lost_a_connection_race_is_marked_as_such(record: Record, *, is_race: bool) -> None:
     races = Races(History([opened(1.3, "a"), record]))
     assert (record in races) == is_race
     assert ("connection race" in record_json(record, races)["what"]) == is_race

@@ -77,7 +77,7 @@ STATUS: dict[str, Any] = {
         "INV-1: lost",
     ],
 )
-def test_everything_of_note_is_shown(shown: str) -> None:
+def test_html_shows_every_part_of_the_status(shown: str) -> None:
     assert shown in html_of(STATUS)
 
 
@@ -87,7 +87,7 @@ def test_a_row_has_a_cell_for_each_column() -> None:
     assert len({row.count("</td>") + row.count("</th>") for row in rows}) == 1
 
 
-def test_what_there_is_not_leaves_no_line() -> None:
+def test_html_omits_empty_sections() -> None:
     quiet = copy.deepcopy(STATUS) | {"links": [], "faults": [], "nemesis": None, "captures": {}, "proxies": []}
     quiet |= {"events": [], "checks": {"judged": False, "failed": [], "note": "60000 records are too many"}}
     html = html_of(quiet)

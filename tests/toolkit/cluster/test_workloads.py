@@ -75,7 +75,7 @@ def _convicted_of_a_loss(cluster: Cluster) -> bool:
 
 
 @pytest.mark.usefixtures("state")
-def test_osds_that_lose_their_objects_are_convicted() -> None:
+def test_linearizability_check_finds_lost_objects() -> None:
     with up(spec(traffic=often(objects=1))) as cluster:
         eventually(lambda: min(answered(cluster)[f"app{number}"] for number in range(3)) > 20)
         assert cluster.check(["linearizable"])[0].outcome is Outcome.HOLDS
@@ -86,7 +86,7 @@ def test_osds_that_lose_their_objects_are_convicted() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_a_client_that_is_killed_goes_on_in_another_life() -> None:
+def test_killed_client_continues_after_restart() -> None:
     with up(spec(clients=2, osds=1, traffic=often())) as cluster:
         eventually(lambda: answered(cluster)["app1"] > 20)
         cluster.fault("kill app1")
@@ -97,7 +97,7 @@ def test_a_client_that_is_killed_goes_on_in_another_life() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_a_count_ends_with_a_look_at_each_object() -> None:
+def test_counted_workload_ends_with_a_read_of_each_object() -> None:
     with up(spec(clients=1, osds=1, traffic=often(**{"from": "app", "count": 15, "objects": 2}))) as cluster:
         app = cluster.nodes["app"]
         eventually(lambda: answered(cluster)["app"] == 15 + 4)

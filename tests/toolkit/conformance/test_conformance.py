@@ -81,7 +81,7 @@ def test_without_a_key_the_sessions_are_those_of_method_none(nodes: Cluster) -> 
     assert all(Need.CEPHX in one.case.needs for one in results if "cephx" in one.outcome)
 
 
-def test_where_a_key_is_required_the_others_are_skipped(nodes: Cluster) -> None:
+def test_cases_that_need_a_key_are_skipped_without_a_keyring(nodes: Cluster) -> None:
     target = _targets(nodes, "both", key=False)[0]
     (banner, session) = run_cases(select(["v2/banner/1", "v2/ident/1"]), target)
     assert banner.verdict is Verdict.PASS
@@ -156,7 +156,7 @@ def test_a_target_that_never_answers_passes_no_case(protocol: Protocol) -> None:
     assert by_area == {case.area for case in all_cases() if case.protocol is protocol}
 
 
-def test_a_target_that_ends_is_noticed() -> None:
+def test_run_cases_skips_cases_after_the_target_ended() -> None:
     with _acceptor(b"") as addr:
         target = _unsurveyed(addr, Protocol.V2)
     banner, hello = run_cases(select(["v2/banner/1", "v2/hello/1"]), target)
@@ -165,7 +165,7 @@ def test_a_target_that_ends_is_noticed() -> None:
     assert "the target accepts no connections" in hello.outcome
 
 
-def test_cases_that_have_crashed_an_implementation_come_last(nodes: Cluster) -> None:
+def test_run_cases_runs_crashing_cases_last(nodes: Cluster) -> None:
     cases = select(["v2/preamble/17", "v2/banner/1"])
     results = run_cases(cases, _targets(nodes, "both")[0])
     assert [one.case.id for one in results] == ["v2/banner/1", "v2/preamble/17"]
@@ -177,7 +177,7 @@ def test_cases_that_have_crashed_an_implementation_come_last(nodes: Cluster) -> 
 
 @pytest.mark.needs("ceph-mon", "ceph-authtool", "ceph")
 @pytest.mark.parametrize("mode", ["crc", "secure"])
-def test_a_real_monitor_differs_nowhere(real_monitor: Callable[[Mode], RealMonitor], mode: Mode) -> None:
+def test_ceph_monitor_passes_every_known_case(real_monitor: Callable[[Mode], RealMonitor], mode: Mode) -> None:
     monitor = real_monitor(mode)
     login = Login(AuthName.parse("client.admin"), monitor.keyring)
     for text in (monitor.addr_v2, monitor.addr_v1):

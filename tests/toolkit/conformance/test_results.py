@@ -21,7 +21,7 @@ def tried(cluster: Cluster, address: str, *only: str) -> Results:
     return try_address(address, only, name="osd.9", key_log=cluster.directory / "service.keys")
 
 
-def test_it_runs_cases_also_where_an_event_loop_runs(cluster: Cluster) -> None:
+def test_conformance_runs_inside_an_event_loop(cluster: Cluster) -> None:
     async def in_a_notebook() -> Results:
         return tried(cluster, cluster.nodes["a"].address.strip("[]"), "v2/banner")
 
@@ -31,7 +31,7 @@ def test_it_runs_cases_also_where_an_event_loop_runs(cluster: Cluster) -> None:
     assert "v2/banner/17" in results._repr_html_()
 
 
-def test_a_spoiled_target_differs_where_its_fault_shows(cluster: Cluster) -> None:
+def test_target_behind_a_cutting_proxy_differs_in_the_affected_case(cluster: Cluster) -> None:
     endpoint, nonce = cluster.nodes["a"].address.strip("[]").removeprefix("v2:").split("/")
     keys = str(cluster.directory / "service.keys")
     with Proxy(endpoint, ["-> ACK: cut before"], key_logs=[keys], pretend=True) as proxy:

@@ -8,8 +8,8 @@ import pytest
 from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange, msg
 from tests.support.packets import ACK, PSH, RST, SYN
 from toolkit.cli.main import run as msgrlab
+from toolkit.dissect.capture import Capture
 from toolkit.dissect.conduct import Outcome
-from toolkit.dissect.reading import Capture
 
 Play = Callable[[Tape], None]
 
@@ -61,7 +61,7 @@ def end_of(play: Play, path: Path) -> tuple[str, str]:
         (by_silence, Outcome.SILENT, "open, silent for the last 20.0 s of the capture"),
     ],
 )
-def test_how_a_link_ended(play: Play, outcome: str, words: str, tmp_path: Path) -> None:
+def test_conduct_names_the_end_of_a_link(play: Play, outcome: str, words: str, tmp_path: Path) -> None:
     assert end_of(play, tmp_path) == (outcome, words)
 
 
@@ -151,7 +151,7 @@ def test_bytes_that_never_arrived(tmp_path: Path) -> None:
     assert acknowledged(tape, tmp_path) == arrived
 
 
-def test_what_arrived_before_the_end_counts(tmp_path: Path) -> None:
+def test_conduct_counts_bytes_acknowledged_before_the_end(tmp_path: Path) -> None:
     tape = Tape()
     connection = opened(tape)
     connection.close(TO_CLIENT)

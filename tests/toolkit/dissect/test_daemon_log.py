@@ -51,7 +51,7 @@ OTHER = (
 )
 
 
-def test_what_a_sender_logs():
+def test_parse_entry_reads_a_sent_message():
     message = parse_entry(NAUTILUS_SENT)
     assert message.sent
     assert (message.name, message.version, message.con) == ("osd_repop", 2, "0x558a5a484000")
@@ -70,7 +70,7 @@ def test_what_a_sender_logs():
         (TENTACLE_RECEIVED, "client.?", "mon_getmap", None, 1, (0, 0, 0), "crc"),
     ],
 )
-def test_what_a_receiver_logs(line, entity, name, version, seq, lengths, mode):
+def test_parse_entry_reads_a_received_message(line, entity, name, version, seq, lengths, mode):
     message = parse_entry(line)
     assert not message.sent
     assert (message.peer_entity, message.name, message.version) == (entity, name, version)

@@ -75,7 +75,7 @@ def test_only_some_ports() -> None:
     assert len(list(decode_capture(_file(segments), one.keys, ports=[6800]))) == len(decode(one.script, one.keys))
 
 
-def test_packets_as_they_are_taken() -> None:
+def test_decoder_returns_frames_batch_by_batch() -> None:
     one = session("v2.1 secure")
     decoder = Decoder(one.keys)
     at_a_time = []
@@ -122,12 +122,12 @@ def test_the_missing_key_is_named() -> None:
     assert "service key of osd" in decoding.problem
 
 
-def test_what_is_no_capture() -> None:
+def test_decode_capture_refuses_files_that_are_no_capture() -> None:
     with pytest.raises(LocalError):
         next(decode_capture(io.BytesIO(b"not a capture at all, whatever its name says")))
 
 
-def test_frames_that_take_too_much_memory_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_above_the_memory_limit_end_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode_module, "_MOST_PENDING_BYTES", 1000)
     one = session("v2.1 crc")
     last = packets_of(one.script)[:-2]

@@ -9,8 +9,8 @@ import pytest
 import toolkit
 from messenger import LocalError
 from tests.support.browser import Tab, browser
+from toolkit.dissect.capture import Capture
 from toolkit.dissect.frames import NO_FRAMES, DecodedFrame
-from toolkit.dissect.reading import Capture
 from toolkit.dissect.spans import anatomy
 
 CAPTURES = ("tentacle-osds", "nautilus-secure", "nautilus-osds-v1")
@@ -72,7 +72,7 @@ def test_payload_fields_of_a_plain_layout_have_their_places(tentacle: Capture) -
     assert _bytes(frame, "what") == len(what).to_bytes(4, "little") + what
 
 
-def test_what_was_sealed_and_may_be_secret_is_not_shown(tentacle: Capture) -> None:
+def test_explorer_hides_secrets_of_encrypted_frames(tentacle: Capture) -> None:
     frame = next(frame for frame in tentacle.frames if frame.tag == "AUTH_SIGNATURE" and frame.mode == "secure")
     opened = anatomy(frame)
     (secret,) = [span for span in opened.spans if span.hidden]
@@ -82,7 +82,7 @@ def test_what_was_sealed_and_may_be_secret_is_not_shown(tentacle: Capture) -> No
     assert "·· ··" in shown
 
 
-def test_a_frame_that_is_not_there_is_refused(tentacle: Capture) -> None:
+def test_explore_refuses_an_unknown_frame(tentacle: Capture) -> None:
     with pytest.raises(LocalError, match=r"no frame 100000 in capture\.pcapng\.gz: it has 337, counted from 0"):
         tentacle.explore(100_000)
     assert "peer_addr" in repr(tentacle.explore(_first(tentacle, "HELLO").frame))

@@ -31,7 +31,7 @@ def _fields(payload: Payload) -> dict[str, object]:
     return message_fields(message, ALL_FEATURES)
 
 
-def test_whatever_daemons_have_sent_becomes_json() -> None:
+def test_messages_of_real_daemons_become_json() -> None:
     names = set()
     for message in captured_messages():
         fields = message_fields(message, ALL_FEATURES)

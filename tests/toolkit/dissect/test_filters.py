@@ -84,7 +84,7 @@ ACK = message_frame(tag="ACK", message=None, auth=Verdict.OK, crc=Verdict.BAD, e
         "frame == 12",
     ],
 )
-def test_what_is_true_of_the_frame(text: str) -> None:
+def test_filter_matches_and_its_negation_does_not(text: str) -> None:
     assert compile_filter(text)(message_frame())
     assert not compile_filter(f"not ({text})")(message_frame())
 
@@ -111,7 +111,7 @@ def test_what_is_true_of_the_frame(text: str) -> None:
         f"{'9' * 400} + 0.5",
     ],
 )
-def test_what_is_missing_or_of_another_kind_is_nothing(text: str) -> None:
+def test_filter_on_a_missing_field_or_another_type_does_not_match(text: str) -> None:
     assert not compile_filter(text)(ACK)
 
 
@@ -190,7 +190,7 @@ def _grown(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 @given(st.recursive(_leaves, _grown, max_leaves=12))
-def test_what_compiles_never_raises(text: str) -> None:
+def test_compiled_filter_never_raises(text: str) -> None:
     try:
         wanted = compile_filter(text)
     except LocalError:

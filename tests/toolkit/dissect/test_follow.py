@@ -128,14 +128,14 @@ def test_secure_link_without_keys_is_followed_up_to_auth_done() -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from(Direction))
-def test_noise_blinds_and_never_raises(noise: bytes, direction: Direction) -> None:
+def test_noise_ends_following_without_an_exception(noise: bytes, direction: Direction) -> None:
     follower = LinkFollower()
     assert follower.feed(direction, b"HTTP/1.1 400 " + noise) == []
     assert follower.blind is not None
     assert follower.blind.reason is FaultReason.NOT_MSGR
 
 
-def test_bytes_are_still_taken_behind_a_frame_that_does_not_open(recording: Recording) -> None:
+def test_follower_accepts_bytes_after_an_undecryptable_frame(recording: Recording) -> None:
     follower = LinkFollower(recording.keys)
     last = max(at for at, (way, _) in enumerate(recording.chunks) if way is Direction.TO_SERVER)
     _follow(follower, recording.chunks[:last])

@@ -105,7 +105,7 @@ def test_chopping_does_not_matter(recording: Recording, seed: int) -> None:
 
 
 @given(st.binary(max_size=400), st.sampled_from(Direction), st.integers(0, 3))
-def test_noise_blinds_and_never_raises(
+def test_noise_ends_following_without_an_exception(
     recording: Recording, noise: bytes, direction: Direction, whole: int
 ) -> None:
     follower = LinkFollower()

@@ -9,7 +9,7 @@ from messenger.errors import LocalError
 from toolkit.dissect.follow import Form, SeenFrame
 from toolkit.dissect.regions import position, regions_of, v1_header, with_crcs
 from toolkit.faults.mangle import Mangle, Replace
-from toolkit.faults.rewriting import with_fields
+from toolkit.faults.rewrites import with_fields
 from toolkit.lab.sim.sim_lab import SimLab
 
 OLD = {"msgr2_features": 0}
@@ -83,7 +83,7 @@ def test_the_banner() -> None:
 
 
 @pytest.mark.parametrize(("way", "options"), [("v2-crc", {}), ("v1", {}), ("v1", NO_NOSRCADDR)])
-def test_crcs_of_an_unchanged_frame_are_what_they_were(way: str, options: dict[str, object]) -> None:
+def test_recomputed_crcs_of_an_unchanged_frame_are_the_original_ones(way: str, options: dict[str, object]) -> None:
     frame = seen(way, "MSG" if way == "v1" else "MESSAGE", **options)
     raw = bytearray(frame.raw)
     for region in ("footer", "epilogue", "crc 0"):

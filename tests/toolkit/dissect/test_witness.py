@@ -88,7 +88,7 @@ def test_every_number_of_a_received_message_counts(line, words):
     assert any(words in text for text in result.differences), result.differences
 
 
-def test_a_message_that_only_the_sender_knows_of():
+def test_message_missing_in_the_capture_is_reported():
     client_log = [sent(CLIENT, OSD, "osd_backoff"), *CLIENT_LOG]
     result = compare(EXCHANGE, logs(client_log, OSD_LOG))
     assert result.differences == [
@@ -96,12 +96,12 @@ def test_a_message_that_only_the_sender_knows_of():
     ]
 
 
-def test_what_is_queued_last_may_come_too_late_for_its_connection():
+def test_message_queued_last_may_stay_unsent():
     result = compare(EXCHANGE, logs([*CLIENT_LOG, sent(CLIENT, OSD, "osd_backoff")], OSD_LOG))
     assert (result.sent, result.unsent, result.differences) == (2, 1, [])
 
 
-def test_nothing_but_queued_messages():
+def test_queued_message_without_frames_is_unsent():
     result = compare(greeting(), logs(CLIENT_LOG[:1], []))
     assert (result.sent, result.unsent, result.differences, result.uncaptured) == (0, 1, [], set())
 
@@ -118,7 +118,7 @@ def test_a_message_that_only_the_capture_has():
     ]
 
 
-def test_what_comes_last_may_have_come_too_late_for_its_receiver():
+def test_last_messages_may_stay_unread():
     late = [frame(FIRST, DOWN, "MESSAGE", message("osd_map", seq)) for seq in (2, 3)]
     osd_log = [*OSD_LOG, *[sent(OSD, CLIENT, "osd_map")] * 2]
     result = compare([*EXCHANGE, *late], logs(CLIENT_LOG, osd_log))
@@ -149,7 +149,7 @@ def test_logged_messages_without_a_captured_link_are_reported():
     assert "127.0.0.1:6810/6" in peer
 
 
-def test_what_is_sent_again_on_a_resumed_session_is_logged_once():
+def test_message_resent_on_a_resumed_session_is_logged_once():
     frames = [
         *greeting(client=PEER),
         frame(FIRST, UP, "MESSAGE", message("osd_repop", 1)),
@@ -178,7 +178,7 @@ def test_a_link_that_lost_a_race_changes_nothing():
     assert (result.received, result.repeated, result.differences) == (1, 1, [])
 
 
-def test_a_new_session_counts_anew():
+def test_seqs_restart_with_a_new_session():
     frames = [
         *greeting(),
         frame(FIRST, UP, "MESSAGE", message("osd_op", 1)),

@@ -67,13 +67,13 @@ def test_only_images_that_the_engine_lacks_are_built(root: Path, monkeypatch: py
     assert images.docker_images().available
 
 
-def test_what_no_engine_can_be_started_for_has_no_remedy(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_without_a_docker_engine_have_no_remedy(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     silent = Finding(available=False, detail="the docker engine does not answer")
     monkeypatch.setattr(images, "docker", lambda: silent)
     assert images.docker_images() == programs.with_engine(silent, "x") == silent
 
 
-def test_a_micro_vm_takes_qemu_and_a_kernel(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_image_needs_qemu_and_a_kernel(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     finding = images.kernel_image()
     assert "qemu-system-x86" in finding.packages

@@ -27,7 +27,7 @@ def publish(root: Path, config: str) -> None:
     (root / "proc/config.gz").write_bytes(gzip.compress(config.encode()))
 
 
-def test_a_feature_that_is_built_in(tmp_path: Path) -> None:
+def test_built_in_feature_is_available(tmp_path: Path) -> None:
     publish(tmp_path, f"CONFIG_VETH=m\n{OPTION}=y\n")
     assert kernel.netem(tmp_path) == kernel.Finding(available=True, detail="built into the kernel")
 
@@ -75,7 +75,7 @@ def test_the_tun_device_is_opened(tmp_path: Path) -> None:
     assert not kernel.tun_device(tmp_path).available
 
 
-def test_the_namespace_is_the_childs_alone() -> None:
+def test_check_of_namespaces_stays_in_its_own_namespace() -> None:
     ours = NAMESPACE.readlink()
     finding = kernel.network_namespaces()
     assert finding.detail
@@ -91,7 +91,7 @@ def test_namespaces_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert finding.detail.endswith("unshare failed: Operation not permitted")
 
 
-def test_kvm_without_a_device_or_with_something_else_in_its_place(tmp_path: Path) -> None:
+def test_kvm_without_a_valid_device_is_unavailable(tmp_path: Path) -> None:
     assert kvm(tmp_path / "kvm").detail == f"there is no {tmp_path}/kvm"
     put(tmp_path, "kvm")
     assert kvm(tmp_path / "kvm").detail == f"{tmp_path}/kvm: Inappropriate ioctl for device"

@@ -69,7 +69,7 @@ def test_the_exclusive_lock_is_held_while_the_image_is_mapped(lines: list[Line])
 @pytest.mark.parametrize(
     ("mode", "rule"), [(mode, rule) for mode in CUT_MODES for rule in (*DATA_CUTS[mode], *HANDSHAKE_CUTS[mode])]
 )
-def test_a_write_is_done_once_wherever_the_link_is_cut(lines: list[Line], mode: str, rule: str) -> None:
+def test_kernel_write_is_applied_once_for_a_cut_at_any_frame(lines: list[Line], mode: str, rule: str) -> None:
     line = only(lines, mode=mode, cut=rule)
     assert (line["same"], line["hits"], line["writes"]) == (True, 1, 1)
 
@@ -77,7 +77,7 @@ def test_a_write_is_done_once_wherever_the_link_is_cut(lines: list[Line], mode: 
 @pytest.mark.parametrize(
     ("mode", "rule"), [(mode, rule) for mode, rules in MONITOR_CUTS.items() for rule in rules]
 )
-def test_an_image_is_mapped_though_the_link_to_the_monitor_is_cut(lines: list[Line], mode: str, rule: str) -> None:
+def test_kernel_maps_an_image_for_a_cut_at_any_monitor_frame(lines: list[Line], mode: str, rule: str) -> None:
     line = only(lines, mode=mode, monitor_cut=rule)
     assert (line["same"], line["hits"]) == (True, 1)
 
@@ -90,7 +90,7 @@ def test_every_dial_begins_a_session_and_requests_are_sent_again(lines: list[Lin
     assert line["resent"] > 0
 
 
-def test_all_that_was_written_is_there_in_the_end(lines: list[Line]) -> None:
+def test_all_written_blocks_are_intact_at_the_end(lines: list[Line]) -> None:
     assert [only(lines, intact=mode)["wrong"] for mode in CUT_MODES] == [[], [], []]
     last = lines[-1]
     assert (last["kept"], last["blocks"] > 50, last["devices"]) == ([], True, 1)
@@ -99,7 +99,7 @@ def test_all_that_was_written_is_there_in_the_end(lines: list[Line]) -> None:
 @pytest.mark.parametrize(
     ("mode", "name"), [(mode, name) for mode, rules in DISPUTED.items() for name in (*rules, "unknown_message")]
 )
-def test_the_kernel_keeps_to_its_rules(lines: list[Line], mode: str, name: str) -> None:
+def test_kernel_client_follows_its_disputed_rules(lines: list[Line], mode: str, name: str) -> None:
     line = only(lines, mode=mode, disputed=name)
     assert (line["same"], line["hits"]) == (True, 1)
     faults = getattr(Config.like("kernel"), name) in ("fault", "exact")

@@ -114,7 +114,7 @@ def test_locks_are_kept_and_broken(standing: StandIn) -> None:
 
 
 @pytest.mark.parametrize("standing", WAYS[2:3], indirect=True, ids="-".join)
-def test_new_entities_get_in_with_their_keys(standing: StandIn, tmp_path: Path) -> None:
+def test_new_entity_authenticates_with_its_key(standing: StandIn, tmp_path: Path) -> None:
     keyring = tmp_path / "keyring"
     keyring.write_text(standing.ceph("auth", "get-or-create", "client.app", "mon", "allow r", "osd", "allow rw"))
     as_app = ("-n", "client.app", "--keyring", str(keyring))
@@ -181,7 +181,7 @@ def primary(standing: StandIn, oid: str) -> str:
 
 
 @where_links_are_cut
-def test_an_append_is_done_once_wherever_its_link_to_the_osd_is_cut(cut_up: StandIn) -> None:
+def test_append_is_applied_once_for_a_cut_at_any_frame(cut_up: StandIn) -> None:
     written: list[str] = []
 
     def append() -> None:
@@ -199,7 +199,7 @@ def test_an_append_is_done_once_wherever_its_link_to_the_osd_is_cut(cut_up: Stan
 
 
 @where_links_are_cut
-def test_a_command_is_answered_wherever_its_link_to_the_monitor_is_cut(cut_up: StandIn) -> None:
+def test_monitor_command_succeeds_for_a_cut_at_any_frame(cut_up: StandIn) -> None:
     def ask() -> None:
         assert json.loads(cut_up.ceph("status", "--format", "json"))["health"]["status"] == "HEALTH_OK"
 

@@ -123,7 +123,7 @@ def links_cut_at_random(cluster: Cluster, seed: int) -> Iterator[Callable[[], in
     "release",
     [pytest.param(release, marks=pytest.mark.needs("netns", f"ceph-image-{release}")) for release in RELEASES],
 )
-def test_what_a_client_of_a_release_was_acknowledged_survives_random_cuts(
+def test_acknowledged_writes_of_each_release_survive_random_cuts(
     release: str, msgrlab_cluster: Callable[..., Cluster]
 ) -> None:
     cluster = msgrlab_cluster(SPEC, backend="netns", shared=True, check=True)

@@ -57,7 +57,7 @@ LATE_IDENT = (
 TWICE = " back1 back1 forth0 forth0 arrive1 forth1 back0 back0"
 
 
-def test_a_late_ident_delivers_nothing_twice() -> None:
+def test_late_ident_delivers_no_message_twice() -> None:
     scope = replace(ONE, faults=2)
     assert replay(scope, parse_choices(LATE_IDENT), to_rest=True).wrong == []
 
@@ -84,7 +84,7 @@ def test_a_pause_that_overtakes_frames_makes_no_handshake_too_long() -> None:
     assert found.wrong == []
 
 
-def test_what_is_looked_up_is_what_endpoints_do() -> None:
+def test_explored_paths_replay_to_rest_on_real_endpoints() -> None:
     explorer = Explorer(replace(ONE, faults=2), max_states=3000, most_ends=40)
     result = explorer.run()
     for way in result.ends:
@@ -110,7 +110,7 @@ def test_steps_are_read_as_they_are_written(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["c:send", "forth", "forth1 @", "7", ":"])
-def test_what_is_no_step_is_refused(text: str) -> None:
+def test_replay_refuses_invalid_choices(text: str) -> None:
     with pytest.raises(LocalError):
         replay(CLIENT, parse_choices(text))
 

@@ -47,7 +47,7 @@ def test_the_chaos_is_drawn() -> None:
 
 
 @pytest.mark.parametrize("program", [block for kind, block in BLOCKS if kind == "python"])
-def test_programs_import_what_there_is(program: str) -> None:
+def test_programs_of_the_page_import_existing_names(program: str) -> None:
     tree = ast.parse(program)
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     assert imports

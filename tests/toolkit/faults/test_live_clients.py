@@ -67,7 +67,7 @@ def test_ceph_sees_the_cluster_through_it(
 
 @pytest.mark.parametrize("mode", ["crc", "secure"])
 @pytest.mark.parametrize("rule", RULES)
-def test_ceph_gets_its_answer_whatever_happens_once(real_monitor: Monitors, mode: Mode, rule: str) -> None:
+def test_ceph_command_survives_each_rule_once(real_monitor: Monitors, mode: Mode, rule: str) -> None:
     monitor = real_monitor(mode)
     with Proxy(_target(monitor, "v2"), rule, keyring=monitor.keyring, pretend=True) as proxy:
         assert monitor.fsid in _ceph(monitor, proxy, "v2", "mon", "dump")
@@ -81,7 +81,7 @@ def test_ceph_on_v1(old_monitor: RealMonitor, rule: str) -> None:
         assert len(proxy.hits) == 1
 
 
-def test_without_pretending_the_monitor_notices(real_monitor: Monitors) -> None:
+def test_monitor_closes_links_of_a_proxy_without_address_translation(real_monitor: Monitors) -> None:
     """A connector says whom it wants, and a monitor that is at another address closes."""
     monitor = real_monitor("crc")
     with Proxy(_target(monitor, "v2"), keyring=monitor.keyring) as proxy:

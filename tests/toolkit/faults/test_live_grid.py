@@ -44,7 +44,7 @@ def test_v1(real_monitor: Callable[[Mode], RealMonitor], action: str) -> None:
     assert not _wrong(cells)
 
 
-def test_what_a_fault_is_called(real_monitor: Callable[[Mode], RealMonitor]) -> None:
+def test_grid_names_faults_as_the_protocol_checks_do(real_monitor: Callable[[Mode], RealMonitor]) -> None:
     """The words for what a monitor's damaged frames do to us are those of the protocol's checks."""
     monitor = real_monitor("secure crc")
     grid = Grid(f"127.0.0.1:{monitor.port_v2}", monitor.keyring, actions=["corrupt"])

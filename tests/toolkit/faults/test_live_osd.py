@@ -63,7 +63,7 @@ TWICE = "-> MESSAGE osd_op #2: duplicate"
 @pytest.mark.parametrize(
     ("mode", "rule"), [*((mode, rule) for mode in ("crc", "secure") for rule in RULES), ("secure", TWICE)]
 )
-def test_objects_are_there_whatever_happens_once(real_cluster: Clusters, mode: str, rule: str) -> None:
+def test_objects_survive_each_rule_once(real_cluster: Clusters, mode: str, rule: str) -> None:
     cluster = real_cluster(1, mode)
 
     @on_loop

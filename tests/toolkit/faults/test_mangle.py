@@ -70,7 +70,7 @@ def test_whole_frames(change: Change, expected: list[int], step: int) -> None:
     assert _through(replace(change), step=step) == [ACKS[number] for number in expected]  # type: ignore[type-var]
 
 
-def test_only_a_part_passes_or_more_than_it() -> None:
+def test_truncate_and_insert_change_the_length_of_a_frame() -> None:
     assert b"".join(_through(Truncate(9))) == ACKS[0] + ACKS[1][:9] + b"".join(ACKS[2:])
     assert b"".join(_through(Insert(b"xy"))) == ACKS[0] + ACKS[1] + b"xy" + b"".join(ACKS[2:])
     assert b"".join(_through(Insert(b"xy", 3))) == ACKS[0] + ACKS[1][:3] + b"xy" + ACKS[1][3:] + b"".join(ACKS[2:])
@@ -80,7 +80,7 @@ def test_reflected_bytes_go_back() -> None:
     assert b"".join(passage.back for passage in _fed(Reflect())) == ACKS[1]
 
 
-def test_joined_frames_are_one_piece() -> None:
+def test_join_forwards_two_frames_in_one_piece() -> None:
     pieces = [passage.pieces for passage in _fed(Join(), step=len(ACKS[0])) if passage.pieces is not None]
     assert pieces == [[ACKS[1] + ACKS[2]]]
 
@@ -94,7 +94,7 @@ def test_the_whole_is_replayed_on_another_link() -> None:
     assert mangle.spent
 
 
-def test_nothing_to_replay_is_reported() -> None:
+def test_replay_without_an_earlier_frame_is_refused() -> None:
     with pytest.raises(LocalError, match="no HELLO #1 has passed"):
         _fed(Replay("HELLO"))
 

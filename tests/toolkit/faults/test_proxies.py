@@ -25,7 +25,7 @@ def listener() -> Iterator[socket.socket]:
         yield listening
 
 
-def test_a_way_has_one_proxy_for_each_port(proxies: Proxies) -> None:
+def test_each_direction_has_one_proxy_for_each_port(proxies: Proxies) -> None:
     first = proxies.open("a", "b", ("127.0.0.1", 6800))
     second = proxies.open("a", "b", ("127.0.0.1", 6801))
     assert proxies.open("a", "b", ("127.0.0.1", 6800)) is first
@@ -34,7 +34,7 @@ def test_a_way_has_one_proxy_for_each_port(proxies: Proxies) -> None:
     assert proxies.on("b", "a") == []
 
 
-def test_lanes_are_on_ways_that_either_node_dials(proxies: Proxies) -> None:
+def test_lanes_include_links_dialled_by_either_node(proxies: Proxies) -> None:
     there = proxies.open("a", "b", ("127.0.0.1", 6800))
     back = proxies.open("b", "a", ("127.0.0.1", 6800))
     assert list(proxies.lanes("a", "b")) == [(there, Direction.TO_SERVER), (back, Direction.TO_CLIENT)]

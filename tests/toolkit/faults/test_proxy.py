@@ -74,7 +74,7 @@ def test_bytes_pass_both_ways_and_the_end_is_passed_on(server: socket.socket) ->
             assert _read_to_the_end(accepted) == ACKS[1][:10]
 
 
-def test_cut_at_a_frame_lets_just_that_much_through(server: socket.socket) -> None:
+def test_cut_at_a_frame_forwards_exactly_the_given_bytes(server: socket.socket) -> None:
     cut = Breakpoint("a", "ACK", nth=2, byte=5)
     struck = threading.Event()
     with FaultProxy("a", "b", server.getsockname(), [cut], struck=lambda _: struck.set()) as proxy:
@@ -88,7 +88,7 @@ def test_cut_at_a_frame_lets_just_that_much_through(server: socket.socket) -> No
     assert cut.hit is not None
 
 
-def test_cut_now_ends_what_passes_and_new_connections_work(server: socket.socket) -> None:
+def test_cut_closes_links_and_new_connections_work(server: socket.socket) -> None:
     with FaultProxy("a", "b", server.getsockname()) as proxy:
         client, accepted = _pair(proxy, server)
         with client, accepted:
@@ -103,7 +103,7 @@ def test_cut_now_ends_what_passes_and_new_connections_work(server: socket.socket
             assert _read(accepted, len(BANNER)) == BANNER
 
 
-def test_nobody_behind_it() -> None:
+def test_proxy_closes_the_connection_if_its_target_refuses() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         target = closed.getsockname()
     with (
@@ -113,7 +113,7 @@ def test_nobody_behind_it() -> None:
         assert _read_to_the_end(client) == b""
 
 
-def test_closing_leaves_nothing_behind(server: socket.socket) -> None:
+def test_proxy_close_ends_its_links_and_threads(server: socket.socket) -> None:
     threads = threading.active_count()
     proxy = FaultProxy("a", "b", server.getsockname())
     client, accepted = _pair(proxy, server)
@@ -173,7 +173,7 @@ def test_sockets_are_opened_inside(server: socket.socket) -> None:
 
 
 @pytest.mark.needs("netns")
-def test_stands_in_a_network_namespace() -> None:
+def test_proxy_works_in_a_network_namespace() -> None:
     namespace = _elsewhere(_new_namespace)
 
     def inside(what: Callable[[], T], /) -> T:

@@ -88,7 +88,7 @@ def test_rules_come_and_go_while_it_runs(server: socket.socket) -> None:
         assert _received(accepted, 3 * len(ACKS[0])) == ACKS[1] * 2 + ACKS[2]
 
 
-def test_what_waits_is_forgotten_with_its_link(server: socket.socket) -> None:
+def test_proxy_discards_held_frames_with_their_link(server: socket.socket) -> None:
     """Nothing waits for a release once both ends have gone."""
     with Proxy(_place(server), "-> ACK #1: hold for-ever\n<- BANNER: delay 1h".replace("1h", "3600s")) as proxy:
         client = socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
@@ -103,7 +103,7 @@ def test_what_waits_is_forgotten_with_its_link(server: socket.socket) -> None:
         accepted.close()
 
 
-def test_a_blind_proxy_refuses_dials_and_nothing_else(server: socket.socket) -> None:
+def test_blind_proxy_applies_only_rules_about_dials(server: socket.socket) -> None:
     with Proxy(_place(server), "dial #1: refuse\n*: drop", blind=True) as proxy:
         place = "127.0.0.1", proxy.port
         with pytest.raises(ConnectionResetError), socket.create_connection(place, timeout=60) as refused:

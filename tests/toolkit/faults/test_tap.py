@@ -39,7 +39,7 @@ def test_cut_at_a_byte_of_the_nth_frame(byte: int | None, rest: bytes) -> None:
     assert (cut.hit.tag, cut.hit.index, cut.hit.fields) == ("ACK", 3, {"seq": 3})
 
 
-def test_counts_over_links_and_strikes_once() -> None:
+def test_breakpoint_counts_over_links_and_hits_once() -> None:
     cut = Breakpoint("a", "ACK", nth=2)
     assert _feed(LinkTap("a", "b", [cut]), BANNER + ACKS[0])[1] is None
     assert _feed(LinkTap("a", "b", [cut]), BANNER + ACKS[1])[1] is cut
@@ -60,7 +60,7 @@ def test_bytes_that_are_no_frames_pass_unchanged() -> None:
     assert tap.feed(Direction.TO_CLIENT, b"HTTP/1.1 200").forward == b"HTTP/1.1 200"
 
 
-def test_an_incomplete_frame_is_held_and_can_be_had() -> None:
+def test_tap_holds_an_incomplete_frame() -> None:
     tap = LinkTap("a", "b", [])
     assert tap.feed(Direction.TO_SERVER, BANNER + ACKS[0][:20]).forward == BANNER
     assert tap.pending(Direction.TO_SERVER) == ACKS[0][:20]
@@ -86,7 +86,7 @@ def test_parse_refuses(text: str) -> None:
 
 
 @pytest.mark.parametrize(("after_bytes", "step"), [(0, 7), (5, 7), (65, 65), (65, 7), (100, 200)])
-def test_an_introduction_is_cut_behind_a_number_of_bytes_once(after_bytes: int, step: int) -> None:
+def test_byte_cut_ends_one_connection_after_the_given_bytes(after_bytes: int, step: int) -> None:
     records = bytes(range(130))
     cut = ByteCut("a", byte=after_bytes)
     passed, struck = _feed(LinkTap("a", "b", [cut]), records, step)

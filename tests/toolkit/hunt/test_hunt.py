@@ -104,7 +104,7 @@ def test_no_two_cells_of_a_link_do_the_same() -> None:
     assert [rule for rule, count in rules.items() if count > 1] == []
 
 
-def test_a_seed_decides_the_order_alone() -> None:
+def test_seed_changes_only_the_order_of_cells() -> None:
     assert cells(seed=3) == cells(seed=3)
     assert cells(seed=3) != cells(seed=4)
     assert set(cells(seed=3)) == set(cells())
@@ -140,7 +140,7 @@ def test_a_verdict_follows_from_what_the_client_sees(
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [DROP.replace("/", "-")] * bool(cause)
 
 
-def test_a_write_that_waits_after_what_tcp_may_do_is_a_finding(fake: Fake, tmp_path: Path) -> None:
+def test_write_stuck_after_a_cut_is_a_finding(fake: Fake, tmp_path: Path) -> None:
     fake.behaviour[CUT] = "stuck"
     (outcome,) = Hunt(cells(only=[CUT]), "fake", tmp_path, grounds=fake.open).go()
     assert (outcome.verdict, outcome.cause) == (
@@ -156,7 +156,7 @@ def test_after_a_finding_the_cluster_is_another_one(fake: Fake, tmp_path: Path) 
     assert [outcome.cell.id for outcome in outcomes if outcome.verdict is not Verdict.HELD] == [CUT]
 
 
-def test_an_interrupted_hunt_goes_on_where_it_ended(fake: Fake, tmp_path: Path) -> None:
+def test_interrupted_hunt_continues_where_it_ended(fake: Fake, tmp_path: Path) -> None:
     chosen = cells(only=["client/AUTH_DONE-*"])
 
     def interrupt(_outcome: Outcome) -> None:
@@ -181,7 +181,7 @@ def test_findings_are_grouped_by_cause(fake: Fake, tmp_path: Path) -> None:
     ]
 
 
-def test_results_that_are_none_are_named(fake: Fake, tmp_path: Path) -> None:
+def test_hunt_refuses_an_invalid_results_file(fake: Fake, tmp_path: Path) -> None:
     (tmp_path / RESULTS_FILE).write_text("{}\n")
     with pytest.raises(LocalError, match="not the results of a hunt"):
         Hunt(cells(only=[CUT]), "fake", tmp_path, grounds=fake.open).go()
@@ -219,6 +219,6 @@ def test_real_clients_of_embedded_daemons_come_through(tmp_path: Path, capsys: p
 
 @pytest.mark.needs("ceph-osd", "netns")
 @pytest.mark.xdist_group("real_cluster")
-def test_real_daemons_lose_nothing_where_their_session_is_cut(tmp_path: Path) -> None:
+def test_daemons_of_ceph_lose_no_write_after_a_cut(tmp_path: Path) -> None:
     (outcome,) = Hunt(cells(only=["daemons/MESSAGE-READ/cut"]), "host", tmp_path).go()
     assert (outcome.verdict, outcome.cause) == (Verdict.HELD, "")

@@ -86,7 +86,7 @@ def test_unknown_commands_are_errors() -> None:
 @pytest.mark.parametrize(
     "what", [{"silent": True}, {"answer": 1}, {"ticket": (30, 1)}, {"global_id": 3}, {"keep_bytes": 20}]
 )
-def test_spoilt_authorizers_get_nobody_in_until_they_are_good_again(lab: Lab, what: dict[str, object]) -> None:
+def test_spoiled_authorizers_are_refused_until_they_are_restored(lab: Lab, what: dict[str, object]) -> None:
     lab.two("lossless_client", "stateful_server", "client.7", "osd.2")
     lab.spoil("a", **what)
     lab.send("a", "b")
@@ -97,7 +97,7 @@ def test_spoilt_authorizers_get_nobody_in_until_they_are_good_again(lab: Lab, wh
     lab.expect_delivered("a", "b", 1)
 
 
-def test_a_hunt_keeps_one(lab: Lab) -> None:
+def test_hunt_keeps_one_monitor_connection(lab: Lab) -> None:
     entities = {"client.7": lab.entity()}
     for number in range(3):
         lab.monitor(f"m{number}", number, entities, first_global_id=5000 + 100 * number)
@@ -111,7 +111,7 @@ def test_a_hunt_keeps_one(lab: Lab) -> None:
     assert lab.auth("c")["monitors"] == lab.auth("c")["current"] == [kept]
 
 
-def test_tickets_that_are_kept_serve_until_they_are_refused_or_due(lab: Lab) -> None:
+def test_kept_tickets_are_used_until_refused_or_due(lab: Lab) -> None:
     mints = {"validity_s": 120.0, "keeps": True}
     lab.node("a", "client.7", "lossless_client", listens=False, auth={"mints": mints})
     lab.node("b", "osd.2", "stateful_server")

@@ -21,7 +21,7 @@ def connected(way: Way | str = "v2-crc", **options: object) -> SimLab:
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("graceful", [False, True])
-def test_a_node_that_has_stopped_holds_nothing_and_cannot_be_dialled(way: Way, *, graceful: bool) -> None:
+def test_stopped_node_holds_no_resources_and_refuses_dials(way: Way, *, graceful: bool) -> None:
     lab = connected(way)
     lab.stop("b", graceful=graceful)
     lab.expect_stopped("b", within_s=1.0)
@@ -55,7 +55,7 @@ def test_a_command_is_carried_out_inside_dispatch() -> None:
         lab.on_delivery("b", "dance")
 
 
-def test_sessions_by_another_name_for_the_peer() -> None:
+def test_alias_gives_a_second_session_with_the_peer() -> None:
     lab = connected()
     lab.dial("a", "b", anonymous=True, alias="other")
     lab.send("a", "other")
@@ -86,7 +86,7 @@ def test_throttles_of_a_policy_are_part_of_the_spec() -> None:
         lab.start("b")
 
 
-def test_what_shards_do_stays_in_order_when_a_link_reads_on() -> None:
+def test_outputs_of_shards_stay_in_order_after_unblock() -> None:
     """What comes of one output waits behind the others."""
     lab = connected("v1-w2")
     lab.arm("b", "MSG READ", "BLOCK")

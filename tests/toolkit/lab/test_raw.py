@@ -42,7 +42,7 @@ def meeting(lab: Lab, role: str) -> tuple[RawPeer, RawLink]:
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("way", ALL_WAYS, ids=str)
 @pytest.mark.parametrize("backend", ["sim", "local"])
-def test_a_raw_peer_can_do_what_a_proper_one_does(backend: str, way: Way, role: str) -> None:
+def test_raw_peer_performs_handshake_and_exchange(backend: str, way: Way, role: str) -> None:
     with lab_of(backend, way) as lab:
         _, link = meeting(lab, role)
         link.handshake()
@@ -70,7 +70,7 @@ def test_links_come_one_after_the_other(backend: str, way: Way) -> None:
         lab.send("a", "b")
         peer.accept("a")
         assert len(peer.links) == 2
-        with pytest.raises(ScenarioFailed, match=r"a was to dial b within 0.1 s"):
+        with pytest.raises(ScenarioFailed, match=r"a did not dial b within 0.1 s"):
             peer.accept("a", within_s=0.1)
 
 

@@ -27,13 +27,13 @@ def test_a_partition_lasts_until_it_is_undone(lab: Lab) -> None:
     lab.send("a", "b", count=3)
     with pytest.raises(ScenarioFailed, match=r"8 messages from a delivered at b; 5 were"):
         lab.expect_delivered("a", "b", 8, within_s=0.1)
-    with pytest.raises(LocalError, match="it is so already"):
+    with pytest.raises(LocalError, match="it is in force already"):
         lab.fault(Partition("a", "b", one_way=True))
     lab.fault("undo partition a b --one-way")
     lab.expect_delivered("a", "b", 8)
 
 
-def test_the_verb_heal_ends_what_words_began(lab: Lab) -> None:
+def test_heal_ends_faults_given_as_text(lab: Lab) -> None:
     lab.fault("partition a b")
     lab.fault("link a b delay-ms=20")
     lab.heal()
@@ -64,7 +64,7 @@ def test_processes_are_frozen_killed_and_started(lab: Lab) -> None:
     lab.expect_event("a", "b", "connect", 2)
 
 
-def test_others_leave_a_node_that_comes_back_with_another_nonce(lab: Lab) -> None:
+def test_peers_reconnect_to_a_node_with_a_new_nonce(lab: Lab) -> None:
     before = lab.address("b")
     lab.fault("restart b --new-nonce")
     assert lab.address("b") != before
@@ -81,7 +81,7 @@ def test_a_rule_for_the_proxy_is_undone(lab: Lab) -> None:
     lab.expect_delivered("a", "b", 7)
 
 
-def test_words_are_steps_of_the_history(lab: Lab) -> None:
+def test_faults_given_as_text_are_steps_of_the_history(lab: Lab) -> None:
     lab.fault("mark-down a b")
     lab.send("a", "b", count=1)
     lab.expect_delivered("a", "b", 6)

@@ -6,7 +6,7 @@ import toolkit
 from messenger import LocalError
 
 
-def test_a_lab_is_looked_at_between_two_steps() -> None:
+def test_lab_shows_sessions_frames_and_charts_between_steps() -> None:
     with toolkit.open_lab(mode="secure", seed=2) as lab:
         assert repr(lab) == "<Lab sim, v2-secure, seed 2, 0.000 s: no nodes>"
         assert lab.sessions().empty
@@ -36,7 +36,7 @@ def test_sessions_of_dead_nodes_are_not_shown() -> None:
     assert "b (down)" in repr(lab)
 
 
-def test_check_finds_what_is_wrong() -> None:
+def test_lab_check_finds_a_dropped_message() -> None:
     lab = toolkit.open_lab()
     lab.two("lossless_peer")
     lab.connect("a", "b")
@@ -54,7 +54,7 @@ def test_check_finds_what_is_wrong() -> None:
         ({"protocol": "v3"}, "unknown protocol 'v3'; known: v1, v2"),
     ],
 )
-def test_what_there_is_not_is_refused(how: dict[str, str], complaint: str) -> None:
+def test_open_lab_refuses_unknown_arguments(how: dict[str, str], complaint: str) -> None:
     with pytest.raises(LocalError) as refused:
         toolkit.open_lab(**how)
     assert str(refused.value) == complaint

@@ -22,14 +22,14 @@ def a_signal_that_another_thread_takes(what: Callable[[], object]) -> Iterator[N
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_while_it_waits_for_an_event() -> None:
+def test_signal_interrupts_a_wait_for_an_event() -> None:
     event = threading.Event()
     with a_signal_that_another_thread_takes(event.set):
         wait_for_event(event)
         assert event.is_set()
 
 
-def test_while_it_waits_for_the_end_of_a_process() -> None:
+def test_signal_interrupts_a_wait_for_the_end_of_a_process() -> None:
     with subprocess.Popen(["sleep", "1000"]) as process, a_signal_that_another_thread_takes(process.kill):
         wait_for_end(process)
         assert process.wait(5) == -signal.SIGKILL

@@ -46,6 +46,6 @@ def test_a_firewall_that_drops_is_shown_with_the_remedy(firewalled: Path) -> Non
     ],
     ids=["the engine's own rule", "forwards by default", "bridges not filtered"],
 )
-def test_a_firewall_that_lets_bridges_forward_is_no_problem(firewalled: Path, command: tuple[str, ...]) -> None:
+def test_bridges_are_available_if_the_firewall_forwards(firewalled: Path, command: tuple[str, ...]) -> None:
     assert inside(firewalled, lambda: run(*command)).returncode == 0
     assert inside(firewalled, bridges.docker_bridges).available

@@ -19,7 +19,7 @@ def root_on_debian(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capability.shutil, "which", lambda name: f"/usr/bin/{name}")
 
 
-def test_what_is_there_or_cannot_be_had_has_no_remedy() -> None:
+def test_present_and_unavailable_findings_have_no_remedy() -> None:
     assert PRESENT.remedy is None
     assert HOPELESS.remedy is None
     assert install_command([PRESENT, HOPELESS]) == ""
@@ -44,14 +44,14 @@ def test_one_command_adds_everything_each_package_and_step_once() -> None:
     )
 
 
-def test_an_engine_is_started_before_what_takes_one() -> None:
+def test_install_command_starts_the_engine_before_steps_that_need_it() -> None:
     image = not_installed("no docker", ("docker.io",), "start it", "build an image")
     assert install_command(
         [PRESENT, image, not_installed("no docker", ("docker.io",), "start it", "begin a swarm")]
     ) == (f"apt-get update && {INSTALL} docker.io && start it && build an image && begin a swarm")
 
 
-def test_the_own_command_is_one_that_the_shell_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_own_command_is_found_by_the_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert own_command() == "msgrlab"
     monkeypatch.setattr(capability.shutil, "which", lambda _: None)
     monkeypatch.setattr(capability.sys, "executable", str(tmp_path / "bin" / "python"))
@@ -73,7 +73,7 @@ def test_unprivileged_user_gets_an_error_with_sudo(monkeypatch: pytest.MonkeyPat
     assert command == f"sudo apt-get update && sudo {INSTALL} tshark"
 
 
-def test_without_apt_get_the_package_is_named_but_nothing_is_promised(
+def test_without_apt_get_the_package_is_named_without_a_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(capability.shutil, "which", lambda _: None)
@@ -82,7 +82,7 @@ def test_without_apt_get_the_package_is_named_but_nothing_is_promised(
     assert finding.detail == "no ceph-mon in PATH; there is no apt-get here, Debian has it in ceph-mon"
 
 
-def test_a_probe_that_breaks_is_a_capability_that_is_absent() -> None:
+def test_failing_probe_makes_the_capability_unavailable() -> None:
     def broken() -> Finding:
         raise RuntimeError("out of luck")
 

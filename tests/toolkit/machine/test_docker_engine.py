@@ -84,7 +84,7 @@ def test_denied_access_is_an_error_with_the_remedy(monkeypatch):
         connect()
 
 
-def test_certificates_that_are_not_there(monkeypatch, tmp_path):
+def test_connect_reports_missing_certificates(monkeypatch, tmp_path):
     monkeypatch.setenv(HOST_VARIABLE, "tcp://127.0.0.1:1")
     monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
     monkeypatch.setenv("DOCKER_CERT_PATH", str(tmp_path / "none"))
@@ -92,7 +92,7 @@ def test_certificates_that_are_not_there(monkeypatch, tmp_path):
         connect()
 
 
-def test_what_is_refused_is_an_error_of_ours():
+def test_docker_errors_become_local_errors():
     from docker.errors import APIError
     from requests.exceptions import ConnectionError as Gone
 

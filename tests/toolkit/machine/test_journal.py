@@ -27,7 +27,7 @@ def _sleeper(label: str) -> subprocess.Popen[bytes]:
     return program
 
 
-def test_what_was_noted_is_read_back(tmp_path: Path) -> None:
+def test_journal_reads_back_its_changes(tmp_path: Path) -> None:
     noted = [Tree("/nowhere/a b"), Processes("x.1")]
     journal = Journal(tmp_path)
     for change in noted:
@@ -35,7 +35,7 @@ def test_what_was_noted_is_read_back(tmp_path: Path) -> None:
     assert Journal(tmp_path).changes() == noted
 
 
-def test_a_line_that_was_cut_off_stands_for_nothing(tmp_path: Path) -> None:
+def test_journal_ignores_a_truncated_line(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.note(Tree("/nowhere"))
     with journal.path.open("ab") as out:
@@ -68,7 +68,7 @@ def test_a_line_that_is_damaged_is_one_clear_error_and_the_others_are_undone(tmp
     assert journal.path.exists()
 
 
-def test_trees_and_mounts_outside_of_the_cluster_are_left_alone(tmp_path: Path) -> None:
+def test_undo_removes_no_tree_or_mount_outside_the_cluster(tmp_path: Path) -> None:
     directory, outside = tmp_path / "pair", tmp_path / "pairs"
     for path in (directory, outside):
         path.mkdir()
@@ -171,7 +171,7 @@ def test_last_change_is_undone_first_and_failures_are_reported(tmp_path: Path) -
     assert undone == ["third", "second", "first"]
 
 
-def test_the_journal_stays_for_as_long_as_something_is_left(tmp_path: Path) -> None:
+def test_journal_remains_until_every_change_is_undone(tmp_path: Path) -> None:
     stuck = [True]
 
     class Stuck(Change):
@@ -203,7 +203,7 @@ def test_a_tree_is_removed_and_may_be_gone_already(tmp_path: Path) -> None:
     assert not tree.exists()
 
 
-def test_a_directory_is_removed_by_whichever_name_its_journal_has(tmp_path: Path) -> None:
+def test_directory_is_removed_under_its_linked_name(tmp_path: Path) -> None:
     (tmp_path / "state" / "pair" / "node").mkdir(parents=True)
     (tmp_path / "link").symlink_to("state")
     Journal(tmp_path / "link" / "pair").note(Tree(str(tmp_path / "link" / "pair")))

@@ -38,13 +38,13 @@ def test_an_image_is_mapped_by_one_line(bus: Path, monkeypatch: pytest.MonkeyPat
     assert (bus / "add").read_text() == line
 
 
-def test_an_image_that_is_gone_again_is_an_error(bus: Path) -> None:
+def test_map_image_fails_if_another_program_unmaps_the_image(bus: Path) -> None:
     with pytest.raises(LocalError, match="rbd/other: unmapped again"):
         krbd.map_image("10.0.0.1:6789", "rbd", "other")
     assert (bus / "add").read_text() == "10.0.0.1:6789 name=admin,ms_mode=legacy rbd other -"
 
 
-def test_orders_go_to_the_single_major_files_where_there_are_any(bus: Path) -> None:
+def test_krbd_writes_to_single_major_files_if_they_exist(bus: Path) -> None:
     (bus / "remove_single_major").touch()
     krbd.unmap(BlockDevice(3))
     assert (bus / "remove_single_major").read_text() == "3"
@@ -79,7 +79,7 @@ def test_a_log_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pyte
         krbd.KernelLog()
 
 
-def test_the_log_has_what_is_new_of_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_log_returns_new_lines_of_the_ceph_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "kmsg"
     path.write_text("6,1,10,-;libceph: mon0 (2)10.0.0.1:3300 socket closed\n")
     monkeypatch.setattr(krbd, "_KERNEL_LOG", path)

@@ -14,7 +14,7 @@ from toolkit.machine.leases import Lease
 
 
 @pytest.mark.needs("netns")
-def test_everything_of_a_cluster_is_seen_and_then_gone(new_lease: Callable[[], Lease]) -> None:  # noqa: F811
+def test_leftovers_lists_all_changes_until_they_are_undone(new_lease: Callable[[], Lease]) -> None:  # noqa: F811
     from pyroute2 import IPRoute, netns
 
     lease = new_lease()
@@ -38,6 +38,6 @@ def test_everything_of_a_cluster_is_seen_and_then_gone(new_lease: Callable[[], L
     assert journal.undo() == []
 
 
-def test_of_changes_that_never_came_about_nothing_is_to_be_undone() -> None:
+def test_undo_of_a_change_never_made_does_nothing() -> None:
     for change in (Namespace("ml-none-such"), Interface("ml-none-such"), Mount("/nowhere")):
         assert change.undo() is None

@@ -20,7 +20,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def test_clusters_have_numbers_and_directories_of_their_own(state: Path) -> None:
+def test_clusters_have_separate_numbers_and_directories(state: Path) -> None:
     first, second = Lease.take("one"), Lease.take("two")
     assert [lease.label.number for lease in (first, second)] == [0, 1]
     assert [lease.directory for lease in leases()] == [state / "one", state / "two"]
@@ -29,7 +29,7 @@ def test_clusters_have_numbers_and_directories_of_their_own(state: Path) -> None
     assert Lease.take("three").label.number == 0
 
 
-def test_a_number_is_not_given_away_while_something_in_the_machine_carries_it(tmp_path: Path) -> None:
+def test_lease_skips_numbers_used_in_the_machine(tmp_path: Path) -> None:
     for place, name in (("netns", "ml0-a"), ("net", "ml2t0"), ("net", "eth0")):
         (tmp_path / place / name).mkdir(parents=True)
     assert [Lease.take(name).label.number for name in ("one", "two")] == [1, 3]
@@ -42,7 +42,7 @@ def test_a_name_is_taken_until_its_cluster_is_down() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "One", "1", "a/b", "..", "a" * 31, "a\n"])
-def test_a_name_must_be_fit_for_one(name: str) -> None:
+def test_lease_refuses_invalid_names(name: str) -> None:
     with pytest.raises(LocalError, match="no name for a cluster"):
         Lease.take(name)
 
@@ -56,14 +56,14 @@ def test_unknown_lease_is_an_error_with_the_known_names() -> None:
     assert Lease.find("one").label == leases()[0].label
 
 
-def test_a_lab_is_no_cluster_until_its_process_has_left_it_behind() -> None:
+def test_clusters_lists_a_lab_only_after_its_process_ended() -> None:
     one, lab = Lease.take("one"), Lease.take(lab_name())
     with one.held(), lab.held():
         assert [lease.label for lease in clusters()] == [one.label]
     assert {lease.label for lease in clusters()} == {one.label, lab.label}
 
 
-def test_a_lock_is_held_by_one_and_ends_with_its_holder() -> None:
+def test_lock_is_exclusive_and_ends_with_its_holder() -> None:
     lease = Lease.take("one")
     code = "import sys; from toolkit.machine.leases import Lease\n"
     code += "with Lease.find('one').held(): print('held', flush=True); sys.stdin.read()"
@@ -94,7 +94,7 @@ def test_a_state_directory_that_cannot_be_made_is_one_clear_error(
         Lease.take("one")
 
 
-def test_what_was_not_finished_is_swept_and_nothing_else(state: Path) -> None:
+def test_sweep_removes_only_unfinished_leases(state: Path) -> None:
     Lease.take("one")
     for name, file in ((".two.123", "label"), (".three.123", ""), (".four.123", "mine"), (".config.d", "label")):
         (state / name).mkdir()

@@ -37,7 +37,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @needs_root
-def test_clusters_of_several_state_directories_that_begin_at_once_have_numbers_of_their_own(
+def test_concurrent_clusters_of_several_state_directories_get_different_numbers(
     tmp_path: Path, directory: Path
 ) -> None:
     taking = [
@@ -60,9 +60,7 @@ def test_clusters_of_several_state_directories_that_begin_at_once_have_numbers_o
 
 
 @needs_root
-def test_a_number_is_free_again_when_nothing_is_left_of_its_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_number_is_free_after_its_cluster_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for state in ("one", "two"):
         monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / state))

@@ -28,7 +28,7 @@ def test_no_two_are_given_the_same_port() -> None:
             one.close()
 
 
-def test_ports_go_up_and_are_given_back() -> None:
+def test_ports_are_ascending_and_released_by_close() -> None:
     ports = Ports()
     given = [ports.reserve(host) for host in ("127.0.0.1", "127.0.0.1", "::1", "127.0.0.1")]
     assert given == sorted(set(given))

@@ -28,12 +28,12 @@ def test_program_prints_its_version(path: Path) -> None:
     assert programs.program("tool", packages=("p",)) == programs.Finding(available=True, detail="16.2.15")
 
 
-def test_a_program_without_a_version_is_known_by_its_place(path: Path) -> None:
+def test_program_without_a_version_is_described_by_its_path(path: Path) -> None:
     install(path, "tool", "echo hello")
     assert programs.program("tool", packages=("p",)).detail == str(path / "tool")
 
 
-def test_the_first_of_several_names_that_is_there(path: Path) -> None:
+def test_program_finds_the_first_installed_name(path: Path) -> None:
     install(path, "second", "echo 2.0")
     install(path, "third", "echo 3.0")
     assert programs.program("first", "second", "third", packages=("p",)).detail == "2.0"
@@ -46,7 +46,7 @@ def test_a_missing_program(path: Path) -> None:
     assert finding.packages == ("p",)
 
 
-def test_a_program_that_does_not_run_is_absent_for_its_own_reason(path: Path) -> None:
+def test_program_that_fails_to_run_is_unavailable_with_its_error(path: Path) -> None:
     install(path, "tool", "echo one >&2; echo 'libfoo.so: cannot open' >&2; exit 127")
     finding = programs.program("tool", packages=("p",))
     assert not finding.available
@@ -54,7 +54,7 @@ def test_a_program_that_does_not_run_is_absent_for_its_own_reason(path: Path) ->
     assert finding.remedy is None
 
 
-def test_a_slow_program_is_there_all_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_program_is_available(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "PROGRAM_TIMEOUT_S", 0.05)
     install(path, "tool", f"exec {shutil.which('sleep', path=BIN)} 10")
     finding = programs.program("tool", packages=("p",))
@@ -110,7 +110,7 @@ def test_a_swarm_begins_when_the_engine_answers(path: Path) -> None:
     assert programs.swarm().commands == programs.docker().commands  # the group counts from the next login on
 
 
-def test_the_engine_is_waited_for(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_waits_for_the_engine(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "sudo", lambda: "")
     monkeypatch.setattr(programs, "_SYSTEMD", tmp_path / "none")
     (start,) = programs.docker().commands
@@ -122,7 +122,7 @@ def test_the_engine_is_waited_for(path: Path, tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "engine").exists()
 
 
-def test_the_crc_library_is_tried_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hardware_crc_is_probed_by_import(monkeypatch: pytest.MonkeyPatch) -> None:
     assert programs.hardware_crc().detail.startswith("fastcrc, ")
     monkeypatch.setitem(sys.modules, "fastcrc.crc32", None)
     finding = programs.hardware_crc()

@@ -9,7 +9,7 @@ from toolkit.machine.rtnetlink import rtnetlink
 pytestmark = pytest.mark.needs("netns")
 
 
-def test_an_event_loop_that_runs_is_no_obstacle_and_goes_on() -> None:
+def test_rtnetlink_works_inside_an_event_loop() -> None:
     async def in_a_notebook() -> list[int]:
         with rtnetlink() as route:
             found = list(route.link_lookup(ifname="lo"))

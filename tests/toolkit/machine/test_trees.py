@@ -11,7 +11,7 @@ from toolkit.machine import trees
 from toolkit.machine.trees import remove_tree
 
 
-def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
+def test_remove_tree_removes_links_fifos_and_odd_names(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("stays")
@@ -65,9 +65,7 @@ def test_files_that_are_named_are_removed_last(tmp_path: Path, monkeypatch: pyte
     assert not tmp_path.exists()
 
 
-def test_what_another_process_removes_meanwhile_is_no_end_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_remove_tree_ignores_files_that_vanish_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One file that is missing says nothing of the others."""
     tree = tmp_path / "tree"
     tree.mkdir()
@@ -85,7 +83,7 @@ def test_what_another_process_removes_meanwhile_is_no_end_of_it(
     assert not tree.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_a_mount_that_comes_while_a_tree_is_removed_is_not_entered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +101,7 @@ def test_a_mount_that_comes_while_a_tree_is_removed_is_not_entered(
     assert (data / "file").read_text() == "precious"
 
 
-def test_what_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remove_tree_names_the_file_that_it_cannot_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "file").write_text("")
 

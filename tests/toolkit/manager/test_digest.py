@@ -30,7 +30,7 @@ def test_the_newest_report_of_a_group_counts() -> None:
     assert newest([{PgId(1, 0): new}, {PgId(1, 0): newer}]) == {PgId(1, 0): newer}
 
 
-def test_a_cluster_is_summed_up() -> None:
+def test_digest_sums_up_the_cluster() -> None:
     groups = {
         PgId(1, 0): group(objects=3, acting=(0, 1)),
         PgId(1, 1): group(objects=4, acting=(1, 0)),

@@ -144,7 +144,7 @@ async def test_daemons_come_back_after_a_cut_link_and_a_restart(cluster: Cluster
 
 @needs_mds
 @patiently
-async def test_a_standby_becomes_active_when_the_active_one_is_failed(cluster: Cluster, tmp_path: Path) -> None:
+async def test_standby_becomes_active_after_the_active_manager_failed(cluster: Cluster, tmp_path: Path) -> None:
     async with (
         await manager(cluster, tmp_path, "first") as first,
         await manager(cluster, tmp_path, "second") as second,

@@ -25,7 +25,7 @@ CELLS = {
 """And what is to be seen of each."""
 
 
-def test_cells_succeed_and_leave_what_they_are_judged_by(tmp_path: Path) -> None:
+def test_cells_succeed_with_their_required_evidence(tmp_path: Path) -> None:
     run = Run(select([f"{SETUP}/{cell}" for cell in CELLS], [HOST]), tmp_path)
     outcomes = run.go()
     assert [(one.cell.id, one.reason) for one in outcomes if one.verdict is not Verdict.SUCCEEDED] == []

@@ -70,7 +70,7 @@ def test_cells_of_one_setup_share_a_cluster(tmp_path: Path) -> None:
     ]
 
 
-def test_what_cannot_be_run_takes_no_cluster(tmp_path: Path) -> None:
+def test_runner_starts_no_cluster_for_unsupported_cells(tmp_path: Path) -> None:
     fake = Fake()
     outcomes = run(tmp_path, ["reef/v2-secure/none", "reef/v1/aes/server/standby"], fine, fake).go()
     assert fake.log == []
@@ -78,7 +78,7 @@ def test_what_cannot_be_run_takes_no_cluster(tmp_path: Path) -> None:
     assert not any(outcome.was_run or outcome.is_failure for outcome in outcomes)
 
 
-def test_a_cell_keeps_what_was_seen_and_how_to_repeat_it(tmp_path: Path) -> None:
+def test_outcome_contains_the_evidence_and_the_command_to_repeat(tmp_path: Path) -> None:
     (outcome,) = run(tmp_path, ["reef/v1/aes/server/traffic"], fine).go()
     assert (outcome.verdict, outcome.evidence) == (Verdict.SUCCEEDED, ("traffic was seen",))
     assert outcome.command == "msgrlab matrix --only reef/v1/aes/server/traffic"
@@ -97,7 +97,9 @@ def test_a_cell_keeps_what_was_seen_and_how_to_repeat_it(tmp_path: Path) -> None
         (NotServed("EPERM"), Verdict.NOT_RUN, "Ceph: its own programs fail among themselves: EPERM"),
     ],
 )
-def test_an_error_is_the_cell_s_alone(error: Exception, verdict: Verdict, reason: str, tmp_path: Path) -> None:
+def test_error_of_a_cell_does_not_affect_other_cells(
+    error: Exception, verdict: Verdict, reason: str, tmp_path: Path
+) -> None:
     def case(trial: FakeTrial) -> None:
         fine(trial)
         if trial.cell.case == "traffic":
@@ -113,7 +115,7 @@ def test_an_error_is_the_cell_s_alone(error: Exception, verdict: Verdict, reason
 @pytest.mark.parametrize(
     ("error", "verdict", "reason"),
     [
-        (Unsupported("netns takes root"), Verdict.UNSUPPORTED, "machine: netns takes root"),
+        (Unsupported("netns needs root"), Verdict.UNSUPPORTED, "machine: netns needs root"),
         (
             LocalError("osd ended\nits log"),
             Verdict.NOT_RUN,

@@ -39,7 +39,7 @@ def test_a_cell_is_one_of_each_axis() -> None:
         ("reef/v2-crc/none/server/rekey", Verdict.NOT_APPLICABLE, "protocol"),
     ],
 )
-def test_what_cannot_be_run_has_a_reason_and_its_owner(text: str, verdict: Verdict, owner: str) -> None:
+def test_unsupported_cell_has_a_reason_and_an_owner(text: str, verdict: Verdict, owner: str) -> None:
     reason = reason_of(cell(text))
     assert reason is not None
     assert (reason.verdict, reason.owner) == (verdict, owner)
@@ -57,11 +57,11 @@ def test_what_cannot_be_run_has_a_reason_and_its_owner(text: str, verdict: Verdi
         "pacific/v1/none/peer/standby",
     ],
 )
-def test_what_can_be_run_has_none(text: str) -> None:
+def test_supported_cell_has_no_reason(text: str) -> None:
     assert reason_of(cell(text)) is None
 
 
-def test_no_cell_is_left_out_for_want_of_anything_here() -> None:
+def test_no_cell_is_unsupported_because_of_msgrlab() -> None:
     owners = {reason.owner for each in cells() if (reason := reason_of(each)) is not None}
     assert owners == {"Ceph", "protocol"}
 
@@ -70,7 +70,7 @@ def test_there_is_a_case_for_exactly_what_can_be_run() -> None:
     assert {(each.role, each.case) for each in cells() if reason_of(each) is None} == set(CASES)
 
 
-def test_patterns_stand_for_all_below_them() -> None:
+def test_select_matches_patterns_as_prefixes() -> None:
     assert {each.release for each in select(["reef"])} == {"reef"}
     assert {(each.wire, each.auth) for each in select(["reef/v1/none/"])} == {("v1", "none")}
     assert {each.case for each in select(["*/server/loss*"])} == {Case.LOSS_1, Case.LOSS_10}
@@ -78,7 +78,7 @@ def test_patterns_stand_for_all_below_them() -> None:
     assert len(select()) == len(list(cells()))
 
 
-def test_what_matches_nothing_is_refused() -> None:
+def test_select_refuses_patterns_that_match_no_cell() -> None:
     with pytest.raises(LocalError, match="--only 'v3' matches no cell"):
         select(["reef", "v3"])
     with pytest.raises(LocalError, match="--release: unknown release 'quincy'; known: nautilus"):
@@ -103,7 +103,7 @@ def test_the_page_of_results_is_up_to_date(docs: ModuleType) -> None:
     assert docs.page(results) == docs.PAGE.read_text(), "PYTHONPATH=. python docs/matrix.py"
 
 
-def test_the_page_shows_what_was_run_and_nothing_else(
+def test_page_shows_exactly_the_cells_that_were_run(
     docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(docs, "RESULTS", tmp_path / "matrix.json")

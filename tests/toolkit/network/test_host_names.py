@@ -17,7 +17,7 @@ from toolkit.network.host_names import numeric
         ("-", "-"),
     ],
 )
-def test_names_become_addresses_and_the_rest_stays(text: str, address: str) -> None:
+def test_numeric_resolves_host_names_and_keeps_the_rest(text: str, address: str) -> None:
     assert numeric(text) == address
 
 

@@ -47,7 +47,7 @@ def links(hosts: Hosts) -> Iterator[Links]:
         yield links
 
 
-def test_nothing_is_made_for_clear_links(hosts: Hosts, links: Links) -> None:
+def test_clear_links_start_no_wire(hosts: Hosts, links: Links) -> None:
     links.set({("a", "b"): LinkState(), ("b", "a"): state("seed 5, limit 3")})
     assert links.describe() == "bridges; the wire in user space when a link needs it"
     assert links.get("a", "b") == LinkState()
@@ -70,7 +70,7 @@ def test_states_are_applied_and_read_back(hosts: Hosts, links: Links) -> None:
     assert (passed["a", "c"].packets, passed["a", "c"].lost) == (20, 20)
 
 
-def test_healing_gives_links_what_they_began_with(hosts: Hosts) -> None:
+def test_heal_restores_the_initial_link_states(hosts: Hosts) -> None:
     with open_links(hosts.cables, way="wire", states={("a", "b"): state("loss 100%")}) as links:
         links.set({("a", "b"): state("delay 5ms"), ("b", "a"): state("loss 100%")})
         assert len(hosts.send("a", "b", 5)) == 5
@@ -96,7 +96,7 @@ def test_damaged_packets_do_not_reach_a_program(hosts: Hosts, links: Links) -> N
     assert len(hosts.send("a", "b", 50)) < 10
 
 
-def test_tcp_goes_through(hosts: Hosts, links: Links) -> None:
+def test_tcp_stream_survives_an_impaired_wire(hosts: Hosts, links: Links) -> None:
     links.set({("a", "b"): state("delay 2ms ± 1ms, loss 1%, duplicate 1%, seed 1"), ("b", "a"): state("loss 1%")})
     sent = bytes(range(256)) * 2000
     received = bytearray()
@@ -127,7 +127,7 @@ def test_without_impairments_the_wire_is_quick(hosts: Hosts, links: Links) -> No
     assert median(hosts.round_trips("a", "b", 200)) < 0.005
 
 
-def test_packets_go_on_in_order_while_the_wire_is_put_in(hosts: Hosts, links: Links) -> None:
+def test_starting_the_wire_keeps_packets_in_order(hosts: Hosts, links: Links) -> None:
     arrived: list[int] = []
     sender = threading.Thread(
         target=lambda: arrived.extend(number for number, _ in hosts.send("a", "b", 500, every_s=0.002))
@@ -151,7 +151,7 @@ def test_unknown_links_are_refused(hosts: Hosts, links: Links) -> None:
             links.get(*pair)
 
 
-def test_the_environment_names_the_way(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_selects_netem_or_wire(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MSGRLAB_LINKS", "wire")
     with open_links(hosts.cables) as links:
         assert isinstance(links, WireLinks)
@@ -160,13 +160,13 @@ def test_the_environment_names_the_way(hosts: Hosts, monkeypatch: pytest.MonkeyP
         open_links(hosts.cables)
 
 
-def test_the_best_way_is_found(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_netem_is_preferred_if_the_kernel_has_it(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MSGRLAB_LINKS", raising=False)
     with open_links(hosts.cables) as links:
         assert links.way == ("netem" if kernel.has_netem() else "wire")
 
 
-def test_netem_is_refused_where_there_is_none(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_links_refuses_netem_without_kernel_support(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = kernel.Abilities(netem=False, why_not="the kernel has no netem (modprobe sch_netem)")
     monkeypatch.setattr(kernel, "abilities", lambda: missing)
     with pytest.raises(Unsupported, match=r"modprobe sch_netem\); MSGRLAB_LINKS=wire"):

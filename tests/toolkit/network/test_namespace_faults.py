@@ -141,7 +141,7 @@ def test_changes_can_take_effect_at_once_or_not_at_all(any_net: Net) -> None:
     assert faults.standing() == ["block a b", "block b a"]
 
 
-def test_what_is_lost_was_sent_to_all_appearance(net: Net) -> None:
+def test_block_drops_datagrams_after_the_sender_has_sent_them(net: Net) -> None:
     at_sender, at_receiver = net.listen("a"), net.listen("b")
     (a,) = net.datagrams("a")
     net.faults.block("a", "b")
@@ -199,7 +199,7 @@ def test_a_black_hole_swallows_long_packets_in_silence(any_net: Net) -> None:
     assert receive_one(b)
 
 
-def test_a_stream_gets_stuck_at_a_black_hole_and_goes_on_behind_it(any_net: Net) -> None:
+def test_black_hole_stalls_a_stream_until_it_is_removed(any_net: Net) -> None:
     dialled, accepted = any_net.connect()
     any_net.faults.black_hole("a", "b", 1000)
     dialled.sendall(b"short")
@@ -225,7 +225,7 @@ def test_a_reset_ends_the_connections_of_two_hosts_on_both_sides(any_net: Net) -
     assert any_net.faults.reset("a", "b") == 0
 
 
-def test_a_forged_reset_is_seen_where_it_arrives(net: Net) -> None:
+def test_capture_at_the_receiver_shows_a_forged_reset(net: Net) -> None:
     net.connect()
     listener = net.listen("a")
     net.faults.reset("a", "b")
@@ -251,7 +251,7 @@ def test_ipv6_is_no_different(new_lease: Callable[[], Lease], undo: ExitStack) -
     assert (accepted.recv(10), accepted.recv(10)) == (b"x", b"")
 
 
-def test_a_forged_fin_ends_one_direction_behind_what_has_arrived(any_net: Net) -> None:
+def test_forged_fin_ends_one_direction_after_the_received_data(any_net: Net) -> None:
     dialled, accepted = any_net.connect()
     dialled.sendall(b"all of it")
     accepted.sendall(b"before")
@@ -315,7 +315,7 @@ def test_links_have_states_that_are_read_back_and_healed(net: Net) -> None:
     assert net.faults.link("a", "b") == LinkState()
 
 
-def test_healing_gives_links_back_what_they_began_with(net: Net) -> None:
+def test_heal_restores_the_initial_link_states(net: Net) -> None:
     initial = LinkState(delay_ms=5)
     net.faults.set_link("a", "b", initial)
     net.faults.initial = {("a", "b"): initial}
@@ -362,7 +362,7 @@ def test_impossible_faults_are_errors(net: Net, ask: Callable[[NamespaceNetwork]
     assert net.faults.standing() == []
 
 
-def test_hosts_elsewhere_are_nobody_here(new_lease: Callable[[], Lease]) -> None:
+def test_faults_of_hosts_on_other_machines_are_unsupported(new_lease: Callable[[], Lease]) -> None:
     far = {
         name: SimpleNamespace(name=name, addresses={"x": f"10.0.0.{n}"}, namespace=None)
         for n, name in ((1, "a"), (2, "b"))

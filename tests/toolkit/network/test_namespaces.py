@@ -39,17 +39,17 @@ def test_sockets_of_a_namespace_are_not_of_this_one(namespace: Path) -> None:
     assert namespaces.inside(namespace, lambda: readlink("/proc/thread-self/ns/net")) != here
 
 
-def test_what_goes_wrong_inside_is_raised_outside(namespace: Path) -> None:
+def test_inside_raises_the_exception_of_the_function(namespace: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         namespaces.inside(namespace, lambda: 1 // 0)
 
 
-def test_a_namespace_is_made_once(namespace: Path) -> None:
-    with pytest.raises(LocalError, match=f"namespace {namespace.name} is there already, made by another program"):
+def test_create_refuses_an_existing_namespace(namespace: Path) -> None:
+    with pytest.raises(LocalError, match=f"namespace {namespace.name} exists already, made by another program"):
         namespaces.create(namespace.name)
 
 
-def test_one_that_is_not_there_cannot_be_entered(tmp_path: Path) -> None:
+def test_inside_refuses_a_missing_namespace(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="gone: No such file"):
         namespaces.inside(tmp_path / "gone", lambda: None)
     (tmp_path / "file").touch()
@@ -57,7 +57,7 @@ def test_one_that_is_not_there_cannot_be_entered(tmp_path: Path) -> None:
         namespaces.inside(tmp_path / "file", lambda: None)
 
 
-def test_whether_they_can_be_had_is_found_out_without_a_trace() -> None:
+def test_check_leaves_no_interface() -> None:
     before = sorted(Path("/sys/class/net").iterdir())
     namespaces.check()
     assert sorted(Path("/sys/class/net").iterdir()) == before

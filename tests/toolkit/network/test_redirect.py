@@ -48,7 +48,7 @@ def dialled(host: Host, address: str, port: int) -> socket.socket:
     return host.inside(lambda: socket.create_connection((address, port), 5))
 
 
-def test_dials_to_any_port_pass_the_proxy_and_get_where_they_were_to_go(hosts: NetnsBackend) -> None:
+def test_redirect_sends_dials_to_any_port_through_the_proxy(hosts: NetnsBackend) -> None:
     a, b, c = (hosts.hosts[name] for name in "abc")
     address = b.addresses["public"]
     assert a.namespace is not None

@@ -27,7 +27,7 @@ def test_a_segment_is_read_as_it_was_made(flow: Flow, flags: int, seq: int, ack:
 
 
 @given(st.binary(max_size=120))
-def test_what_is_no_segment_is_none(raw: bytes) -> None:
+def test_read_returns_none_for_other_packets(raw: bytes) -> None:
     found = Segment.read(raw)
     assert found is None or found.size_bytes >= 0
 
@@ -35,7 +35,7 @@ def test_what_is_no_segment_is_none(raw: bytes) -> None:
 @pytest.mark.parametrize(
     ("offset", "value"), [(9, 17), (6, 0x20), (7, 1)], ids=["UDP", "first fragment", "second"]
 )
-def test_of_other_packets_of_ipv4_nothing_is_read(offset: int, value: int) -> None:
+def test_read_returns_none_for_other_ipv4_packets(offset: int, value: int) -> None:
     flow = Flow(IPv4Address("10.0.0.1"), 1, IPv4Address("10.0.0.2"), 2)
     packet = bytearray(Segment(flow, RST, 7).packet())
     packet[offset] = value

@@ -89,7 +89,7 @@ def test_text_for_people() -> None:
         (["delay-ms=60001"], "delay-ms: Input should be less than or equal to 60000"),
     ],
 )
-def test_what_makes_no_sense_is_refused(words: list[str], complaint: str) -> None:
+def test_from_words_refuses_invalid_states(words: list[str], complaint: str) -> None:
     with pytest.raises(LocalError, match=r"^link: ") as refused:
         LinkState.from_words(words)
     assert complaint in str(refused.value)
@@ -118,7 +118,7 @@ def test_clear() -> None:
         assert not LinkState.from_words([words]).is_clear
 
 
-def test_a_subclass_is_bare_again() -> None:
+def test_bare_returns_a_plain_link_state() -> None:
     class Named(LinkState):
         name: str
 
@@ -127,7 +127,7 @@ def test_a_subclass_is_bare_again() -> None:
     )
 
 
-def test_complaints_are_about_the_loss_model_that_is_meant() -> None:
+def test_error_names_the_loss_model_of_the_fields() -> None:
     with pytest.raises(ValidationError) as refused:
         LinkState.model_validate({"loss": {"p13": 5, "p99": 5}})
     assert [error["loc"] for error in refused.value.errors()] == [("loss", "FourStates", "p99")]

@@ -34,7 +34,7 @@ def talk(*ends: socket.socket) -> None:
         assert other.recv(1) == b"x"
 
 
-def test_only_what_is_dialled_from_then_on_is_translated(net: Net) -> None:
+def test_nat_translates_new_connections_only(net: Net) -> None:
     before = net.connect()
     net.faults.nat("a", "b")
     for ends, translated in ((before, False), (net.connect(), True), (net.connect("b", "a"), False)):
@@ -68,7 +68,7 @@ def test_write_after_expiry_of_the_nat_entry_is_reset(net: Net, writer: int) -> 
     assert net.faults.nat_flush("a", "b") == 1
 
 
-def test_a_silent_nat_swallows_what_it_has_forgotten(net: Net) -> None:
+def test_silent_nat_flush_drops_packets_of_old_connections(net: Net) -> None:
     net.faults.nat("a", "b")
     ends = net.connect()
     assert net.faults.nat_flush("a", "b", silent=True) == 1
@@ -78,7 +78,7 @@ def test_a_silent_nat_swallows_what_it_has_forgotten(net: Net) -> None:
     talk(*net.connect())
 
 
-def test_healing_takes_nats_away(net: Net) -> None:
+def test_heal_removes_nats(net: Net) -> None:
     net.faults.nat("a", "b")
     net.faults.heal()
     assert not is_translated(net.connect())

@@ -95,7 +95,7 @@ def test_both_modes_are_found_and_the_preferred_one_used(real_monitor: Monitors)
 
 
 @real
-def test_without_a_keyring_the_wire_is_all_there_is(real_monitor: Monitors) -> None:
+def test_probe_without_a_keyring_shows_no_fsid(real_monitor: Monitors) -> None:
     values = _probe(real_monitor("crc").addr_v2).as_json()
     assert values["protocol"] == "v2"
     assert "fsid" not in values
@@ -200,7 +200,7 @@ def _answering(answer: bytes) -> Iterator[str]:
         (b"", FaultReason.READY_TIMEOUT, "no answer within"),
     ],
 )
-def test_what_is_no_monitor_gets_its_fault_in_one_line(answer: bytes, reason: FaultReason, words: str) -> None:
+def test_probe_reports_other_servers_in_one_line(answer: bytes, reason: FaultReason, words: str) -> None:
     with _answering(answer) as addr:
         found = _probe(addr, timeout_s=0.5)
     assert found.fault is not None
@@ -235,7 +235,7 @@ async def _closing_at_login(reader: asyncio.StreamReader, writer: asyncio.Stream
     ],
 )
 @on_loop
-async def test_all_that_was_learned_before_the_peer_closed_is_shown(
+async def test_probe_shows_the_facts_learned_before_the_peer_closed(
     max_requests: int, known: dict[str, object], words: str
 ) -> None:
     links = itertools.count(1)
@@ -272,7 +272,7 @@ def test_a_monitor_that_ignores_a_key_without_capabilities(real_monitor: Monitor
     assert "client.curb" in dict(found.as_text())["logged in as"]
 
 
-def test_nobody_listens() -> None:
+def test_probe_of_a_closed_port_reports_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     found = _probe(f"127.0.0.1:{port}")

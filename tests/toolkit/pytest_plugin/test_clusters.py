@@ -46,7 +46,7 @@ def test_shared_again(msgrlab_cluster):
     assert remains(state) == []  # type: ignore[arg-type]
 
 
-def test_a_violation_fails_the_test_that_wants_to_know(session: pytest.Pytester) -> None:
+def test_violation_fails_only_tests_with_checks(session: pytest.Pytester) -> None:
     result = outcome(
         session,
         """
@@ -68,7 +68,7 @@ def test_checked(msgrlab_cluster):
     assert re.search(r"cluster pair-\S+: INV-\d+ .*: b: the process ended by itself", str(result.stdout))
 
 
-def test_what_a_cluster_leaves_fails_its_test(session: pytest.Pytester) -> None:
+def test_leftovers_of_a_cluster_fail_its_test(session: pytest.Pytester) -> None:
     result = outcome(
         session,
         """
@@ -83,7 +83,7 @@ def test_leaves_something(msgrlab_cluster):
     assert re.search(r"(pair-\S+) has left a directory of \1", str(result.stdout))
 
 
-def test_what_cannot_come_up_is_an_error_of_the_test(session: pytest.Pytester) -> None:
+def test_cluster_that_fails_to_start_fails_its_test(session: pytest.Pytester) -> None:
     result = outcome(
         session,
         """

@@ -50,5 +50,5 @@ def test_messages_are_compared_by_fields_and_bytes(pytestconfig: pytest.Config) 
 
 
 @pytest.mark.parametrize(("op", "left"), [("!=", history()), ("==", 1), ("==", [1]), ("==", [])])
-def test_the_rest_is_left_to_pytest(pytestconfig: pytest.Config, op: str, left: object) -> None:
+def test_other_comparisons_are_left_to_pytest(pytestconfig: pytest.Config, op: str, left: object) -> None:
     assert pytest_assertrepr_compare(pytestconfig, op, left, history((1, 1))) is None

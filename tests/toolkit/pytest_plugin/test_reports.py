@@ -40,7 +40,7 @@ def test_unchecked(msgrlab_sim):
 """
 
 
-def test_a_failure_shows_what_happened_and_keeps_it(session: pytest.Pytester) -> None:
+def test_failure_report_shows_events_and_frames_and_keeps_files(session: pytest.Pytester) -> None:
     result = run_tests(session, FAILING, "--msgrlab-seed=7", "--msgrlab-out=kept", "--junitxml=junit.xml")
     result.assert_outcomes(failed=1)
     text = str(result.stdout)
@@ -71,7 +71,7 @@ def test_a_violation_fails_the_test_and_shows_its_frames(session: pytest.Pyteste
 
 
 @pytest.mark.parametrize(("keep", "kept"), [("all", 3), ("failed", 1), ("none", 0)])
-def test_keeping_is_chosen_and_overwrites_nothing(session: pytest.Pytester, keep: str, kept: int) -> None:
+def test_keep_option_selects_kept_runs_without_overwriting(session: pytest.Pytester, keep: str, kept: int) -> None:
     tests = """
 def test_run(msgrlab_run):
     msgrlab_run("standby")
@@ -129,7 +129,7 @@ def pytest_configure(config):
     ]
 
 
-def test_what_is_unsupported_is_a_skip_unless_strict(session: pytest.Pytester) -> None:
+def test_unsupported_run_skips_the_test_unless_strict(session: pytest.Pytester) -> None:
     tests = """
 def test_mode(msgrlab_run):
     msgrlab_run("standby", mode="secure", protocol="v1")

@@ -101,7 +101,7 @@ def test_rules_that_cannot_choose():
 # ---- the codec
 
 
-def test_the_example_comes_back():
+def test_example_map_survives_encode_and_decode():
     assert CrushMap.decode(encoded(EXAMPLE)) == EXAMPLE
 
 
@@ -140,7 +140,7 @@ def test_buckets_that_contain_each_other_are_refused():
 
 
 @pytest.mark.parametrize("image", [b"\1\0\1\0", bytes.fromhex("00000100 ffffff7f 00000000 00000000")])
-def test_what_is_no_map_is_refused(image):
+def test_decode_refuses_invalid_maps(image):
     with pytest.raises(DecodeError):
         CrushMap.decode(image)
 
@@ -218,7 +218,7 @@ def test_the_same_as_crushtool(tmp_path: Path, alg: str, tunables: str) -> None:
 
 
 @needs_crushtool
-def test_what_crushtool_wrote_comes_back(tmp_path: Path) -> None:
+def test_maps_of_crushtool_survive_decode_and_encode(tmp_path: Path) -> None:
     path = tmp_path / "map"
     crushtool("-o", str(path), "--build", "--num_osds", "7", "host", "straw", "2", "root", "list", "0")
     assert encoded(CrushMap.decode(path.read_bytes())) == path.read_bytes()

@@ -42,7 +42,9 @@ def used_protocol(request: pytest.FixtureRequest) -> Iterator[Protocol]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @on_loop
-async def test_the_mode_is_what_was_asked_for(kind, real_cluster: Clusters, used_protocol: Protocol) -> None:
+async def test_connections_use_the_given_mode_and_protocol(
+    kind, real_cluster: Clusters, used_protocol: Protocol
+) -> None:
     cluster = real_cluster(*kind)
     async with client(cluster) as rados:
         await (await pool_of(rados)).write_full("mode", b"")
@@ -132,7 +134,7 @@ async def test_attributes_and_omap(kind, real_cluster: Clusters) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @on_loop
-async def test_what_is_written_here_is_read_by_ceph_and_the_other_way_round(kind, real_cluster: Clusters) -> None:
+async def test_ceph_and_the_client_read_each_others_objects(kind, real_cluster: Clusters) -> None:
     cluster = real_cluster(*kind)
     async with client(cluster) as rados:
         pool = await pool_of(rados)
@@ -301,7 +303,7 @@ async def test_the_next_monitor_is_dialled_when_one_does_not_answer(real_cluster
 
 
 @on_loop
-async def test_new_tickets_are_fetched_while_work_goes_on(real_cluster: Clusters) -> None:
+async def test_tickets_are_renewed_during_requests(real_cluster: Clusters) -> None:
     async with client(real_cluster(*KINDS[0])) as rados:
         pool = await pool_of(rados)
         before = rados._auth.tickets[EntityType.OSD]
@@ -330,7 +332,7 @@ async def test_refused_client_gets_an_error(real_cluster: Clusters, tmp_path: Pa
             pass
 
 
-def test_what_cannot_be_connected_to() -> None:
+def test_connect_refuses_invalid_addresses() -> None:
     for addrs in ([], "v2:nowhere", "[]"):
         with pytest.raises(LocalError):
             Rados.connect(addrs)
@@ -351,7 +353,7 @@ async def test_caps_are_kept(real_cluster: Clusters) -> None:
 
 
 @on_loop
-async def test_after_the_end_nothing_is_done(real_cluster: Clusters) -> None:
+async def test_closed_client_fails_all_requests(real_cluster: Clusters) -> None:
     async with client(real_cluster(*KINDS[0])) as rados:
         pool = await pool_of(rados)
         await pool.create("end", exclusive=False)

@@ -109,7 +109,7 @@ async def test_an_osd_that_crashes_loses_nothing(real_cluster: Clusters) -> None
 
 
 @on_loop
-async def test_an_osd_that_is_marked_down_wrongly_loses_nothing(real_cluster: Clusters) -> None:
+async def test_osd_wrongly_marked_down_loses_no_write(real_cluster: Clusters) -> None:
     cluster = real_cluster(*THREE)
     async with client(cluster) as rados:
         load = Load(await pool_of(rados), "marked")
@@ -133,7 +133,7 @@ def cut(rados: Rados) -> int:
 
 
 @on_loop
-async def test_connections_that_break_lose_nothing_and_repeat_nothing(real_cluster: Clusters) -> None:
+async def test_broken_connections_lose_and_repeat_no_write(real_cluster: Clusters) -> None:
     async with client(real_cluster(*THREE)) as rados:
         load, cuts = Load(await pool_of(rados), "cut"), 0
         async with load.running():
@@ -229,7 +229,7 @@ async def test_the_monitor_may_go_away_for_a_while(real_cluster: Clusters) -> No
 
 
 @on_loop
-async def test_an_osd_that_peers_asks_to_wait_and_is_understood(real_cluster: Clusters) -> None:
+async def test_client_obeys_and_acknowledges_backoffs_of_a_peering_osd(real_cluster: Clusters) -> None:
     cluster = real_cluster(*THREE)
 
     def seen() -> set[str]:

@@ -82,7 +82,7 @@ async def test_hundreds_of_names_in_several_pools(real_cluster: Clusters) -> Non
 
 
 @on_loop
-async def test_an_object_without_anybody_to_keep_it_waits(real_cluster: Clusters) -> None:
+async def test_write_without_an_osd_waits(real_cluster: Clusters) -> None:
     cluster = real_cluster(1, "crc", "none")
     async with client(cluster) as rados:
         pool = await rados.create_pool("waiting", 4)

@@ -183,7 +183,7 @@ async def test_redirects_are_followed() -> None:
 
 
 @on_loop
-async def test_eagain_is_asked_again_under_another_tid() -> None:
+async def test_eagain_resends_the_request_under_a_new_tid() -> None:
     cluster = Cluster()
     reading = await started(cluster.pool.read("foo"))
     (osd,) = cluster.connections
@@ -195,7 +195,7 @@ async def test_eagain_is_asked_again_under_another_tid() -> None:
 
 
 @on_loop
-async def test_a_reply_whose_data_does_not_fit_is_the_peers_mistake() -> None:
+async def test_reply_with_wrong_data_length_closes_the_connection() -> None:
     cluster = Cluster()
     reading = await started(cluster.pool.read("foo"))
     (osd,) = cluster.connections
@@ -270,7 +270,7 @@ async def test_a_change_that_is_undone_in_the_same_message_is_still_one() -> Non
 
 
 @on_loop
-async def test_maps_that_change_nothing_for_a_request_do_not_repeat_it() -> None:
+async def test_request_is_not_resent_for_irrelevant_maps() -> None:
     cluster = Cluster()
     reading = await started(cluster.pool.read("foo"))
     (osd,) = cluster.connections
@@ -313,7 +313,7 @@ async def test_full_pools_stop_writes_but_not_reads() -> None:
 
 
 @on_loop
-async def test_cache_tiers_stand_in_for_their_pools() -> None:
+async def test_requests_go_to_the_cache_tier() -> None:
     cluster = Cluster()
     reading = await started(cluster.pool.read("foo"))
     (request,) = cluster.objecter._requests.values()
@@ -366,7 +366,7 @@ async def test_maps_of_another_cluster_are_refused() -> None:
 
 
 @on_loop
-async def test_a_notification_begins_anew_when_its_osd_is_lost() -> None:
+async def test_notification_is_sent_again_after_the_loss_of_its_osd() -> None:
     cluster = Cluster()
     notifying = await started(cluster.pool.notify("foo", b"hey"))
     (osd,) = cluster.connections

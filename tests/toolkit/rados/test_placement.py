@@ -23,7 +23,7 @@ def osds(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(","))) if text else ()
 
 
-def test_every_placement_group_is_where_osdmaptool_has_it():
+def test_placement_equals_that_of_osdmaptool():
     placement = Placement(OSDMAP)
     shown = [PG.fullmatch(line).groups() for line in (DATA / "osdmap-pgs.txt").read_text().splitlines()]
     expected = {
@@ -63,7 +63,7 @@ PLAIN = Placement(everybody()).mapping(PGID)
 FIRST, SECOND, THIRD = PLAIN.up
 
 
-def test_plainly():
+def test_mapping_without_overrides_is_up_and_acting():
     assert sorted(PLAIN.up) == [0, 1, 2]
     assert PgMapping(PLAIN.up, FIRST, PLAIN.up, FIRST) == PLAIN
 

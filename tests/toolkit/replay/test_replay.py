@@ -57,7 +57,7 @@ def own_frames(session: Replayed) -> int:
 
 
 def test_every_frame_of_a_session_is_compared_in_one_of_the_roles() -> None:
-    from toolkit.dissect.reading import Capture
+    from toolkit.dissect.capture import Capture
 
     capture = Capture.folder(ROOT / "captures" / "tentacle-none")
     both = sum(own_frames(each) for role in Role for each in unharmed("tentacle-none", role).sessions)
@@ -211,6 +211,6 @@ def without_packets(pcapng: bytes, count: int) -> bytes:
     return b"".join(kept)
 
 
-def test_a_session_that_is_not_there() -> None:
+def test_replay_refuses_an_unknown_session() -> None:
     with pytest.raises(LocalError, match="no session 9: the capture has 3, counted from 0"):
         replayed("tentacle-none", Role.CLIENT, session=9)

@@ -77,7 +77,7 @@ def test_a_message_that_the_peer_does_not_send_is_missed_by_the_next_acknowledge
     assert "frame 187 (ACK): messages up to 3 acknowledged by a; it has acknowledged 1" in complaint
 
 
-def test_what_no_step_has_the_node_send_cannot_be_received(tmp_path: Path) -> None:
+def test_scenario_refuses_to_receive_a_frame_that_no_step_sends(tmp_path: Path) -> None:
     case = saved(tmp_path, "pacific-osds")
     case.change("    session.node_sends(177)  # pg_notify2\n", "")
     assert "frame 177 (pg_notify2): no step before has a send it" in case.complaint()
@@ -118,7 +118,7 @@ def test_frames_that_are_missing_beside_the_file_are_named(tmp_path: Path) -> No
     assert re.search(r"mine-8.ndjson: .* belongs beside the scenario", case.complaint())
 
 
-def test_the_command_saves_what_runs_and_overwrites_nothing(
+def test_replay_save_writes_passing_scenarios_without_overwriting(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, path = ROOT / "captures" / "tentacle-none", tmp_path / "mine.py"

@@ -108,7 +108,7 @@ def test_rows_are_filtered_by_node_type_and_text(tab: Tab, pages: Path) -> None:
     assert tab.value(lanes) == ["a"]
 
 
-def test_it_zooms_pans_and_keeps_the_names_in_sight(tab: Tab, pages: Path) -> None:
+def test_chart_zooms_and_pans_with_visible_names(tab: Tab, pages: Path) -> None:
     tab.screen(1200, 900)
     tab.open(pages / "one.html")
     tab.value("document.querySelector('#s1 .chart-scroll').focus()")

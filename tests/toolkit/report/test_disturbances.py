@@ -41,7 +41,7 @@ def test_a_refusal_ends_with_its_own_record() -> None:
     assert _bands(*entries) == [("refuse a b", 1, 2)]
 
 
-def test_processes_are_gone_until_they_start_and_frozen_until_they_go_on() -> None:
+def test_killed_and_frozen_processes_have_bands() -> None:
     entries = [_process(0, "b", "start"), _process(1, "b", "freeze"), _process(2, "b", "thaw")]
     entries += [
         _process(3, "b", "kill"),

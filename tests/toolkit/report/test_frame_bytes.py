@@ -40,7 +40,7 @@ def test_frames_of_a_kind_share_the_description_of_their_parts() -> None:
     assert len(lines) == 50
 
 
-def test_frames_that_are_not_wanted_are_not_taken_apart() -> None:
+def test_only_requested_frames_are_dissected() -> None:
     lines = FrameLines()
     lines.fill([(0, lambda: 1 / 0), (1, lambda: _frame(1)), (2, lambda: 1 / 0)], {1}, 1 << 20)
     assert [line.split(" ")[0] for line in lines.lines] == ["1"]

@@ -95,7 +95,7 @@ def test_the_histories_of_these_tests_are_clean(reconnect):
     assert [result.violations for result in check(reconnect)] == [[]] * len(INVARIANTS)
 
 
-def test_every_part_is_there(report):
+def test_report_contains_every_part(report):
     page = Page(render_report([report], "Nightly", PROVENANCE))
     for part in (
         "Nightly",
@@ -139,7 +139,7 @@ def test_unsupported_has_a_reason(report):
     assert "Events" not in page.text
 
 
-def test_it_loads_nothing(report):
+def test_page_loads_no_external_resource(report):
     text = render_report([failed(report)])
     assert re.findall(r"(?i)(?:https?:)?//[\w.]+", text.split("<script>")[0]) == []
     assert not re.search(r"(?i)https?:(?!//www\.w3\.org/2000/svg)|@import|url\(|<link|<img|<iframe| src=", text)
@@ -149,7 +149,7 @@ def test_it_loads_nothing(report):
     assert b64encode(sha256(script.encode()).digest()).decode() in policy
 
 
-def test_hostile_text_stays_text(report):
+def test_hostile_text_is_escaped(report):
     history = report.history
     history.append(1, HOSTILE, "step", verb=HOSTILE, args=HOSTILE)
     history.append(1, "a", "fault", session=1, link=HOSTILE, reason=HOSTILE, detail=HOSTILE)
@@ -221,5 +221,5 @@ def test_a_peers_bytes_can_be_written(report):
     text.encode()
 
 
-def test_no_scenario_at_all():
+def test_report_without_runs_renders():
     assert "0 µs in all" in Page(render_report([])).text

@@ -37,7 +37,7 @@ def test_latencies_are_those_of_the_deliveries_that_a_fault_held_back() -> None:
     assert "delivery latency" in chart.svg()
 
 
-def test_a_band_that_has_not_ended_reaches_to_the_edge_and_one_behind_it_is_left_out() -> None:
+def test_unfinished_band_reaches_to_the_edge_and_later_ones_are_omitted() -> None:
     bands = [Band("b killed", 5.0), Band("a stopped", 10.0)]
     drawn = RateChart([Delivered(1.0, 1, None)], bands, 0.0, 10.0).svg()
     assert "b killed from 5.000 s on" in drawn
@@ -62,7 +62,7 @@ def test_messages_that_arrive_together_need_no_latency_each() -> None:
     assert {each.latency_s is None for each in found} == {True, False}
 
 
-def test_nothing_is_drawn_wrongly_of_nothing() -> None:
+def test_empty_history_gives_an_empty_rate_chart() -> None:
     assert "messages/s" in RateChart.of(History()).svg()
 
 

@@ -20,7 +20,7 @@ def row(median: float, least: float, greatest: float) -> RatioRow:
 @pytest.mark.parametrize(
     ("wanted", "looks"), [("less", ["good", "good", "other"]), ("more", ["other", "good", "good"])]
 )
-def test_rows_lie_where_their_ratios_are(wanted: str, looks: list[str]) -> None:
+def test_rows_are_placed_by_their_ratios(wanted: str, looks: list[str]) -> None:
     chart = drawn(wanted, row(0.5, 0.4, 0.6), row(1, 1, 1), row(2, 1.8, 3.9))
     groups = chart.findall(f"{SVG}g")
     dots = [group.findall(f"{SVG}rect")[1] for group in groups]

@@ -62,7 +62,7 @@ def test_no_text_covers_another(reconnect):
     assert [(a[4], b[4]) for a, b in combinations(found, 2) if overlaps(a, b)] == []
 
 
-def test_nothing_leaves_the_sheet(reconnect):
+def test_all_boxes_lie_inside_the_chart(reconnect):
     chart = SequenceChart(reconnect)
     for left, top, right, bottom, content in boxes(ET.fromstring(chart.svg())):
         assert left >= 0, content
@@ -89,7 +89,7 @@ def test_tooltips_have_every_field(reconnect):
     assert any("b state at" in title and "server_cookie: 94" in title for title in titles)
 
 
-def test_it_needs_nothing_from_outside(reconnect):
+def test_chart_loads_no_external_resource(reconnect):
     text = SequenceChart(reconnect).svg()
     assert re.findall(r"(?:https?:)?//[^\s\"<]+", text) == ["http://www.w3.org/2000/svg"]
     assert not re.search(r"<image|<script|<use|@import|url\(|href=", text)
@@ -103,7 +103,7 @@ def test_order_of_the_lifelines(reconnect):
     assert SequenceChart(reconnect, ["b"]).lifelines == ["b", "a"]
 
 
-def test_hostile_text_stays_text():
+def test_hostile_text_is_escaped():
     history = History()
     for node in (HOSTILE, "b"):
         history.append(0, node, "process", action="start", incarnation=1)
@@ -140,7 +140,7 @@ def test_long_charts_are_capped(reconnect):
     assert any("more rows" in text for text in texts(ET.fromstring(chart.svg())))
 
 
-def test_a_stretch_of_time_knows_what_was_before_it(reconnect):
+def test_chart_of_a_time_span_uses_the_whole_history(reconnect):
     """Frames are paired and links numbered by the whole history."""
     whole = SequenceChart(reconnect, most_rows=1000, silence_s=1e9, longest_run=1000)
     begin_s, end_s = whole.rows[len(whole.rows) // 2].time_s, float("inf")
@@ -197,7 +197,7 @@ def test_a_narrow_chart_fits_on_a_telephone(reconnect, kind):
     assert not [title for group in root.iter("g") for title in group.findall("title")]
 
 
-def test_it_follows_the_theme_of_jupyterlab_and_the_preference_of_others(reconnect):
+def test_chart_follows_the_theme_of_jupyterlab_and_the_browser(reconnect):
     css = SequenceChart(reconnect).svg().partition("<style>")[2].partition("</style>")[0]
     order = ("\n.seq { color-scheme: light dark; }", '[data-jp-theme-light="false"] .seq', "@media print")
     places = [css.index(each) for each in order]
@@ -215,7 +215,7 @@ def groups(root):
             yield node.get("class"), title.text.splitlines()[0]
 
 
-def test_frames_and_chips_look_like_what_they_are(reconnect):
+def test_frames_and_chips_have_the_class_of_their_kind(reconnect):
     looks = {tip: class_ for class_, tip in groups(parse(reconnect))}
     assert looks["HELLO a → b"] == "handshake arrived"
     assert looks["SESSION_RECONNECT a → b"] == "session arrived"
@@ -230,7 +230,7 @@ def test_frames_and_chips_look_like_what_they_are(reconnect):
     }
 
 
-def test_every_look_is_in_the_style_sheet(reconnect):
+def test_style_sheet_has_every_class(reconnect):
     css = SequenceChart(reconnect).svg().partition("<style>")[2].partition("</style>")[0]
     for class_, _ in groups(parse(reconnect)):
         assert f".{class_.split()[-1]} " in css or class_.endswith(" arrived"), class_

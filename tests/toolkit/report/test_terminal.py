@@ -8,16 +8,16 @@ HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\u202egnp\udcff\r"
 
 
 @pytest.mark.parametrize(("text", "expected"), [("plain Käse", "plain Käse"), ("a\x1b[2J", r"a\x1b[2J")])
-def test_only_what_a_terminal_acts_on_is_escaped(text: str, expected: str) -> None:
+def test_only_control_characters_are_escaped(text: str, expected: str) -> None:
     assert shown(text) == shown_line(text) == expected
 
 
-def test_lines_stay_lines_where_they_may() -> None:
+def test_shown_keeps_line_breaks_and_shown_line_escapes_them() -> None:
     assert shown("a\n\tb\r") == "a\n\tb\\r"
     assert shown_line("a\n\tb\r") == "a\\n\\tb\\r"
 
 
-def test_nothing_of_a_hostile_text_is_left() -> None:
+def test_shown_text_is_printable() -> None:
     assert shown(HOSTILE).isprintable()
     assert shown_line(HOSTILE + "\n").isprintable()
 

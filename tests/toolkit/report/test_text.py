@@ -8,14 +8,14 @@ from toolkit.report.text import duration, fit, fit_parts, printable, width
 
 
 @given(st.text(max_size=40), st.floats(0, 400))
-def test_what_fits_fits(text, room):
+def test_fit_limits_text_to_the_width(text, room):
     fitted = fit(text, 11, room)
     assert width(fitted, 11) <= room or fitted == text == ""
     assert fitted in {text, ""} or text.startswith(fitted.removesuffix("…"))
 
 
 @given(st.text(max_size=40))
-def test_with_enough_room_nothing_is_lost(text):
+def test_fit_keeps_text_that_fits(text):
     assert fit(text, 11, width(text, 11)) == text
 
 
@@ -23,7 +23,7 @@ def test_wide_characters_take_more_room():
     assert width("漢字", 10) > width("WW", 10) - 1 > width("AA", 10) > width("aa", 10) > width("ii", 10)
 
 
-def test_parts_go_whole():
+def test_fit_parts_drops_whole_parts():
     text = "global_seq 1 · client_cookie 12345678"
     assert fit_parts(text, 11, 1000) == text
     assert fit_parts(text, 11, 120) == "global_seq 1"
@@ -48,11 +48,11 @@ def test_durations(seconds, words):
     assert duration(seconds) == words
 
 
-def test_only_what_files_can_hold():
+def test_printable_replaces_control_characters():
     assert printable("a\tö\n€😀") == "a\tö\n€😀"
     assert printable("\x00\x1b\x7f\x9b\udcff\ufffe") == "\ufffd" * 6
 
 
 @given(st.text(st.characters()))
-def test_whatever_comes_can_be_written(text):
+def test_printable_text_encodes_as_utf8_with_the_same_length(text):
     assert len(printable(text).encode().decode()) == len(text)

@@ -32,14 +32,14 @@ def test_each_frame_is_one_arrow(reconnect):
     ]
 
 
-def test_what_never_arrived_is_lost(reconnect):
+def test_messages_without_arrival_are_lost(reconnect):
     messages = arrows(Timeline(reconnect), "MESSAGE")
     assert [arrow.fate for arrow in messages] == [Fate.ARRIVED] * 12 + [Fate.LOST] * 8 + [Fate.ARRIVED] * 8
     assert "sent at" in messages[12].tip
     assert messages[12].tip.splitlines()[1].endswith(", never received")
 
 
-def test_what_happened_at_the_nodes(reconnect):
+def test_timeline_lists_the_states_and_events_of_each_node(reconnect):
     timeline = Timeline(reconnect)
     assert chips(timeline, "a") == [
         ["started"],

@@ -52,7 +52,7 @@ def test_scenario_passes_with_every_protocol_and_cipher(
 
 
 @pytest.mark.parametrize("wrong", [{"cipher": "des"}, {"cipher": "none"}, {"protocol": "v3"}])
-def test_what_is_unknown_is_named(wrong: dict[str, str]) -> None:
+def test_run_refuses_unknown_arguments(wrong: dict[str, str]) -> None:
     with pytest.raises(LocalError, match="unknown"):
         toolkit.run("reconnect", **wrong)  # type: ignore[arg-type]
 

@@ -110,7 +110,7 @@ def test_row_is_in_the_catalogue(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in PLANNED.values() if row.id in CATALOGUE], ids=lambda row: row.id)
-def test_row_runs_where_it_was_to_run(row: Row) -> None:
+def test_row_runs_on_its_planned_backends(row: Row) -> None:
     """On the simulator, on loopback and between namespaces, or it says why not."""
     scenario = CATALOGUE[row.id]
     for letter, backend in (("a", "sim"), ("b", "local"), ("c", "netns")):

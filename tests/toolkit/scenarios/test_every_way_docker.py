@@ -48,6 +48,6 @@ def test_scenarios_pass_between_containers(turn: int) -> None:
     assert not failed, "\n".join(f"{run.replay_command}: {run.complaints}" for run in failed)
 
 
-def test_what_runs_between_namespaces_runs_between_containers() -> None:
+def test_docker_and_netns_run_the_same_scenarios() -> None:
     for scenario in CATALOGUE.values():
         assert ("netns" in scenario.backends) == ("docker" in scenario.backends), scenario.id

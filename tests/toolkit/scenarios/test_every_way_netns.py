@@ -37,6 +37,6 @@ def test_scenarios_pass_between_namespaces(way: Way) -> None:
     assert not failed, "\n".join(f"{run.replay_command}: {run.complaints}" for run in failed)
 
 
-def test_what_runs_on_sockets_runs_between_namespaces() -> None:
+def test_netns_runs_all_scenarios_of_local() -> None:
     for scenario in CATALOGUE.values():
         assert ("local" in scenario.backends) <= ("netns" in scenario.backends), scenario.id

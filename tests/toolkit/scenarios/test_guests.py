@@ -43,9 +43,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @in_guest("nft")
-def test_runs_come_back_with_their_history_failures_and_visits(
-    guest: vm.Machine, file: Path, tmp_path: Path
-) -> None:
+def test_runs_in_a_guest_return_history_failures_and_visits(guest: vm.Machine, file: Path, tmp_path: Path) -> None:
     few, more = (find(f"{file}::arrive[{case}]") for case in ("few", "more"))
     with kept(guest):
         passed, failed = run_scenario(few, "vm", seed=4), run_scenario(more, "vm")
@@ -65,7 +63,7 @@ def test_scenarios_that_do_not_run_on_namespaces_are_refused(file: Path) -> None
         run_scenario(find("reconnect"), "wm")
 
 
-def test_clusters_do_not_run_on_it() -> None:
+def test_up_refuses_the_vm_backend() -> None:
     done = msgrlab("up", "two-peers", "--backend", "vm")
     assert done.returncode == 3
     assert done.stderr.startswith("msgrlab: backend vm runs scenarios (msgrlab run); a cluster ends with its ")

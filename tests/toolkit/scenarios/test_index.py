@@ -32,7 +32,7 @@ def _imported(code: str) -> set[str]:
     return {name for name in modules if name.partition(".")[0] in FOLDERS.values() and "." in name}
 
 
-def test_the_index_is_what_is_written_down() -> None:
+def test_index_file_is_current() -> None:
     written = (HERE / "index.py").read_text(encoding="utf-8")
     assert indexing.page() == written, "run python -m toolkit.scenarios.indexing"
 

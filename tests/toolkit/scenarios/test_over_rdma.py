@@ -16,7 +16,7 @@ from tests.support.guests import PATIENCE_S, in_guest
 from tests.toolkit.scenarios.rdma_guest import Play
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
-from toolkit.checks.merging import in_order
+from toolkit.checks.merge import in_order
 from toolkit.errors import Unsupported
 from toolkit.machine import vm
 from toolkit.scenarios.catalogue import CATALOGUE, find

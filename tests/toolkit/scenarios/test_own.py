@@ -65,7 +65,7 @@ def test_files_folders_and_the_project_are_selected(project: Path, word: str) ->
     assert list(toolkit.catalogue().index[-2:]) == [one.id for one in chosen]
 
 
-def test_a_project_is_found_from_below_by_the_name_alone(
+def test_scenario_is_found_by_name_from_a_subdirectory_of_the_project(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "deep").mkdir()
@@ -81,7 +81,7 @@ def test_a_failure_names_the_line_of_the_file(project: Path, capsys: pytest.Capt
     )
 
 
-def test_a_function_runs_itself() -> None:
+def test_run_accepts_an_undecorated_function_of_a_lab() -> None:
     @toolkit.scenario(ways=["v2-secure"], backends=["sim"])
     def pair(lab: toolkit.Lab) -> None:
         lab.two()
@@ -102,7 +102,7 @@ def test_a_changed_file_is_read_again(project: Path) -> None:
     assert toolkit.run("too_few").passed
 
 
-def test_a_file_imports_what_lies_beside_it(project: Path) -> None:
+def test_scenario_file_imports_modules_beside_it(project: Path) -> None:
     (project / "scenarios" / "beside_it.py").write_text(
         "def speak(lab):\n    lab.two()\n    lab.exchange()\n    1 / 0\n"
     )
@@ -161,6 +161,6 @@ def test_a_mistake_of_the_project_is_one_line(project: Path, text: str, message:
         ("frozen_server[x]", "frozen_server has no case 'x'; known: briefly, long"),
     ],
 )
-def test_what_is_not_there_is_named(project: Path, word: str, message: str) -> None:
+def test_select_names_missing_scenarios(project: Path, word: str, message: str) -> None:
     with pytest.raises(LocalError, match=message):
         select(word)

@@ -70,7 +70,7 @@ def _random_life(lab: SimLab, rng: Random) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
 @pytest.mark.parametrize("first", range(0, 200, SEEDS_PER_TEST))
-def test_nothing_is_lost_doubled_or_reordered(first: int, workers: int) -> None:
+def test_random_cuts_lose_duplicate_or_reorder_no_message(first: int, workers: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         rng = Random(seed)
         _judge_life(SimLab(Way(mode=rng.choice(["crc", "secure"]), workers=workers), seed), rng)
@@ -78,13 +78,13 @@ def test_nothing_is_lost_doubled_or_reordered(first: int, workers: int) -> None:
 
 @pytest.mark.parametrize("workers", [0, 3])
 @pytest.mark.parametrize("first", range(0, 200, SEEDS_PER_TEST))
-def test_nothing_is_lost_doubled_or_reordered_on_v1(first: int, workers: int) -> None:
+def test_random_cuts_on_v1_lose_duplicate_or_reorder_no_message(first: int, workers: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         _judge_life(SimLab(Way(Protocol.V1, workers=workers), seed), Random(seed))
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
-def test_two_sides_that_give_up_their_dials_for_each_other_get_out_of_step(workers: int) -> None:
+def test_v1_survives_two_sides_that_replace_each_others_dials(workers: int) -> None:
     """One side's connect_seq is 0, the other's is not: each lets the other's dial replace its own.
 
     See docs/protocol.md §3.4 step 7.

@@ -33,7 +33,7 @@ def _options(rng: Random) -> dict[str, object]:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("first", range(0, 60, SEEDS_PER_TEST))
-def test_nothing_is_lost_doubled_or_reordered(first: int, workers: int) -> None:
+def test_random_injection_loses_duplicates_or_reorders_no_message(first: int, workers: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         rng = Random(f"injection {seed}")
         lab = SimLab(Way(mode=rng.choice(["crc", "secure"]), workers=workers), seed)

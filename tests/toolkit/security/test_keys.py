@@ -145,7 +145,7 @@ def test_a_seed_repeats_faults_and_no_secrets() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_nothing_of_the_keys_is_in_the_history() -> None:
+def test_history_contains_no_key() -> None:
     with up(peers(), settings=SECURE) as cluster:
         cluster.nodes["a"].command("send", peer="b")
         eventually(lambda: cluster.nodes["b"].status()["sessions"])

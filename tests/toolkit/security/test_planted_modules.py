@@ -103,14 +103,14 @@ def nothing_is_executed(executed: Path) -> Iterator[None]:
     assert found == []
 
 
-def test_every_command_is_tried() -> None:
+def test_tests_cover_every_command() -> None:
     assert {*FINISH, *GO_ON, *OF_CLUSTERS} == set(cli.commands())
 
 
 @pytest.mark.parametrize(
     "words", [[name, *arguments] for name, lines in FINISH.items() for arguments in lines], ids=" ".join
 )
-def test_a_command_imports_nothing_of_them(
+def test_command_imports_no_planted_module(
     words: list[str], command: list[str], planted: Path, environment: dict[str, str]
 ) -> None:
     done = subprocess.run(
@@ -128,7 +128,7 @@ def test_a_command_imports_nothing_of_them(
 
 
 @pytest.mark.parametrize("name", GO_ON)
-def test_a_command_that_goes_on_imports_nothing_of_them(
+def test_long_running_command_imports_no_planted_module(
     name: str, command: list[str], planted: Path, environment: dict[str, str]
 ) -> None:
     arguments, sign = GO_ON[name]
@@ -165,7 +165,7 @@ def read_until(running: subprocess.Popen[bytes], sign: str) -> str:
 
 
 @pytest.mark.parametrize("backend", ["process", pytest.param("netns", marks=[pytest.mark.needs("netns", "nft")])])
-def test_clusters_import_nothing_of_them(
+def test_cluster_imports_no_planted_module(
     backend: str, command: list[str], planted: Path, environment: dict[str, str]
 ) -> None:
     def run(*words: str) -> None:
@@ -191,7 +191,7 @@ def test_clusters_import_nothing_of_them(
         run("down")
 
 
-def test_workers_of_a_pool_import_nothing_of_them(
+def test_pool_workers_import_no_planted_module(
     planted: Path, executed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However the Python that runs this starts them: fork, forkserver and spawn have all been the default."""

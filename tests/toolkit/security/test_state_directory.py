@@ -55,7 +55,7 @@ def is_refused(*arguments: str) -> str:
     return refused.stderr
 
 
-def test_a_forged_journal_removes_nothing(shared: Path, precious: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forged_journal_removes_no_file(shared: Path, precious: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     squatted = shared / "state"
     monkeypatch.setenv(STATE_VARIABLE, str(squatted))
     line = json.dumps({"change": "Tree", "path": str(precious)})

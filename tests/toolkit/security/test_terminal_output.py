@@ -36,7 +36,7 @@ def test_status_shows_answers_of_nodes() -> None:
     done("down")
 
 
-def test_a_keyring_is_shown_as_it_is_written(tmp_path: Path) -> None:
+def test_error_about_a_keyring_escapes_control_characters(tmp_path: Path) -> None:
     keyring = tmp_path / "keyring"
     for text in (f"[client.\x1b7\x9b31m\x07]\nkey = {KEY}\n", f"[client.a]\n{HOSTILE} = 1\n", f"[{HOSTILE}]\n"):
         keyring.write_text(text)

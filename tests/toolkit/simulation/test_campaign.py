@@ -14,7 +14,7 @@ from toolkit.lab.campaign import Campaign, Tally
 from toolkit.lab.sim.sim_lab import SimLab
 from toolkit.scenarios.seeds import run_scenario_seeds, units_of
 from toolkit.simulation import lives as lives_module
-from toolkit.simulation.drawing import Size
+from toolkit.simulation.draws import Size
 from toolkit.simulation.lives import run_seeds
 
 
@@ -48,7 +48,7 @@ def test_interrupted_campaign_reports_its_results() -> None:
     assert ended.tally.runs == 10
 
 
-def test_a_seed_that_does_not_repeat_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_campaign_reports_a_seed_with_two_different_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not run_seeds(range(5), jobs=1, twice=True).tally.failed
     lives, real = count(), lives_module.live
 
@@ -108,12 +108,12 @@ def _long_life(rounds: int) -> SimLab:
     return lab
 
 
-def test_a_run_costs_as_much_as_happens_in_it() -> None:
+def test_simulation_cost_is_linear_in_its_duration() -> None:
     short, long = _calls(lambda: _long_life(10)), _calls(lambda: _long_life(40))
     assert 3 < long / short < 4.6
 
 
-def test_judging_costs_as_much_as_there_is_to_judge() -> None:
+def test_check_cost_is_linear_in_the_history() -> None:
     short, long = _long_life(10).history, _long_life(40).history
     assert 3 < len(long) / len(short) < 4.6
     assert _calls(lambda: check(long)) / _calls(lambda: check(short)) < 6

@@ -8,7 +8,7 @@ import pytest
 
 from messenger.rules import SETTINGS
 from toolkit.simulation.careless import NO_LIVENESS, draw_carelessness
-from toolkit.simulation.drawing import Size, draw_options
+from toolkit.simulation.draws import Size, draw_options
 from toolkit.simulation.schedule import Operation, draw_schedule
 from toolkit.simulation.swarm import draw, live_plan
 
@@ -45,7 +45,7 @@ def test_every_setting_of_every_rule_is_drawn() -> None:
 
 
 @pytest.mark.parametrize(("rule", "setting"), sorted(NO_LIVENESS))
-def test_a_life_with_a_rule_by_which_nodes_may_never_meet_is_judged_for_safety(rule: str, setting: str) -> None:
+def test_rules_that_prevent_connections_are_checked_for_safety_only(rule: str, setting: str) -> None:
     judged = 0
     for seed in range(6):
         options, plan = draw(seed)
@@ -57,7 +57,7 @@ def test_a_life_with_a_rule_by_which_nodes_may_never_meet_is_judged_for_safety(r
     assert not outcome.history.of("end")
 
 
-def test_clusters_have_none() -> None:
+def test_cluster_runs_draw_no_careless_operations() -> None:
     rng = Random("swarm cluster 1")
     options = draw_options(rng, Size.CLUSTER)
     plan = draw_schedule(rng, options)
@@ -72,7 +72,7 @@ def test_clusters_have_none() -> None:
         (("stranger", "b", "a", "noise", 9), "fault"),
     ],
 )
-def test_what_is_drawn_happens(operation: tuple[str, ...], kind: str) -> None:
+def test_drawn_operations_take_effect(operation: tuple[str, ...], kind: str) -> None:
     verb, *args = operation
     options = draw_options(Random("what happens"))
     sends = [Operation(at_s, "send", (*options.pairs[0], 2, 20)) for at_s in (0.1, 3.0)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolkit.lab.ways import Way
-from toolkit.simulation.drawing import ROLES, DrawnNode, Fault, Motif, Options, Size
+from toolkit.simulation.draws import ROLES, DrawnNode, Fault, Motif, Options, Size
 from toolkit.simulation.schedule import Operation, Plan
 from toolkit.simulation.swarm import Outcome, live_plan
 
@@ -26,7 +26,7 @@ def _live(seed: int, way: str, roles: str, plan: Plan, **shared: Any) -> Outcome
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("way", ["v2-crc", "v2-secure", "v2-crc-w2"])
-def test_no_remote_reset_of_a_session_the_application_never_heard_of(seed: int, way: str) -> None:
+def test_session_without_an_accept_event_raises_no_remote_reset(seed: int, way: str) -> None:
     """The client drops its dial and starts a new one before the server answers its first CLIENT_IDENT."""
     plan = (
         Operation(0.0, "connect", ("a", "b")),
@@ -60,7 +60,7 @@ def test_a_link_that_breaks_while_it_is_held_is_broken_on_the_shard_it_goes_to(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_history_has_a_reset_behind_what_was_dispatched_before_it(seed: int) -> None:
+def test_reset_record_follows_earlier_dispatched_messages(seed: int) -> None:
     """By priority, what an injector delayed is dispatched when the session breaks; the reset comes behind it."""
     plan = (
         Operation(0.0, "send", ("a", "b", 5, 20)),
@@ -120,7 +120,7 @@ _LIVES = [json.loads(line) for line in (Path(__file__).parent / "found.jsonl").r
 
 
 @pytest.mark.parametrize("life", [pytest.param(life, id=str(life["seed"])) for life in _LIVES])
-def test_lives_that_failed_once_are_judged_well(life: dict[str, Any]) -> None:
+def test_previously_failing_runs_pass(life: dict[str, Any]) -> None:
     plan = tuple(Operation(at_s, verb, tuple(args)) for at_s, verb, *args in life["plan"])
     options = Options(
         Size.SMALL,

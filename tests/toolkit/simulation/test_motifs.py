@@ -8,7 +8,7 @@ import pytest
 from messenger.link import Protocol
 from toolkit.checks.marks import marks_of
 from toolkit.lab.ways import Way
-from toolkit.simulation.drawing import ROLES, TICKET_MOTIFS, DrawnNode, Motif, Options, Size
+from toolkit.simulation.draws import ROLES, TICKET_MOTIFS, DrawnNode, Motif, Options, Size
 from toolkit.simulation.lives import run_seeds
 from toolkit.simulation.motifs import draw_motif
 from toolkit.simulation.schedule import Operation
@@ -47,7 +47,7 @@ def _alone(motif: Motif, way: str, roles: str, seed: int) -> Outcome:
         (Motif.SKEWED, "stateful", {"expired ticket refused"}),
     ],
 )
-def test_a_motif_comes_to_what_it_is_for(motif: Motif, roles: str, marks: set[str], way: str) -> None:
+def test_motif_reaches_its_marks(motif: Motif, roles: str, marks: set[str], way: str) -> None:
     found: Counter[str] = Counter()
     for seed in range(LIVES):
         outcome = _alone(motif, way, roles, seed)

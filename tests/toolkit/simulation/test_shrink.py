@@ -13,14 +13,14 @@ from toolkit.simulation.swarm import live
 
 
 @given(st.integers(0, 30).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, max(n - 1, 0))))))
-def test_what_is_needed_is_what_stays(drawn: tuple[int, set[int]]) -> None:
+def test_least_keeps_exactly_the_needed_items(drawn: tuple[int, set[int]]) -> None:
     count, needed = drawn
     needed = {place for place in needed if place < count}
     kept, _ = least(range(count), needed.issubset, 10_000)
     assert kept == sorted(needed)
 
 
-def test_the_number_of_questions_is_bounded() -> None:
+def test_least_stops_after_the_given_number_of_trials() -> None:
     asked = []
 
     def fails(part: list[int]) -> bool:

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from messenger.session.session import Session
-from toolkit.simulation.drawing import ROLES, Fault, Size, draw_options
+from toolkit.simulation.draws import ROLES, Fault, Size, draw_options
 from toolkit.simulation.lives import live_seeds
 from toolkit.simulation.swarm import Outcome, bound_s, draw, live
 

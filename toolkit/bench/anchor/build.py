@@ -1,4 +1,4 @@
-"""Builds ``msgr-anchor``, which runs Ceph's own messenger, in a Debian of its own.
+"""Builds ``msgr-anchor``, which runs Ceph's own messenger, in its own Debian.
 
 The messenger is Debian's ``librados2``; the headers are those of its source package. The program runs without root
 and without a chroot, by the loader and the libraries that lie beside it.

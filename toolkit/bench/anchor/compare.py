@@ -75,7 +75,7 @@ class Comparison:
 def compare(
     cells: Sequence[Cell], program: Path, seconds: float, finished: Callable[[Comparison], None]
 ) -> list[Comparison]:
-    """Measure every cell, in processes of its own.
+    """Measure every cell, in separate processes.
 
     Args:
         cells: the cells to measure.

@@ -118,7 +118,7 @@ class Target:
             raise
 
     def link(self, protocol: Protocol, addr: EntityAddr | None = None) -> RawLink:
-        """Connect a link of a new entity with a ticket of its own; nothing is sent yet.
+        """Connect a link of a new entity with its own ticket; nothing is sent yet.
 
         Args:
             protocol: to speak.

@@ -48,7 +48,7 @@ _TIME, _WRITES = "Total time run", "Total writes made"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is compared, and with which writes."""
+    """The compared programs, and the writes."""
 
     side: str
     mode: Mode

@@ -45,7 +45,7 @@ class PcapFormat:
         sign = "<" if order == "little" else ">"
         major, minor, _, _, _, network = Struct(f"{sign}HHIIII").unpack_from(header, 4)
         if major != 2:
-            raise LocalError(f"version {major}.{minor} of pcap is not known, 2.4 is")
+            raise LocalError(f"unknown version {major}.{minor} of pcap; known: 2.4")
         self._link_type = network & 0xFFFF  # higher bits: length of a checksum at the end of packets
         self._length = Struct(f"{sign}I")
         self._layout = np.dtype(

@@ -32,7 +32,7 @@ _PACKET_DATA = 28
 """Offset of the packet in an enhanced block, and in an old one."""
 _SIMPLE_DATA = 12
 _FIRST_REACH_BYTES = 1 << 12
-"""How far blocks are walked after a section header; doubled each time."""
+"""Number of bytes in which blocks are walked after a section header; doubled each time."""
 _FARTHEST_REACH_BYTES = 1 << 30
 _MOST_INTERFACES = 1 << 16
 _MOST_OPTIONS = 64

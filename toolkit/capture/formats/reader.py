@@ -54,7 +54,7 @@ class CaptureReader:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the file, as far as it was read; None if nothing is."""
+        """The problem of the file, as far as it was read; None if there is none."""
         return self._format.problem or self._window.problem
 
     @property

@@ -71,7 +71,7 @@ class CaptureRing(CaptureReader):
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the first file that is damaged or out of order; None if none is."""
+        """The problem of the first file that is damaged or out of order; None if there is none."""
         return self._problem or (self._now.problem if self._now else None)
 
     @property

@@ -110,7 +110,7 @@ class Unpacked:
         self._step_bytes = _PACKED_BYTES
         self._ended = False
         self.problem: str | None = None
-        """What is wrong with the end of the file; None if nothing is."""
+        """The problem at the end of the file; None if there is none."""
 
     def read_into(self, room: memoryview) -> int:
         """Decompress into ``room``; returns the number of bytes as soon as there are some, 0 at the end."""

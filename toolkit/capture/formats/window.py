@@ -1,7 +1,7 @@
 """The part of a capture that is in memory: one buffer that is reused."""
 
+from toolkit.capture.formats.compressed import FRAME_MAGICS, UnpackedFrames
 from toolkit.capture.formats.source import GZIP_MAGIC, Source, Unpacked
-from toolkit.capture.formats.unpacking import FRAME_MAGICS, UnpackedFrames
 
 WINDOW_BYTES = 1 << 21
 """Small enough that the bytes read are still in the processor's cache when they are verified."""

@@ -169,7 +169,7 @@ def _pad(part: Buffer) -> Buffer:
 def _comment(text: str) -> tuple[int, bytes]:
     raw = text.encode()
     if len(raw) > _LONGEST_OPTION_BYTES:
-        raise LocalError(f"a comment of {len(raw)} bytes, {_LONGEST_OPTION_BYTES} are possible")
+        raise LocalError(f"a comment of {len(raw)} bytes is longer than {_LONGEST_OPTION_BYTES}")
     return OPTION_COMMENT, raw
 
 

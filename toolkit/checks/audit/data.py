@@ -79,7 +79,7 @@ def message_sent(talk: Talk, fields: Fields) -> None:
     if talk.gap:
         return
     if talk.out_seq is not None:
-        talk.judge(SEQ_STEP, seq == talk.out_seq + 1, "seq {} is sent behind seq {}", seq, talk.out_seq)
+        talk.judge(SEQ_STEP, seq == talk.out_seq + 1, "seq {} is sent after seq {}", seq, talk.out_seq)
     elif talk.first_seq is not None:
         if talk.replays:
             text = "seq {} is the first one sent, the peer has announced in_seq {}"
@@ -125,10 +125,10 @@ def _acknowledge(talk: Talk, seq: int, what: str) -> None:
         return
     if seq > in_seq and talk.is_next(seq):
         _note_ack(talk, seq)
-        return  # the capture does not tell which of the two came first
+        return  # the capture does not show which of the two came first
     talk.judge(ACK_KNOWN, seq <= in_seq, "{} acknowledges seq {}, the last one that came is {}", what, seq, in_seq)
     acked_seq = talk.acked_seq
-    talk.judge(ACK_BACK, seq >= acked_seq, "{} acknowledges seq {} behind seq {}", what, seq, acked_seq)
+    talk.judge(ACK_BACK, seq >= acked_seq, "{} acknowledges seq {} after seq {}", what, seq, acked_seq)
     _note_ack(talk, seq)
 
 

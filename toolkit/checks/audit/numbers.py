@@ -79,7 +79,7 @@ def _judge_global_seq(index: Index, book: Book) -> None:
         dialler = (link.key[:2], own.get(link.key), link.peer)
         before = last.get(dialler)
         if before is not None and not (value == 1 and str(dialler[1]).partition(",")[0].endswith("/0")):
-            text = "global_seq {} behind {} of the dial before to {}"
+            text = "global_seq {} is not above {} of the previous dial to {}"
             book.judge(
                 GLOBAL_SEQ, link, position, holds=value > before, text=text, values=(value, before, link.peer)
             )

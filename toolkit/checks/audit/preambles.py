@@ -28,7 +28,7 @@ def layout_problem(wire: Sequence[int], *, revision: int) -> str:
     if count > 1 and not lengths[count - 1]:
         return f"the last of its {count} segments is empty"
     if any(slots[2 * count :]):
-        return f"a slot behind its {count} segments is not zero"
+        return f"a slot after its {count} segments is not zero"
     due = _MESSAGE_ALIGNMENTS if tag == _MESSAGE else _CONTROL_ALIGNMENTS
     if tuple(alignments[:count]) != due[:count]:
         return f"its alignments are {alignments[:count]}"

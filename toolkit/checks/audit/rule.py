@@ -38,7 +38,7 @@ class Broken:
     link: str
     """Name of the link in the history; ``NODE/STREAM`` in a capture."""
     text: str
-    """What is wrong, in one line."""
+    """The violation, in one line."""
     frame: int | None = None
     """Number of the frame in its capture; None in the history of a run."""
 

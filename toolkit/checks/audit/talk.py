@@ -16,7 +16,7 @@ several queues of a network card, or several taps, deliver them."""
 
 @dataclass(slots=True)
 class Memory:
-    """What one end of a session has received and acknowledged, over all its links."""
+    """Received and acknowledged seqs of one end of a session, over all its links."""
 
     received: int | None = None
     """The highest message seq that may have been received; None before a handshake was seen."""

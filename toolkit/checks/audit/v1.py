@@ -57,16 +57,14 @@ def _connect(talk: Talk, fields: Fields) -> None:
     asked = _seqs(reply)
     match reply.get("tag"):
         case "CHALLENGE_AUTHORIZER":
-            text = "global_seq and connect_seq {} behind a challenge to {}"
+            text = "global_seq and connect_seq {} after a challenge to {}"
             talk.judge(SAME_SEQS, seqs == last, text, seqs, last)
         case "RESETSESSION":
-            talk.judge(RESET, not seqs[1], "connect_seq {} behind RESETSESSION", seqs[1])
+            talk.judge(RESET, not seqs[1], "connect_seq {} after RESETSESSION", seqs[1])
         case "RETRY_SESSION" if asked is not None:
-            talk.judge(
-                RETRIED, seqs[1] == asked[1], "connect_seq {} behind RETRY_SESSION of {}", seqs[1], asked[1]
-            )
+            talk.judge(RETRIED, seqs[1] == asked[1], "connect_seq {} after RETRY_SESSION of {}", seqs[1], asked[1])
         case "RETRY_GLOBAL" if asked is not None:
-            talk.judge(RETRIED, seqs[0] > asked[0], "global_seq {} behind RETRY_GLOBAL of {}", seqs[0], asked[0])
+            talk.judge(RETRIED, seqs[0] > asked[0], "global_seq {} after RETRY_GLOBAL of {}", seqs[0], asked[0])
 
 
 def _seqs(fields: Fields) -> tuple[int, int] | None:

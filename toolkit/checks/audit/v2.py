@@ -144,7 +144,7 @@ def _auth_request(talk: Talk, fields: Fields) -> None:
     if refusal is None or method is None:
         return
     allowed = numbers(refusal, "allowed_methods") or []
-    text = "method {} behind a refusal of {} that allows {}"
+    text = "method {} after a refusal of {} that allows {}"
     refused = number(refusal, "method")
     talk.judge(AUTH_RETRY, method != refused and method in allowed, text, method, refused, allowed)
 
@@ -207,7 +207,7 @@ def _request(talk: Talk, tag: str) -> None:
     if before:
         answer = next((each for each in _BEFORE[tag] if each in talk.received), None)
         holds = answer is not None and tag in {before, _IDENT}
-        talk.judge(IDENT_ORDER, holds, "{} is sent behind {}, and no answer asks for it", tag, before)
+        talk.judge(IDENT_ORDER, holds, "{} is sent after {}, and no answer asks for it", tag, before)
     else:
         talk.judge(IDENT_ORDER, holds=True, text="")
     talk.request = tag
@@ -242,7 +242,7 @@ def _reconnect(talk: Talk, fields: Fields) -> None:
         asked, value = number(talk.received.get(answer, {}), name), number(fields, name)
         if asked is not None and value is not None:
             holds = value == asked + 1 if more else value > asked
-            talk.judge(RETRIED, holds, "{} {} behind a {} of {}", name, value, answer, asked)
+            talk.judge(RETRIED, holds, "{} {} after a {} of {}", name, value, answer, asked)
 
 
 def _answer(talk: Talk, tag: str, *requests: str) -> Fields:

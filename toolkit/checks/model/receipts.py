@@ -42,7 +42,7 @@ class Receipts:
         known = [] if tid is None else self._handed_over.get(tid, [])
         differences = [_difference(sent.fields, fields) for at, sent in known if at <= position]
         if not differences:
-            self._add(position, f"seq {fields['seq']} is written with tid {tid}, which nobody has sent")
+            self._add(position, f"seq {fields['seq']} is written with tid {tid}, which was never sent")
         elif None not in differences:
             self._add(position, f"tid {tid} is written with another {differences[0]} than it was sent with")
 

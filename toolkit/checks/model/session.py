@@ -179,7 +179,7 @@ class Models:
 
     def __init__(self, index: "Index") -> None:
         self.problems: dict[About, list[Problem]] = {about: [] for about in About}
-        """What the models do not explain, by subject."""
+        """Observations that the models do not explain, by subject."""
         self.followed: set[SessionLog] = set()
         """The sessions whose numbers were known all the time."""
         if not index.by_kind.get("link"):

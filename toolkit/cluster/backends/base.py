@@ -51,7 +51,7 @@ class Program(Protocol):
 
 
 class Host(ABC):
-    """A machine of the cluster, as far as nodes need one: addresses, a directory, programs."""
+    """The host of one node: addresses, a directory, and programs to run."""
 
     name: str
     """Name of its node."""
@@ -64,7 +64,7 @@ class Host(ABC):
     directory: Path
     """Directory for its files, by its path on the host."""
     is_container: bool = False
-    """True if it has a file system of its own, with the programs of its image."""
+    """True if it has its own file system, with the programs of its image."""
 
     @cached_property
     def variables(self) -> dict[str, str]:
@@ -178,7 +178,7 @@ class Backend(ABC):
         """Keys with which proxies parse frames of secure links."""
         self.proxies = Proxies(lambda: self.keys)
         self.first_port = 6800
-        """First port that nodes listen on, on hosts with addresses of their own."""
+        """First port that nodes listen on, on hosts with their own addresses."""
 
     @classmethod
     @contextmanager
@@ -247,7 +247,7 @@ class Backend(ABC):
             LocalError: it could not be removed.
         """
         raise Unsupported(
-            f"{name}: hosts of {self.name} stay as long as their cluster: --backend process or netns"
+            f"{name}: hosts of {self.name} cannot be removed while the cluster is up: --backend process or netns"
         )
 
     @property

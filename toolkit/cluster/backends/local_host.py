@@ -1,4 +1,4 @@
-"""Hosts that share this machine's programs and files; some have a network namespace of their own."""
+"""Hosts that share this machine's programs and files; some have their own network namespace."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""The ``process`` backend: programs on this machine's loopback, each with a directory and ports of its own."""
+"""The ``process`` backend: programs on this machine's loopback, each with its own directory and ports."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +84,7 @@ class ProcessBackend(Backend):
         check_room(_files_of(len(hosts)), f"a cluster of {len(hosts)} nodes on process")
         check_images(hosts)
         if not sys.platform.startswith("linux"):
-            raise Unsupported("clusters take Linux")
+            raise Unsupported("clusters need Linux")
 
     @override
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:

@@ -41,7 +41,7 @@ class RdmaBackend(ProcessBackend):
         except LocalError as error:
             raise Unsupported(f"transport rdma: {error}") from None
         if os.geteuid() != 0:
-            raise Unsupported("transport rdma: devices take root: sudo msgrlab ..., or msgrlab vm run -- CMD")
+            raise Unsupported("transport rdma: devices need root: sudo msgrlab ..., or msgrlab vm run -- CMD")
 
     @override
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:

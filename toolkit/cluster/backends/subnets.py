@@ -56,7 +56,7 @@ def assign(
         members = [host.name for host in hosts if network in host.networks]
         taken = [addresses[name][network] for name in members if network in addresses[name]]
         if len(set(taken)) < len(taken):
-            raise LocalError(f"network {network}: two hosts wish for the same address")
+            raise LocalError(f"network {network}: two hosts request the same address")
         free = (address for address in subnet.hosts() if address not in taken)
         for name in members:
             if network not in addresses[name] and (address := next(free, None)) is not None:
@@ -93,7 +93,7 @@ def _wished(host: HostWish, subnets: Mapping[str, Subnet]) -> dict[str, Address]
             raise LocalError(f"host {host.name}: no network {name!r}; there is {', '.join(subnets)}")
     for name, text in (host.addresses or {}).items():
         if name not in host.networks:
-            raise LocalError(f"host {host.name}: address {text} on {name}, where it is not")
+            raise LocalError(f"host {host.name}: address {text} on {name}, which it is not on")
         try:
             address = ip_address(text)
         except ValueError:

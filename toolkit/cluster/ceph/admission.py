@@ -1,4 +1,4 @@
-"""What clients of a cluster need from its daemons, real or embedded: addresses, keys, configuration."""
+"""Access of clients to the daemons of a cluster, real or embedded: addresses, keys, configuration."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping

@@ -243,7 +243,7 @@ class CephDaemon(RunningNode):
             LocalError: the daemon does not start, or ``wiped`` would delete the store of the only monitor.
         """
         if wiped and self.kind == "mon" and len(self._layout.mon_addrs) == 1:
-            raise LocalError(f"{self.name}: the only monitor, wiped, would be another cluster's")
+            raise LocalError(f"{self.name}: the only monitor cannot be wiped: its store identifies the cluster")
         if self._is_memstore and not wiped:
             self.stop()
         self.kill()

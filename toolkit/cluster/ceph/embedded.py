@@ -108,7 +108,7 @@ class EmbeddedNodes(Admission):
             )
             for node, member in self.layout.members.items()
         }
-        """Nodes by name, in the spec's order; start all of them at once, each in a thread of its own."""
+        """Nodes by name, in the spec's order; start all of them at once, each in its own thread."""
 
     @override
     def settle(self) -> None:
@@ -116,7 +116,7 @@ class EmbeddedNodes(Admission):
         for node in self.nodes.values():
             while not node.ready():
                 if node.state in {"dead", "down"} or time.monotonic() > deadline_s:
-                    raise LocalError(f"node {node.name} did not come up: {node.last_words() or 'silently'}")
+                    raise LocalError(f"node {node.name} did not come up: {node.last_words() or 'no output'}")
                 time.sleep(_POLL_S)
 
     @override

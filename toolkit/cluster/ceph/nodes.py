@@ -67,7 +67,7 @@ class CephNodes(Admission):
         self._thread = ThreadPoolExecutor(1, "ceph daemons")
         self._introduction, self._settlement = _Once(self._introduce), _Once(self._settle)
         self.nodes = {name: CephDaemon(self, member) for name, member in self.layout.members.items()}
-        """Nodes by name, in the spec's order; start all of them at once, each in a thread of its own."""
+        """Nodes by name, in the spec's order; start all of them at once, each in its own thread."""
 
     def of(self, kind: str) -> list[CephDaemon]:
         """Return the daemons of a kind."""
@@ -218,7 +218,7 @@ class CephNodes(Admission):
         for node in nodes:
             while not node.ready():
                 if node.state in {"dead", "down"} or time.monotonic() > deadline_s:
-                    raise LocalError(f"{node.daemon} did not come up: {node.last_words() or 'silently'}")
+                    raise LocalError(f"{node.daemon} did not come up: {node.last_words() or 'no output'}")
                 time.sleep(_POLL_S)
 
     def _problems(self) -> list[str]:

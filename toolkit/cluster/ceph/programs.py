@@ -51,7 +51,7 @@ def require_programs(kinds: set[str], release: str) -> None:
     if release == "host":
         require_tools([tool for kind in sorted(kinds) for tool in _TOOLS[kind]])
     elif os.geteuid() != 0:
-        raise Unsupported(f"Ceph {release} comes from an image, which takes root; release: host needs none")
+        raise Unsupported(f"Ceph {release} comes from an image, which needs root; release: host needs none")
 
 
 def furnish(host: Host, release: str, announce: Callable[[str], None]) -> None:

@@ -78,7 +78,7 @@ def directory(
         Unsupported: building it needs root and debootstrap.
     """
     if check(name) == node.NAME:
-        raise LocalError("the image 'node' is Docker's alone: leave out --directory")
+        raise LocalError("the image 'node' exists only in Docker: leave out --directory")
     if name in kernel.NAMES:
         return str(kernel.find_or_build(name, root, announce, report, archive))
     return str(debian.find_or_build(name.removeprefix(CEPH_PREFIX), root, announce, report, archive))

@@ -136,7 +136,7 @@ def _recipe() -> Path:
     for clusters in (_SOURCE / "clusters", _SOURCE / "toolkit/cluster/ready"):
         if (clusters / "images/node/Dockerfile").exists():
             return clusters / "images/node"
-    raise LocalError(f"clusters/images/node is not in {_SOURCE}: msgrlab is not installed as a whole")
+    raise LocalError(f"clusters/images/node is not in {_SOURCE}: msgrlab is not installed completely")
 
 
 def _content() -> Iterator[tuple[str, Path]]:

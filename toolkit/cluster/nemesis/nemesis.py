@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from messenger.errors import LocalError
 from toolkit.checks.live import LiveChecker, Sighting, check_so_far
 from toolkit.checks.result import CheckResult
-from toolkit.cluster.nemesis.drawing import Crowd, draw
+from toolkit.cluster.nemesis.chaos import Crowd, draw
 from toolkit.cluster.nemesis.rest import Rest, come_to_rest
 from toolkit.cluster.nemesis.timeline import Timeline, TimelineStep
 from toolkit.faults.language import Scene
@@ -94,7 +94,7 @@ class Verdict:
 
 @dataclass(slots=True, eq=False)
 class Nemesis:
-    """Runs the steps of a timeline at their times, in a thread of its own.
+    """Runs the steps of a timeline at their times, in its own thread.
 
     Args:
         scene: faults of the cluster.
@@ -229,7 +229,7 @@ def torment(cluster: "Cluster", timeline: Timeline, *, seed: int | None = None) 
     """
     if cluster.nemesis is not None:
         if cluster.nemesis.at_work:
-            raise LocalError(f"cluster {cluster.name!r} is being tormented already; msgrlab status shows by what")
+            raise LocalError(f"cluster {cluster.name!r} runs a timeline already; msgrlab status shows it")
         cluster.nemesis.close()
     cluster.nemesis = Nemesis(cluster.scene, timeline, seed=seed)
     return cluster.nemesis.start().finish()

@@ -48,7 +48,7 @@ def come_to_rest(scene: Scene, timeout_s: float) -> Rest:
             if not waits and len(scene.history) == before:
                 return Rest((), _ends(scene))
         if time.monotonic() > deadline_s:
-            return Rest(tuple(waits or ["frames go on, though nothing is queued"]))
+            return Rest(tuple(waits or ["frames are still sent, although nothing is queued"]))
         time.sleep(_POLL_S)
 
 

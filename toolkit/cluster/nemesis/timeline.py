@@ -1,6 +1,6 @@
 """A timeline: faults and their times, as plain data that can be written, read and shrunk.
 
-A lasting fault is reverted by a step of its own, ``undo partition a b``. Any part of a timeline is a valid
+A lasting fault is reverted by its own step, ``undo partition a b``. Any part of a timeline is a valid
 timeline: a step that is impossible at its time (such as killing a dead node) is recorded and skipped.
 """
 

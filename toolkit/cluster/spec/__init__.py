@@ -6,7 +6,7 @@
     spec.messengers()["a"].entity  # "osd.1"
 """
 
+from toolkit.cluster.spec.files import parse_spec, read_spec, ready_made
 from toolkit.cluster.spec.model import ClusterSpec
-from toolkit.cluster.spec.reading import parse_spec, read_spec, ready_made
 
 __all__ = ["ClusterSpec", "parse_spec", "read_spec", "ready_made"]

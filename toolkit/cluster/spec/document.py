@@ -116,7 +116,7 @@ class _Reader:
             repeated = "counting what aliases (*name) repeat"
             raise BadDocument(_line(node), f"more than {self._max_values} values, {repeated}")
         if id(node) in inside:
-            raise BadDocument(_line(node), "an alias (*name) to something that it is itself a part of")
+            raise BadDocument(_line(node), "an alias (*name) to a value that contains it")
         if len(inside) > _MAX_DEPTH:
             raise BadDocument(_line(node), "nested too deeply")
         inside = (*inside, id(node))
@@ -141,7 +141,7 @@ class _Reader:
             name = str(key.value)
             _check_text(name, key)
             if key.tag == f"{_TAG}merge":
-                raise BadDocument(_line(key), "merge keys (<<) are not read; `count` makes alike nodes")
+                raise BadDocument(_line(key), "merge keys (<<) are not supported; `count` makes similar nodes")
             here = (*place, name)
             if name in values:
                 first = self.document.lines[here]
@@ -154,7 +154,7 @@ class _Reader:
 
     def _check_tag(self, node: Node, wanted: str) -> None:
         if node.tag != _TAG + wanted:
-            raise BadDocument(_line(node), f"tags (!name) are not read: {node.tag}")
+            raise BadDocument(_line(node), f"tags (!name) are not supported: {node.tag}")
 
     def _scalar(self, node: ScalarNode, place: Place) -> Any:  # noqa: ANN401 - JSON
         kind = str(node.tag).removeprefix(_TAG)
@@ -162,7 +162,7 @@ class _Reader:
             _check_text(node.value, node)
             return str(node.value)
         if kind not in _SCALARS:
-            raise BadDocument(_line(node), f"tags (!name) are not read: {node.tag}")
+            raise BadDocument(_line(node), f"tags (!name) are not supported: {node.tag}")
         try:
             value = self._constructor.construct_object(node)
         except (ValueError, ArithmeticError, LookupError):

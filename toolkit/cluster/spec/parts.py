@@ -146,7 +146,7 @@ class Member(Part):
 
 
 class Node(Member):
-    """A messenger of msgrlab, in a process of its own."""
+    """A messenger of msgrlab, in its own process."""
 
     entity: str
     """Entity name as TYPE.NUMBER, for example osd.1."""
@@ -218,7 +218,7 @@ class Daemon(Member):
 
 
 class RadosClient(Member):
-    """A RADOS client of msgrlab, in a process of its own."""
+    """A RADOS client of msgrlab, in its own process."""
 
     rados: str
     """Entity name, for example client.writer; the cluster makes a key for it."""

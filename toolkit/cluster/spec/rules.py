@@ -220,7 +220,7 @@ def link_mistakes(links: Sequence[LinkSpec], nodes: Nodes, networks: Sequence[st
                 found.append(Mistake((position,), f"{sender} and {receiver} have no network in common"))
             elif ways & seen:
                 one, other = min(ways & seen)
-                found.append(Mistake((position,), f"the way from {one} to {other} is there already"))
+                found.append(Mistake((position,), f"the link from {one} to {other} is given twice"))
             else:
                 seen |= ways
                 continue

@@ -1,4 +1,4 @@
-"""Checks of texts with a language of their own: faults of ``timeline`` and ``chaos``, rules of proxies.
+"""Checks of texts with their own language: faults of ``timeline`` and ``chaos``, rules of proxies.
 
 The languages are imported only if a spec uses them, because their import is slow.
 """

@@ -101,11 +101,11 @@ def _connected(lease: Lease, timeout_s: float) -> Iterator[socket.socket]:
         except OSError:
             if not lease.directory.exists():
                 raise NotKept(
-                    f"cluster {name!r} is being removed, or was when that was interrupted: msgrlab down {name}"
+                    f"cluster {name!r} is being removed, or its removal was interrupted: msgrlab down {name}"
                 ) from None
             if lease.is_held:
-                raise NotKept(f"cluster {name!r} is on its way up or down") from None
-            raise NotKept(f"cluster {name!r} is kept up by nobody any more: msgrlab down {name}") from None
+                raise NotKept(f"cluster {name!r} is starting or going down") from None
+            raise NotKept(f"cluster {name!r} has no supervisor any more: msgrlab down {name}") from None
         if (peer := wire.check_peer(connection)).is_stopped:
             raise LocalError(_stopped(name, peer.pid))
         yield connection
@@ -128,7 +128,7 @@ def chosen(name: str) -> Lease:
         raise LocalError("no cluster is up: msgrlab up two-peers")
     if len(known) > 1:
         names = ", ".join(lease.label.name for lease in known)
-        raise LocalError(f"several clusters are there: {names}; say which by --name")
+        raise LocalError(f"several clusters are up: {names}; choose one with --name")
     return known[0]
 
 

@@ -14,9 +14,9 @@ from toolkit.cluster.view.facts import RATES_S, Facts, Moved, Seen
 from toolkit.cluster.view.topology import MOST_NODES, draw_topology
 from toolkit.cluster.view.words import fault_text, python_of, test_of
 from toolkit.report import svg
+from toolkit.report.assets import environment
 from toolkit.report.rates import RateChart
 from toolkit.report.state_machine import draw_machine
-from toolkit.report.templating import environment
 from toolkit.report.text import printable
 from toolkit.report.theme import sheet
 

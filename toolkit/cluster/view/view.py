@@ -81,7 +81,7 @@ class ClusterView:
             LocalError: the name is not valid for a test function.
         """
         if not name.isidentifier() or not name.startswith("test"):
-            raise LocalError(f"{name!r} is no name of a test function: test_reconnect, for example")
+            raise LocalError(f"{name!r} is no valid name of a test function; an example is test_reconnect")
         return test_of(self.timeline, self._cluster.spec, name)
 
     def html(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from toolkit.report.templating import asset
+from toolkit.report.assets import asset
 
 
 class LiveWidget(anywidget.AnyWidget):

@@ -63,7 +63,7 @@ def test_of(timeline: Timeline, spec: ClusterSpec, name: str) -> str:
 
 
 def _is_ready_made(spec: ClusterSpec) -> bool:
-    """True if the spec is a ready-made one, without faults of its own."""
+    """True if the spec is a ready-made one, without its own faults."""
     try:
         return read_spec(spec.name) == spec and not spec.timeline and spec.chaos is None
     except LocalError:

@@ -14,7 +14,7 @@ from messenger.errors import LocalError
 from toolkit.capture.formats import PacketBatch, open_capture
 from toolkit.capture.key_log import GrowingKeyLog
 from toolkit.capture.ports import CEPH_PORTS, parse_ports
-from toolkit.capture.recording import Recording, Taken
+from toolkit.capture.recorder import Recorder, Taken
 from toolkit.capture.sources import Packet, PacketSource, open_source
 from toolkit.capture.target import Target
 from toolkit.dissect.decode import KeysInside
@@ -239,13 +239,13 @@ class Live:
         self._top = top
         self._lock = threading.Lock()
         self._failure: BaseException | None = None
-        self._recording = Recording(source, self.taken, watch=self._take, key_log=key_log)
+        self._recorder = Recorder(source, self.taken, watch=self._take, key_log=key_log)
         self._thread = threading.Thread(target=self._run, name="top", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._recording.run()
+            self._recorder.run()
         except BaseException as error:  # noqa: BLE001 - snapshot() raises it
             self._failure = error
         finally:
@@ -269,9 +269,9 @@ class Live:
 
     def stop(self) -> None:
         """Stop the thread and close the source."""
-        self._recording.stop()
+        self._recorder.stop()
         self._thread.join()
-        self._recording.close()
+        self._recorder.close()
 
 
 def open_top(

@@ -127,7 +127,7 @@ class Commands:
         command = self.by_prefix.get(prefix) if isinstance(prefix, str) else None
         if command is None:
             raise CommandError(
-                errno.EINVAL, f"command not known: {prefix!r}; an embedded monitor has a part of them"
+                errno.EINVAL, f"command not known: {prefix!r}; an embedded monitor supports only some of them"
             )
         missing = [name for name in command.required() if name not in arguments]
         if missing:

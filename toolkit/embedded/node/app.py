@@ -29,7 +29,7 @@ from toolkit.embedded.osd.daemon import Osd
 from toolkit.faults.points import ArmedPoints, parse_point
 from toolkit.node.inside import Inside
 from toolkit.node.live_random import LiveRandom
-from toolkit.node.recording import RecordingMessenger, Records, Write
+from toolkit.node.recording_messenger import RecordingMessenger, Records, Write
 
 SERVE_TIMEOUT_S = 15.0
 """How long an OSD may take until the monitor has it up."""

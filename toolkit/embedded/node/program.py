@@ -5,7 +5,7 @@ from typing import Any
 
 from toolkit.embedded.node.app import EmbeddedApp
 from toolkit.embedded.node.spec import EmbeddedSpec
-from toolkit.node.serving import Control, serve
+from toolkit.node.control import Control, serve
 
 
 async def run_embedded(values: dict[str, Any], reader: asyncio.StreamReader, control: Control) -> None:

@@ -135,7 +135,7 @@ def writesame(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
 
 @handles(OpCode.APPEND)
 def append(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
-    """Write behind the end."""
+    """Write after the end."""
     work.change(data=_data_of(work) + given["data"])
 
 

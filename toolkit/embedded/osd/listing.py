@@ -39,7 +39,7 @@ def list_objects(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
 
 
 def end_of(pgid: PgId, pg_num: int) -> HObject:
-    """Return the cursor behind a placement group, or behind all names for the last group.
+    """Return the cursor after a placement group, or after all names for the last group.
 
     A group has all names whose hash, with its bits reversed, begins with the reversed bits of its seed.
     """

@@ -132,7 +132,7 @@ def _parse(words: list[str]) -> Fault:
     word, *others = words
     if word == Undo.WORD:
         if not others:
-            raise LocalError(f"undo: of what? It is written: undo FAULT, as in {Undo.EXAMPLE}")
+            raise LocalError(f"undo: which fault? The syntax is undo FAULT, as in {Undo.EXAMPLE}")
         fault = _parse(others)
         if not fault.LASTS:
             raise LocalError(f"undo: {fault} does not last, so there is nothing to undo")

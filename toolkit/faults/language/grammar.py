@@ -142,7 +142,7 @@ def read(word: str, cls: "type[DataclassInstance]", words: Sequence[str]) -> dic
     try:
         return _read(cls, list(words))
     except ValueError as error:
-        raise LocalError(f"{word}: {error}; it is written: {usage(word, cls)}") from None
+        raise LocalError(f"{word}: {error}; the syntax is {usage(word, cls)}") from None
 
 
 def _read(cls: "type[DataclassInstance]", words: list[str]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _read(cls: "type[DataclassInstance]", words: list[str]) -> dict[str, Any]:
         arguments = arguments[: len(places)]
         values[one.name] = _value(part, " ".join(left))
     if len(arguments) > len(places):
-        raise ValueError(f"{arguments[len(places)]!r} is too much")
+        raise ValueError(f"{arguments[len(places)]!r} is one argument too many")
     for (one, part), text in zip(places, arguments, strict=False):
         values[one.name] = _value(part, text)
     for one, part in places[len(arguments) :]:
@@ -187,7 +187,7 @@ def _read_option(name: str, part: _Part, value: str | None, words: list[str]) ->
             raise ValueError(f"{name} takes no value")
         return True
     if value is None and not words:
-        raise ValueError(f"{name} without its {part.shown}")
+        raise ValueError(f"{name} needs {part.shown}")
     return _value(part, words.pop(0) if value is None else value, name)
 
 

@@ -57,7 +57,7 @@ def _read_point(text: str) -> str:
     try:
         point = str(parse_point(text))
     except LocalError as error:
-        raise ValueError(f"is none: {error}") from None
+        raise ValueError(f"is invalid: {error}") from None
     if point not in _POINTS:
         near = get_close_matches(point, _POINTS, 1)
         raise ValueError(f"is none; did you mean {shlex.quote(near[0])}?" if near else "is none")
@@ -130,7 +130,7 @@ def _read_rule(text: str) -> str:
     try:
         return str(Rule.parse(text))
     except LocalError as error:
-        raise ValueError(f"is none: {error}") from None
+        raise ValueError(f"is invalid: {error}") from None
 
 
 _RULE = Kind("RULE", _read_rule)

@@ -157,11 +157,11 @@ def _read_state(text: str) -> "LinkState":
 
     words = text.split()
     if not words:
-        raise ValueError(f"says nothing; {_CLEAR} is a link without impairments")
+        raise ValueError(f"is empty; {_CLEAR} is a link without impairments")
     try:
         return LinkState.from_words(words if words != [_CLEAR] else ())
     except LocalError as error:
-        raise ValueError(f"makes no sense: {str(error).removeprefix('link: ')}") from None
+        raise ValueError(f"is invalid: {str(error).removeprefix('link: ')}") from None
 
 
 def _write_state(state: "LinkState") -> str:
@@ -381,7 +381,7 @@ class Heal(_OfNetwork):
 
     def __post_init__(self) -> None:
         if bool(self.a) is not bool(self.b):
-            raise LocalError("heal: between which two nodes? It is written: heal [A B]")
+            raise LocalError("heal: which two nodes? The syntax is heal [A B]")
 
     def heals(self, fault: Fault) -> bool:
         """True if this reverts a fault of the network."""

@@ -70,7 +70,7 @@ class Stop(_Ends):
     @override
     def do(self, scene: Scene) -> str:
         if self.node in scene.frozen_nodes:
-            raise LocalError(f"{self.node} is frozen, so it cannot do anything in order: thaw {self.node}")
+            raise LocalError(f"{self.node} is frozen, so it cannot stop cleanly: thaw {self.node}")
         scene.end(self.node, in_order=True)
         return ""
 

@@ -57,7 +57,7 @@ class NodeHere(Protocol):
         """Stop its process with SIGSTOP, or continue it."""
 
     def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:
-        """Start it again, killed before if it runs, and wait until it is ready."""
+        """Restart it, after killing it if it runs, and wait until it is ready."""
 
     def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
         """Run a command on it and return the answer."""
@@ -178,7 +178,7 @@ class Scene:
             for name in fault.nodes:
                 self.node(name)
             if fault.LASTS and fault in self._in_force:
-                raise LocalError(f"{fault}: it is so already")
+                raise LocalError(f"{fault}: it is in force already")
             self._step(fault)
             outcome = fault.do(self)
             for other in [one for one in self._in_force if one.undone_by(fault)]:
@@ -401,7 +401,7 @@ class Scene:
         self._ended(name)
 
     def restart(self, name: str, *, new_nonce: bool = False, wiped: bool = False) -> None:
-        """Start a node again, killed before if it runs, and resume its traffic."""
+        """Restart a node, after killing it if it runs, and resume its traffic."""
         node = self.node(name)
         self._ended(name)
         node.restart(new_nonce=new_nonce, wiped=wiped)

@@ -8,7 +8,7 @@ from toolkit.dissect.fields import message_fields
 from toolkit.dissect.follow import Form, SeenFrame
 from toolkit.dissect.frames import DecodedFrame, MessageInfo, Verdict
 from toolkit.dissect.stream import Stream
-from toolkit.faults.rewriting import is_message
+from toolkit.faults.rewrites import is_message
 
 _FORMS = {
     Form.CRC: ("v2.1", "crc"),

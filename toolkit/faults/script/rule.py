@@ -21,7 +21,7 @@ from toolkit.dissect.filters import compile_filter
 from toolkit.dissect.follow import SeenFrame
 from toolkit.faults.dials import DIAL, AtDial, Refuse
 from toolkit.faults.mangle import Change, Mangle
-from toolkit.faults.rewriting import is_message
+from toolkit.faults.rewrites import is_message
 from toolkit.faults.script import words
 from toolkit.faults.script.frames import as_decoded
 from toolkit.faults.script.verbs import AT_DIALS, Cut, What, read_what, write_what
@@ -70,13 +70,13 @@ class Where:
                 f"no tag {self.tag!r}; there are {', '.join(TAGS)}, and {DIAL}{_close(self.tag, TAGS)}"
             )
         if self.tag == DIAL and (self.message or self.filter or self.per_link or self.links != ALL):
-            raise LocalError("a dial is no frame: it has neither messages nor fields nor a link yet")
+            raise LocalError("a dial is no frame: it has no message, no fields and no link")
         if self.message:
             known = _message_names()
             if not _matches_any(self.tag, ("MESSAGE", "MSG")):
-                raise LocalError(f"{self.tag} is no message, so it is not called {self.message!r}")
+                raise LocalError(f"{self.tag} is no message, so it has no message name {self.message!r}")
             if not _matches_any(self.message, known):
-                raise LocalError(f"no message is called {self.message!r}{_close(self.message, known)}")
+                raise LocalError(f"unknown message {self.message!r}{_close(self.message, known)}")
         if self.filter:
             compile_filter(self.filter)
 
@@ -132,9 +132,9 @@ class Rule:
         if (self.where.tag == DIAL) != isinstance(self.what, Refuse) and not (
             self.where.tag == DIAL and isinstance(self.what, AT_DIALS)
         ):
-            raise LocalError("to a dial can be done: refuse, hold, delay; refuse is for nothing but dials")
+            raise LocalError("a dial can be refused, held or delayed; only dials can be refused")
         if self.where.tag == DIAL and getattr(self.what, "alone", False):
-            raise LocalError("a dial is always alone")
+            raise LocalError("`alone` applies to frames, not to dials")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -245,7 +245,7 @@ def _read_where(text: str, stop: int, filter_at: int | None) -> Where:
             try:
                 words.name(sender)
             except ValueError:
-                raise LocalError(f"rule, column 1: {sender!r} is none of ->, <-, <->, and no name") from None
+                raise LocalError(f"rule, column 1: {sender!r} is neither ->, <- or <-> nor a name") from None
     column = found.column
     tag = found.take(f"a tag: one of {', '.join(TAGS)}, with * and ? for any characters, or {DIAL}").text
     message = ""
@@ -257,7 +257,7 @@ def _read_where(text: str, stop: int, filter_at: int | None) -> Where:
     found.finish(_WHERE)
     filter_ = "" if filter_at is None else text[filter_at:stop].strip()
     if filter_at is not None and not filter_:
-        raise LocalError(f"rule, column {filter_at + 1}: it ends too early; here goes a filter")
+        raise LocalError(f"rule, column {filter_at + 1}: it ends too early; expected here: a filter")
     try:
         return Where(sender, tag, message, passes, per_link, links, filter_)
     except LocalError as error:
@@ -274,7 +274,7 @@ def _read_passes(found: Words, mark: str) -> Passes:
     if mark and found.has("every"):
         every = found.read("a number from 1 on", words.count)
     if first is None and not mark:
-        raise found.error("it ends too early; here goes N, N-M or N+")
+        raise found.error("it ends too early; expected here: N, N-M or N+")
     try:
         return Passes(first or every or 1, last, every or 1)
     except LocalError as error:

@@ -36,7 +36,7 @@ class Words:
 
     Args:
         words: the words.
-        end: column behind the last one, for errors.
+        end: column after the last one, for errors.
     """
 
     def __init__(self, words: Sequence[Word], end: int) -> None:
@@ -64,7 +64,7 @@ class Words:
             LocalError: there is none; the message has ``wanted``.
         """
         if self._at >= len(self._words):
-            raise self.error(f"it ends too early; here goes {wanted}")
+            raise self.error(f"it ends too early; expected here: {wanted}")
         self._at += 1
         return self._words[self._at - 1]
 

@@ -49,7 +49,7 @@ class RealLab(Lab):
         backend: one of ``KINDS``.
         way: protocol, mode, cipher and shards of the nodes, or the way's name.
         seed: decides everything random but the keys, because others can reach these sockets.
-        processes: True if each node is a process of its own; only those can be frozen, or killed with SIGKILL.
+        processes: True if each node is a separate process; only those can be frozen, or killed with SIGKILL.
             Nodes in containers and over RDMA always are processes.
 
     Raises:

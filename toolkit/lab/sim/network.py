@@ -112,7 +112,7 @@ class Network(NetworkFaults):
         }
 
     def dial(self, host: Host, link_id: int, addr: EntityAddr) -> Wire | None:
-        """Open a stream to the listener at ``addr``; the answer comes later. None if nobody ever listened."""
+        """Open a stream to the listener at ``addr``; the answer comes later. None if nothing ever listened."""
         listener = self._listeners.get((addr.host, addr.port))
         if listener is None:
             return None
@@ -227,7 +227,7 @@ class Network(NetworkFaults):
         state.require_only(f"link {sender} {receiver}", _NO_PACKETS, "loss")
         loss = state.loss or RandomLoss(percent=0)
         if not isinstance(loss, RandomLoss) or loss.correlation_percent:
-            raise Unsupported(f"link {sender} {receiver}: no loss but of single packets at random: {_NO_PACKETS}")
+            raise Unsupported(f"link {sender} {receiver}: loss must be random and uncorrelated: {_NO_PACKETS}")
         path = self.path(sender, receiver)
         path.delay_s, path.jitter_s = state.least_delay_s, state.spread_s
         path.bytes_per_s = state.rate_bits_per_s / 8
@@ -329,7 +329,7 @@ class Network(NetworkFaults):
                 flow.cut_at_byte = None
 
     def half_close(self, a: str, b: str) -> int:
-        """End the streams in the direction from ``a``, behind the bytes written so far; returns their number."""
+        """End the streams in the direction from ``a``, after the bytes written so far; returns their number."""
         wires = [wire for wire in self.between(a, b) if wire.connected]
         for wire in wires:
             wire.half_close(self._host(wire, a))

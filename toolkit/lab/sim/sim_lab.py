@@ -26,7 +26,7 @@ class SimLab(Lab):
     Args:
         way: protocol, mode, cipher and shards of the nodes, or the way's name.
         seed: decides everything random.
-        intercepted: whether nodes have an interceptor. Without one messengers run the same code as in production,
+        intercepted: True if nodes have an interceptor. Without one messengers run the same code as in production,
             and a run takes a fifth less time; :meth:`arm` raises NotIntercepted.
     """
 

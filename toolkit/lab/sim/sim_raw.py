@@ -75,7 +75,7 @@ class SimRawHost(RawHost):
         self._links += 1
         wire = stream.wire = self._network.dial(self, self._links, addr)
         if wire is None:
-            raise ScenarioFailed(f"{self.name} dialled {name}, where nobody listens")
+            raise ScenarioFailed(f"{self.name} dialled {name}, but nothing listens there")
         self._streams[wire] = stream
         if not self._wait(lambda: stream.opened or stream.closed, PATIENCE_S) or stream.closed:
             raise ScenarioFailed(f"{self.name} could not reach {name}: {stream.trouble or 'no answer'}")

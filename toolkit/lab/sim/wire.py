@@ -22,7 +22,7 @@ RESET = "connection reset by peer"
 
 
 class Host(Protocol):
-    """What the network calls at a host."""
+    """The callbacks of a host that the network calls."""
 
     name: str
     alive: bool
@@ -44,7 +44,7 @@ class Host(Protocol):
 
 
 class _Mark(Enum):
-    """The end of a stream, or a reset, which arrives behind the bytes before it."""
+    """The end of a stream, or a reset, which arrives after the bytes before it."""
 
     FIN = ""
     RST = RESET
@@ -81,7 +81,7 @@ class Flow:
         """Time of the next delivery; None if none is scheduled."""
 
     def put(self, packet: bytes | _Mark) -> None:
-        """Send bytes or a mark; they arrive behind everything sent before."""
+        """Send bytes or a mark; they arrive after everything sent before."""
         ready_s = self._wire.clock.now_s + self.path.latency()
         self._ready_s = max(self._ready_s, ready_s)
         self._queue.append((self._ready_s, packet))
@@ -125,7 +125,7 @@ class Flow:
             self._wake(queue[0][0])
 
     def _read_slowly(self, chunk: bytes, now: float) -> None:
-        """Deliver as much of the chunk as the rate allows; the rest, and everything behind it, comes later."""
+        """Deliver as much of the chunk as the rate allows; the rest, and everything after it, comes later."""
         rate = self.path.bytes_per_s
         count = min(len(chunk), max(1, int(rate * _SLOW_STEP_S)))
         self._ready_s = max(self._ready_s, now + count / rate)
@@ -214,7 +214,7 @@ class Wire:
             flow.put(chunk)
 
     def close(self, host: Host) -> None:
-        """Close the socket of ``host``; the other side sees the end of the stream behind the bytes before."""
+        """Close the socket of ``host``; the other side sees the end of the stream after the bytes before."""
         direction = self.direction_from(host)
         there, back = self.flows[direction], self.flows[direction.other]
         back.closed = True
@@ -224,14 +224,14 @@ class Wire:
             self.half_close(host)
 
     def half_close(self, host: Host) -> None:
-        """End the write side of ``host``, behind the bytes written before."""
+        """End the write side of ``host``, after the bytes written before."""
         flow = self.flows[self.direction_from(host)]
         if not flow.ended:
             flow.ended = True
             flow.put(_Mark.FIN)
 
     def shut(self, host: Host) -> None:
-        """Shut the stream down both ways, behind the bytes that ``host`` has written; both sides see its end."""
+        """Shut the stream down both ways, after the bytes that ``host`` has written; both sides see its end."""
         self.half_close(host)
         self.clock.after(self.network.latency(), lambda: self._notice(host, "shut down", FaultReason.EOF))
 
@@ -301,7 +301,7 @@ class Wire:
             self.cut(RESET)
 
     def _queue(self, flow: Flow, passage: Passage) -> None:
-        """Queue the passage behind others that are held, or because a part of it is held."""
+        """Queue the passage after others that are held, or because a part of it is held."""
         idle = not flow.steps
         flow.steps += [passage.forward] if passage.steps is None else passage.steps
         if passage.cut is not None and flow.steps:

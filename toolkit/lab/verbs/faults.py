@@ -68,7 +68,7 @@ class FaultVerbs(NodeVerbs):
         self._strike(a, b, breakpoint_)
 
     def cut_after(self, a: str, b: str, sender: str, size_bytes: int) -> ByteCut:
-        """Cut a connection between two nodes behind the first bytes of one of them, once; returns the cut.
+        """Cut a connection between two nodes after the first bytes of one of them, once; returns the cut.
 
         Bytes of each connection are counted from now on. Over RDMA a connection carries the records that introduce
         the queue pairs to each other, of 65 bytes each: two of the node that dials, one of the other.

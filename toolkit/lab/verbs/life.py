@@ -25,7 +25,7 @@ class LifeVerbs(TrafficVerbs):
 
         Args:
             name: name of the node.
-            graceful: whether it first sends its queued messages, for up to ``ms_shutdown_timeout``.
+            graceful: True if it first sends its queued messages, for up to ``ms_shutdown_timeout``.
         """
         self._step("stop", name, graceful=graceful)
         self._command(name, "stop", graceful=graceful)

@@ -34,7 +34,7 @@ class NodeVerbs(LabCore):
             name: name of the node in the scenario and in the history.
             entity: its messenger name, TYPE.NUM.
             policy: its policy for every peer; policies for some types of peers may follow (``TYPE=POLICY``).
-            listens: whether peers can dial it.
+            listens: True if peers can dial it.
             protocols: the protocols for which it listens, ``v1``, ``v2`` or ``v2 v1``; the lab's unless given.
             host: the IP at which it listens, 127.0.0.1 or ::1.
             throttle: limits of its policy's own throttles, ``messages`` and ``size_bytes``.
@@ -124,7 +124,7 @@ class NodeVerbs(LabCore):
             policy_b: policy of b; that of a unless given.
             entity_a: messenger name of a.
             entity_b: messenger name of b.
-            a_listens: whether b can dial a; unless given, it can if b's policy is not a server's.
+            a_listens: True if b can dial a; unless given, it can if b's policy is not a server's.
             options: Config options of both.
         """
         policy_b = policy_b or policy_a
@@ -148,7 +148,7 @@ class NodeVerbs(LabCore):
 
         Args:
             name: name of the node.
-            new_nonce: whether it gets another nonce, which makes it another identity at the same port.
+            new_nonce: True if it gets another nonce, which makes it another identity at the same port.
             options: Config options that differ from its earlier ones.
         """
         self._step("revive", name, **({"new_nonce": True} if new_nonce else {}), **options)
@@ -183,11 +183,11 @@ class NodeVerbs(LabCore):
         return self._specs[name].addr
 
     def hosts(self, name: str) -> list[str]:  # noqa: ARG002 - other backends have a host for each node
-        """The IP addresses that a node may take for its own."""
+        """The IP addresses that a node may use as its own."""
         return ["127.0.0.1"]
 
     def own_address(self, name: str) -> str:
-        """The address that a node takes for its own now."""
+        """The address that a node uses as its own now."""
         addrs: str = self._command(name, "own_address")["addrs"]
         return addrs
 

@@ -16,7 +16,7 @@ class RawVerbs(TrafficVerbs, NodeVerbs):
         Args:
             name: name of the peer in the scenario and in the history.
             entity: its messenger name, TYPE.NUM.
-            listens: whether nodes can dial it.
+            listens: True if nodes can dial it.
         """
         self._step("raw", name, entity)
         listening = [self.protocol] if listens else []

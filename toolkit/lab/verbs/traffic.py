@@ -67,7 +67,7 @@ class TrafficVerbs(LabCore):
             priority: priority of each message.
             front_bytes: length of each message's front segment.
             middle_bytes: length of each message's middle segment.
-            dials: whether to dial if there is no connection; if False, nothing is sent then.
+            dials: True to dial if there is no connection; if False, nothing is sent then.
         """
         named: dict[str, Any] = {"count": count, "size_bytes": size_bytes}
         if priority != PRIORITY_DEFAULT:
@@ -103,7 +103,7 @@ class TrafficVerbs(LabCore):
         Args:
             node: the node that marks its session down.
             peer: the peer of that session.
-            keep: whether later verbs of the node use the ended session; otherwise they open a new one.
+            keep: True if later verbs of the node use the ended session; otherwise they open a new one.
         """
         named = {"keep": True} if keep else {}
         self._step("mark_down", node, peer, **named)
@@ -115,7 +115,7 @@ class TrafficVerbs(LabCore):
         Args:
             node: the node that shuts its session down.
             peer: the peer of that session.
-            keep: whether later verbs of the node use the ended session; otherwise they open a new one.
+            keep: True if later verbs of the node use the ended session; otherwise they open a new one.
         """
         named = {"keep": True} if keep else {}
         self._step("shut", node, peer, **named)
@@ -255,7 +255,7 @@ class TrafficVerbs(LabCore):
         names = [name for name in self._specs if self._running(name) and name not in self._stopped]
         self._wait(
             lambda: self._quiet(names),
-            "everything delivered and acknowledged, and nobody dialling",
+            "everything delivered and acknowledged, and no node dialling",
             lambda: ", ".join(f"{name}: {self._snapshot(name)}" for name in names),
             within_s,
         )

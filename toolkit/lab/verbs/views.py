@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Self
 
 from toolkit.checks.history import History
-from toolkit.checks.merging import in_order
+from toolkit.checks.merge import in_order
 from toolkit.checks.records import TIME_DIGITS
 from toolkit.lab.core import LabCore
 

@@ -283,7 +283,7 @@ class _Guest:
         """Run a program and forward all its output; returns its exit code.
 
         Args:
-            how: what the program is, :data:`guest.COMMAND` or :data:`guest.MODULE`.
+            how: kind of the program, :data:`guest.COMMAND` or :data:`guest.MODULE`.
             program: its script or description.
             sinks: output sinks, by the name of the file that the guest appends to.
             timeout_s: time limit of the program.

@@ -1,4 +1,4 @@
-"""Run one program in a virtual machine of its own."""
+"""Run one program in its own virtual machine."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ def run(
     stderr: Sink | None = None,
     booted: Callable[[float], object] = lambda _seconds: None,
 ) -> Result:
-    """Run a program in a virtual machine of its own, as root, with empty input.
+    """Run a program in its own virtual machine, as root, with empty input.
 
     Arguments are those of :class:`~toolkit.machine.vm.machine.Machine` and of
     :meth:`~toolkit.machine.vm.machine.Machine.run`.

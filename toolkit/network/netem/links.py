@@ -56,9 +56,9 @@ class NetemLinks(Links):
         """
         abilities = kernel.abilities()
         if not abilities.netem:
-            raise Unsupported(f"{abilities.why_not}; MSGRLAB_LINKS=wire does without")
+            raise Unsupported(f"{abilities.why_not}; MSGRLAB_LINKS=wire does not need it")
         if not abilities.seed and any(state.seed is not None for state in states.values()):
-            raise Unsupported("netem takes a seed since Linux 6.5 only; MSGRLAB_LINKS=wire does on any")
+            raise Unsupported("netem accepts a seed since Linux 6.5 only; MSGRLAB_LINKS=wire does on any kernel")
 
     @override
     def describe(self) -> str:
@@ -121,7 +121,7 @@ class NetemLinks(Links):
         with _route(cable) as (route, index):
             found = kernel.read(route, index, _handle(self._number(cable, peer)))
         if found is None:
-            raise LocalError(f"the netem from {pair[0]} to {pair[1]} has gone")
+            raise LocalError(f"the netem from {pair[0]} to {pair[1]} was removed")
         # The kernel does not report the distribution, and draws the seed if none was given.
         wanted = self._wanted[pair]
         unknown = {"distribution": wanted.distribution} | ({} if wanted.seed is not None else {"seed": None})

@@ -58,7 +58,7 @@ class Fabric:
             route.link("add", ifname=self._bridge, kind="bridge", mtu=_MTU, state="up")
 
     def plug(self, host: str) -> str:
-        """Make a device for a host, on an interface of its own; returns the name of both.
+        """Make a device for a host, on its own interface; returns the name of both.
 
         Raises:
             LocalError: the kernel rejects it.
@@ -78,7 +78,7 @@ class Fabric:
         create(name, name, journal)
         if not is_receiving():
             raise Unsupported(
-                "transport rdma: this kernel delivers packets of soft-RoCE in the first network namespace alone:"
+                "transport rdma: this kernel delivers packets of soft-RoCE only in the first network namespace:"
                 " run it there, or msgrlab vm run -- CMD"
             )
         return name

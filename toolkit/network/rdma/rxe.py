@@ -27,7 +27,7 @@ def create(name: str, interface: str, journal: Journal) -> rdma.RdmaDevice:
         Unsupported: the kernel has no soft-RoCE.
     """
     if any(device.name == name for device in rdma.devices()):  # the journal must not remove that one
-        raise LocalError(f"RDMA device {name} on {interface}: there is a device of that name already")
+        raise LocalError(f"RDMA device {name} on {interface}: a device of that name exists already")
     change = RdmaLink(name)
     journal.note(change)
     try:

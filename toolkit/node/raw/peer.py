@@ -80,7 +80,7 @@ class RawPeer:
 
     @property
     def identity(self) -> Identity:
-        """The identity that it announces, with tickets of its own."""
+        """The identity that it announces, with its own tickets."""
         spec = self.spec
         spec.peer_entities |= {
             node.name: node.entity for node in self._nodes().values()
@@ -117,7 +117,7 @@ class RawPeer:
         self._note(f"waits for a dial of {node}")
         found = self.host.accept(within_s)
         if found is None:
-            raise ScenarioFailed(f"{node} was to dial {self.name} within {within_s:g} s")
+            raise ScenarioFailed(f"{node} did not dial {self.name} within {within_s:g} s")
         stream, socket_addr = found
         return self._link(stream, node, socket_addr, options)
 

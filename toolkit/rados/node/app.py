@@ -10,17 +10,17 @@ from typing import Any
 from messenger.driver import Connection, Driver
 from messenger.errors import LocalError, MsgrError
 from toolkit.node.inside import Inside
-from toolkit.node.recording import Write
+from toolkit.node.recording_messenger import Write
 from toolkit.rados.errors import RadosError
 from toolkit.rados.ioctx import IoCtx
-from toolkit.rados.node.recording import RecordingClient
+from toolkit.rados.node.recording_client import RecordingClient
 from toolkit.rados.node.registers import Registers
 from toolkit.rados.node.spec import RadosSpec
 from toolkit.rados.watches import Watch
 
 CONNECT_TIMEOUT_S = 15.0
 WAIT_S = 10.0
-"""Default time to wait for an operation's result; after that it goes on without the caller."""
+"""Default time to wait for an operation's result; after that the operation continues in the background."""
 _DIGEST_BYTES = 8
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from toolkit.node.serving import Control, serve
+from toolkit.node.control import Control, serve
 from toolkit.rados.node.app import RadosApp
 from toolkit.rados.node.spec import RadosSpec
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from messenger.errors import LocalError, MsgrError
-from toolkit.node.recording import Write
+from toolkit.node.recording_messenger import Write
 from toolkit.rados.errors import RadosError
 from toolkit.rados.ioctx import IoCtx
 from toolkit.rados.node.spec import RadosSpec

@@ -1,4 +1,4 @@
-"""What a client is: everything it needs to know to start, as plain values."""
+"""The spec of a client node: its options, as plain values."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ _COMPRESSED = {"ms_osd_compress_mode": "force", "ms_osd_compress_min_size": 1}
 
 @dataclass(slots=True, kw_only=True)
 class RadosSpec(ProgramSpec):
-    """Everything a client needs to know to start, as plain JSON values."""
+    """The options of a client node, as plain JSON values."""
 
     WHAT = "client"
 
@@ -25,7 +25,7 @@ class RadosSpec(ProgramSpec):
     """Text of a keyring with its key; empty for a cluster without authentication."""
     pool: str = "objects"
     mode: str = "crc"
-    """Connection mode: crc, secure, or compressed: crc, and OSDs are asked for compression."""
+    """Connection mode: crc, secure, or compressed (crc, with compression requested from OSDs)."""
     names: dict[str, str] = field(default_factory=dict)
     """Names of nodes by their address vectors, for the history."""
 

@@ -80,7 +80,7 @@ def test_a_program_that_fails_is_one_line(
     assert err.count("\n") == 1
 
 
-def test_a_silent_program_is_given_up(
+def test_bench_times_out_on_a_silent_program(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolkit.bench.anchor.program._ANSWER_TIMEOUT_S", 0.2)
@@ -129,7 +129,7 @@ def test_ctrl_c_keeps_the_rows_so_far(own: str, tmp_path: Path) -> None:
         (["--against", "/nowhere/at/all"], "--against /nowhere/at/all: there is no such program"),
         (["--against", "/"], "--against /: there is no such program"),
         (["--cells", "crc 4X"], "--cells: unknown '4X'; known: request, v2, crc, 64, x1, 1core"),
-        (["--cells", "crc 1M,"], "--cells: no cell is named ''; one is 'request v2 crc 64 x1 1core'"),
+        (["--cells", "crc 1M,"], "--cells: no cell is named ''; an example is 'request v2 crc 64 x1 1core'"),
         (["--cells", "crc secure"], "--cells: no cell is named 'crc secure'"),
         (["--html", "page.html"], "--html needs --against PROGRAM"),
         (["--core", "--against", "/bin/true"], "--core can only be combined with"),
@@ -145,21 +145,21 @@ def test_a_wrong_option_is_one_line_and_exit_2(
     assert err.count("\n") == 1
 
 
-def test_a_file_that_is_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_refuses_a_file_that_is_not_executable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "data"
     path.write_bytes(b"data")
     assert msgrlab(["bench", "--against", str(path), *TINY, *SHORT]) == 2
     assert capsys.readouterr().err == f"msgrlab: {path} cannot be run: Permission denied\n"
 
 
-def test_cells_by_name_are_those_of_the_grid(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_option_selects_cells_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--cells", "x1 64", "--patterns", "request", "--modes", "crc", "--cores", "1", *SHORT]
     assert msgrlab(["bench", *words, "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["results"]
     assert (row["size"], row["in_flight"]) == (64, 1)
 
 
-def test_the_program_is_pinned_as_it_is_asked(own: str) -> None:
+def test_program_runs_pinned_to_the_given_cpus(own: str) -> None:
     cpu = str(min(os.sched_getaffinity(0)))
     options = ["--proto", "v1", "--mode", "crc", "--pattern", "stream", "--size", "64", "--in-flight", "4"]
     done = subprocess.run(

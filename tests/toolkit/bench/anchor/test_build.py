@@ -12,7 +12,7 @@ from toolkit.cluster.images import archive
 from toolkit.cluster.images.archive import Archive
 
 
-def test_what_is_fetched_is_announced_and_a_failure_leaves_only_a_log(
+def test_build_announces_downloads_and_leaves_only_a_log_on_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
@@ -33,7 +33,7 @@ def test_what_is_fetched_is_announced_and_a_failure_leaves_only_a_log(
 
 @needs_root
 @pytest.mark.parametrize(("is_file", "words"), [(True, "is not a directory"), (False, "contains other files")])
-def test_files_of_others_stay(
+def test_build_replaces_no_foreign_file_or_directory(
     *,
     is_file: bool,
     words: str,
@@ -52,7 +52,7 @@ def test_files_of_others_stay(
 
 
 @needs_root
-def test_an_earlier_build_is_only_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_reuses_the_downloads_of_an_earlier_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "anchor"
     (directory / "root/build").mkdir(parents=True)
     (directory / "root/build/of-version").write_text("20.2.4-1\n")

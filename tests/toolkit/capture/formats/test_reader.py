@@ -62,7 +62,7 @@ def test_a_packet_that_was_cut_when_captured() -> None:
 
 
 @given(st.integers(1, 300), st.sampled_from([pcap, pcapng]))
-def test_windows_of_any_size_show_the_same(window_bytes: int, form: Form) -> None:
+def test_reader_returns_the_same_packets_for_any_window_size(window_bytes: int, form: Form) -> None:
     reader = opened(form(PACKETS), window_bytes)
     assert packets_of(reader) == PACKETS
     assert reader.problem is None
@@ -151,7 +151,7 @@ def test_comments_of_file_interface_names_statistics_and_packets() -> None:
     assert sorted(reader.notes) == ["file", "interface", "names", "packet", "statistics", "zwei \u00e4"]
 
 
-def test_only_our_own_secrets_are_secrets_of_ours() -> None:
+def test_reader_returns_messenger_secrets_only() -> None:
     def secrets(kind: int, text: bytes) -> bytes:
         return block(10, struct.pack("<II", kind, len(text)) + text)
 
@@ -187,7 +187,7 @@ def test_gzip_of_several_members_and_padding() -> None:
     assert reader.problem is None
 
 
-def test_gzip_that_ends_early_gives_what_is_there() -> None:
+def test_truncated_gzip_gives_the_packets_before_its_end() -> None:
     whole = gzip.compress(pcap([os.urandom(500) for _ in range(50)]))
     reader = opened(whole[: len(whole) // 2])
     assert 20 <= len(packets_of(reader)) < 30
@@ -195,7 +195,7 @@ def test_gzip_that_ends_early_gives_what_is_there() -> None:
     assert "ends" in reader.problem
 
 
-def test_damaged_gzip_gives_what_is_before() -> None:
+def test_damaged_gzip_gives_the_packets_before_the_damage() -> None:
     whole = bytearray(gzip.compress(pcap(PACKETS)))
     whole[-6] ^= 1  # its checksum
     reader = opened(bytes(whole))
@@ -204,7 +204,7 @@ def test_damaged_gzip_gives_what_is_before() -> None:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_pipe_shows_packets_as_they_come(pack: type) -> None:
+def test_reader_of_a_pipe_returns_packets_as_they_arrive(pack: type) -> None:
     incoming, outgoing = os.pipe()
     with os.fdopen(incoming, "rb") as pipe, os.fdopen(outgoing, "wb", buffering=0) as end:
         end.write(pack(pcap(PACKETS[:2])))
@@ -233,13 +233,13 @@ def test_a_pipe_shows_packets_as_they_come(pack: type) -> None:
         (struct.pack("<IHHiIII", 0xA1B2C3D4, 3, 1, 0, 0, 0, 1), "version 3.1"),
     ],
 )
-def test_what_is_no_capture_is_refused_in_one_line(raw: bytes, words: str) -> None:
+def test_reader_refuses_other_files_with_a_one_line_error(raw: bytes, words: str) -> None:
     with pytest.raises(LocalError, match=words) as caught:
         opened(raw)
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_reader_refuses_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="No such file"):
         open_capture(tmp_path / "none.pcap")
 
@@ -253,7 +253,7 @@ def test_a_file_that_ends_within_a_packet(missing: int, form: Form) -> None:
     assert reader.problem is None
 
 
-def test_a_length_that_cannot_be_ends_the_reading() -> None:
+def test_impossible_packet_length_ends_the_capture() -> None:
     raw = bytearray(pcap(PACKETS))
     at = 24 + sum(16 + len(packet) for packet in PACKETS[:5]) + 8
     raw[at : at + 4] = b"\xff\xff\xff\xff"
@@ -263,7 +263,7 @@ def test_a_length_that_cannot_be_ends_the_reading() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 8, 41, 1 << 31])
-def test_a_block_that_cannot_be_ends_the_reading(size: int) -> None:
+def test_impossible_block_size_ends_the_capture(size: int) -> None:
     bad = struct.pack("<II", 6, size) + bytes(60)
     reader = opened(section() + interface() + enhanced(b"one") + bad)
     assert packets_of(reader) == [b"one"]
@@ -294,6 +294,6 @@ def test_a_packet_of_an_unknown_interface_is_empty() -> None:
 
 
 @given(st.binary(max_size=400), st.integers(12, 100), st.sampled_from([pcap, pcapng]))
-def test_noise_never_breaks_the_reader(noise: bytes, window_bytes: int, form: Form) -> None:
+def test_reader_accepts_any_noise_after_the_header(noise: bytes, window_bytes: int, form: Form) -> None:
     reader = opened(form([]) + noise, window_bytes)
     assert sum(map(len, packets_of(reader))) <= len(noise)

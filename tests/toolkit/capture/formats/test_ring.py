@@ -31,7 +31,7 @@ def read(reader: CaptureReader) -> tuple[list[int], list[bytes], list[int]]:
     return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
 
 
-def test_files_are_read_in_order_of_time_whatever_their_order(ring: list[Path]) -> None:
+def test_files_of_a_ring_are_read_in_order_of_time(ring: list[Path]) -> None:
     for files in (ring, ring[::-1]):
         with open_capture(files) as reader:
             numbers, packets, times_ns = read(reader)
@@ -49,7 +49,7 @@ def test_the_last_file_may_be_unfinished(ring: list[Path]) -> None:
         assert str(reader.unfinished).startswith(f"{ring[-1]}: the file ends ")
 
 
-def test_files_of_the_same_time_are_no_ring(ring: list[Path]) -> None:
+def test_files_that_overlap_in_time_are_reported(ring: list[Path]) -> None:
     ring[1].write_bytes(pcap(PACKETS, step_ns=SECOND_NS // 2))
     with open_capture(ring[:2]) as reader:
         read(reader)

@@ -18,7 +18,7 @@ texts = st.text(max_size=50)
     st.lists(texts, max_size=3),
     st.lists(st.tuples(st.integers(0, 2**62), st.binary(max_size=200), st.integers(0, 1), texts), max_size=20),
 )
-def test_what_is_written_can_be_read(
+def test_reader_returns_all_that_the_writer_wrote(
     notes: list[str], secrets: list[str], packets: list[tuple[int, bytes, int, str]]
 ) -> None:
     file = io.BytesIO()
@@ -67,7 +67,7 @@ def test_everything_written_so_far_can_be_read_at_any_time(tmp_path: Path) -> No
                 assert reader.problem is None
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_writer_refuses_an_existing_file(tmp_path: Path) -> None:
     path = tmp_path / "taken"
     path.write_bytes(b"precious")
     with pytest.raises(LocalError, match="exists already"):

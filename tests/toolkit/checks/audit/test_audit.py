@@ -107,7 +107,7 @@ V1: list[tuple[str, Damage]] = [
 
 
 @pytest.mark.parametrize("conversation", [sound.v1, sound.v2])
-def test_sound_conversations_keep_every_rule(conversation) -> None:
+def test_valid_conversations_violate_no_rule(conversation) -> None:
     found = judged(conversation())
     assert found.broken == []
     assert len(found.judged) >= 20
@@ -155,7 +155,7 @@ def test_rule_without_verdict_gives_a_reason() -> None:
     assert not set(found.judged) & set(found.not_judged)
 
 
-def test_behind_missing_bytes_messages_are_not_judged(story) -> None:
+def test_messages_after_missing_bytes_are_not_judged(story) -> None:
     steps = sound.v2()
     has(2, "a", "MESSAGE", 1, seq=7)(steps)
     assert "seq_step" in broken(steps)
@@ -170,7 +170,7 @@ def test_behind_missing_bytes_messages_are_not_judged(story) -> None:
 
 
 @given(counts=st.lists(st.integers(0, 4), max_size=12), known=st.integers(0, 9))
-def test_any_course_of_messages_and_acks_is_sound(counts: list[int], known: int) -> None:
+def test_any_sequence_of_messages_and_acks_violates_no_rule(counts: list[int], known: int) -> None:
     """Each side sends what it likes, and acknowledges at times what has come."""
     steps: Steps = sound.v2()[:]
     del steps[sound.place(steps, 2, "a", "MESSAGE") :]
@@ -204,7 +204,7 @@ _KEEPALIVE_REV0 = (
 
 
 @pytest.mark.parametrize(("frame", "revision"), [(_HELLO, 1), (_MESSAGE, 1), (_KEEPALIVE_REV0, 0)])
-def test_frames_as_they_are_due(frame: str, revision: int) -> None:
+def test_valid_layouts_have_no_problem(frame: str, revision: int) -> None:
     assert layout_problem(bytes.fromhex(frame), revision=revision) == ""
 
 
@@ -215,7 +215,7 @@ def test_frames_as_they_are_due(frame: str, revision: int) -> None:
         (1, 5, "it has 5 segments"),
         (20, 0, "the last of its 4 segments is empty"),
         (1, 3, "the last of its 3 segments is empty"),
-        (1, 2, "a slot behind its 2 segments is not zero"),
+        (1, 2, "a slot after its 2 segments is not zero"),
         (6, 16, "its alignments are [16, 8, 8, 4096]"),
         (25, 0, "its alignments are [8, 8, 8, 0]"),
         (26, 2, "its flags are 0x2, its reserved byte is 0x0"),

@@ -55,7 +55,7 @@ class TestWithDocker:
         with pytest.raises(LocalError, match="no image 'ceph:quincy'"):
             backend_named("docker").check([PUBLIC], [HostWish("a", ("public",), image="ceph:quincy")])
 
-    def test_hosts_and_networks_are_as_wished(self):
+    def test_backend_creates_the_requested_hosts_and_networks(self):
         with opened([PUBLIC, CLUSTER], HOSTS) as backend:
             a, b = backend.hosts["a"], backend.hosts["b"]
             assert list(a.addresses) == ["public", "cluster"]
@@ -73,7 +73,7 @@ class TestWithDocker:
             server.stdin.close()
             server.stdout.close()
 
-    def test_containers_can_do_little(self):
+    def test_containers_have_no_capabilities(self):
         with opened([PUBLIC], HOSTS[1:]) as backend:
             status = backend.hosts["b"].run("cat", "/proc/self/status")
             rights = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
@@ -100,7 +100,7 @@ class TestWithDocker:
             with opened([PUBLIC], HOSTS[1:]) as other:
                 assert other.hosts["b"].addresses != backend.hosts["b"].addresses
 
-    def test_wished_addresses_are_given(self):
+    def test_backend_assigns_the_requested_addresses(self):
         wish = HostWish("a", ("public",), addresses={"public": "10.99.8.254"})
         with opened([NetworkWish("public", "10.99.8.0/24")], [wish, HostWish("b", ("public",))]) as backend:
             assert [host.addresses["public"] for host in backend.hosts.values()] == ["10.99.8.254", "10.99.8.1"]
@@ -111,7 +111,7 @@ class TestWithDocker:
             bind = "import socket; socket.create_server(('fd00:99::1', 1), family=socket.AF_INET6); print('bound')"
             assert backend.hosts["b"].run("python3", "-c", bind) == "bound\n"
 
-    def test_a_crash_leaves_what_the_journal_undoes(self):
+    def test_journal_removes_containers_after_a_crash(self):
         lease = Lease.take(f"t{uuid.uuid4().hex[:12]}")
         backend = backend_named("docker")(lease, lambda _: None)
         backend.open([PUBLIC], HOSTS[1:])
@@ -122,7 +122,7 @@ class TestWithDocker:
         assert docker_objects(lease) == []
         assert not lease.directory.exists()
 
-    def test_what_fails_half_way_is_undone(self, monkeypatch):
+    def test_backend_removes_everything_after_a_failed_open(self, monkeypatch):
         lease = Lease.take(f"t{uuid.uuid4().hex[:12]}")
         backend = backend_named("docker")(lease, lambda _: None)
         monkeypatch.setattr(node, "build", lambda *_, **__: "msgrlab/node:none")
@@ -162,7 +162,7 @@ def test_the_network_between_containers_breaks_and_heals():
 
 
 @pytest.mark.needs("docker", "netns")
-def test_what_is_done_to_far_containers_is_unsupported(monkeypatch):
+def test_faults_on_remote_containers_are_unsupported(monkeypatch):
     with opened([PUBLIC], [HostWish("a", ("public",)), HOSTS[1]]) as backend:
         for host in backend.hosts.values():
             monkeypatch.setattr(host, "namespace", None)
@@ -171,7 +171,7 @@ def test_what_is_done_to_far_containers_is_unsupported(monkeypatch):
 
 
 class TestSwarm:
-    def test_contexts_are_machines(self, monkeypatch, tmp_path):
+    def test_swarm_places_are_docker_contexts(self, monkeypatch, tmp_path):
         monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
         monkeypatch.setenv("MSGRLAB_SWARM", "one, two")
         kind = backend_named("swarm")
@@ -197,7 +197,7 @@ class TestSwarm:
             backend_named("swarm").check([PUBLIC], HOSTS[1:])
 
     @pytest.mark.needs("swarm")
-    def test_hosts_meet_on_an_overlay(self):
+    def test_hosts_of_a_swarm_connect_over_an_overlay(self):
         ask = "import socket, sys; socket.create_connection((sys.argv[1], 80), 5)"
         with opened([PUBLIC], [HostWish("a", ("public",)), HOSTS[1]], "swarm") as backend:
             a, b = backend.hosts.values()
@@ -221,7 +221,7 @@ class TestSwarm:
 
 @pytest.mark.needs("docker", "netns")
 @pytest.mark.parametrize("can_enter", [True, False], ids=["in namespaces", "by programs"])
-def test_containers_that_a_firewall_keeps_apart_are_refused_at_once(monkeypatch, can_enter):
+def test_backend_refuses_containers_separated_by_a_firewall(monkeypatch, can_enter):
     kind = backend_named("docker")
     add = kind.add
 

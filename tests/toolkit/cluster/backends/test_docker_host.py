@@ -34,7 +34,7 @@ def anywhere(request, host, monkeypatch):
     if request.param == "far":
         monkeypatch.setattr(host, "namespace", None)
     elif host.namespace is None:
-        pytest.skip("takes root, and an engine of this machine")
+        pytest.skip("needs root, and an engine of this machine")
     return host
 
 
@@ -50,7 +50,7 @@ def piped(host, *argv, **options):
             program.stdin.close()
 
 
-def test_what_a_program_prints(host):
+def test_run_returns_the_output_of_a_program(host):
     assert host.run("cat", stdin="in\n") == "in\n"
     big = "x" * (1 << 20)
     assert host.run("cat", stdin=big) == big
@@ -138,7 +138,7 @@ def test_sockets_are_opened_inside(host):
     assert shown != Path("/proc/self/ns/net").readlink()
 
 
-def test_another_machine_has_no_inside(host, monkeypatch):
+def test_inside_is_unsupported_on_another_machine(host, monkeypatch):
     monkeypatch.setattr(host, "namespace", None)
     monkeypatch.setattr(host, "place", "tcp://far:2376")
     with pytest.raises(Unsupported, match="node a: the network namespace of its container is on another machine"):
@@ -156,13 +156,13 @@ def test_a_command_line_enters_the_container(host):
     assert (done.stdout, done.stderr, done.returncode) == (b"a\ntyped\n", b"bad\n", 5)
 
 
-def test_a_command_line_for_no_program(host):
+def test_command_line_of_a_missing_program_fails_in_one_line(host):
     done = entering(host, "nonsense")
     assert (done.stdout, done.returncode) == (b"", 2)
     assert done.stderr == b"msgrlab: nonsense: no such program in the container\n"
 
 
-def test_a_terminal_is_handed_on(host):
+def test_command_line_passes_the_terminal_on(host):
     """A shell in a container, as a user at a terminal has it."""
     ours, theirs = pty.openpty()
     command = host.entering(["sh", "-c", "test -t 0 && stty size; read word; echo got $word"])

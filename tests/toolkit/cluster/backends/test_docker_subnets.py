@@ -21,13 +21,13 @@ def test_owner_of_a_subnet_is_reported():
     require_free("public", ip_network("10.77.0.0/24"), LAN)
 
 
-def test_free_ones_are_those_that_nothing_overlaps():
+def test_free_yields_subnets_that_overlap_no_other():
     assert str(next(free(0, {}))) == "10.80.0.0/24"
     assert str(next(free(0, LAN))) == "10.81.0.0/24"
     assert [*free(0, {ip_network("10.0.0.0/8"): "a neighbour"})] == []
 
 
-def test_clusters_begin_to_look_apart():
+def test_clusters_search_from_different_subnets():
     first, second = (set(islice(free(number, {}), 8)) for number in (3, 4))
     assert not first & second
     assert str(next(free(511, {}))) == "10.95.248.0/24"

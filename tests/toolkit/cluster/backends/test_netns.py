@@ -125,14 +125,14 @@ def test_clusters_with_the_same_addresses_do_not_meet(
         other.close()
 
 
-def test_a_host_can_be_added_to_those_there_are(backend: NetnsBackend) -> None:
+def test_backend_adds_a_host(backend: NetnsBackend) -> None:
     backend.add(HostWish("late", ("public",)))
     assert backend.hosts["late"].addresses == {"public": "10.77.0.3"}
     talk(backend, "late", "a")
     talk(backend, "b", "late")
 
 
-def test_again_and_again_nothing_is_left(new_lease: Callable[[], Lease]) -> None:
+def test_repeated_open_and_close_leaks_no_descriptors_or_threads(new_lease: Callable[[], Lease]) -> None:
     counts = []
     for _ in range(8):
         lease = new_lease()
@@ -150,13 +150,13 @@ def test_again_and_again_nothing_is_left(new_lease: Callable[[], Lease]) -> None
     assert growing == []
 
 
-def test_a_namespace_that_another_program_has_made_is_left_alone(new_lease: Callable[[], Lease]) -> None:
+def test_backend_keeps_a_namespace_of_another_program(new_lease: Callable[[], Lease]) -> None:
     lease = new_lease()
     name = lease.label.namespace("b")
     namespaces.create(name)
     try:
         backend = NetnsBackend(lease, lambda _: None)
-        with pytest.raises(LocalError, match=f"namespace {name} is there already, made by another program"):
+        with pytest.raises(LocalError, match=f"namespace {name} exists already, made by another program"):
             backend.open(PUBLIC, TWO)
         backend.close()
         assert lease.journal.undo() == []
@@ -165,7 +165,7 @@ def test_a_namespace_that_another_program_has_made_is_left_alone(new_lease: Call
         Namespace(name).undo()
 
 
-def test_what_a_crash_leaves_the_journal_undoes(new_lease: Callable[[], Lease]) -> None:
+def test_journal_removes_everything_after_a_crash(new_lease: Callable[[], Lease]) -> None:
     lease = new_lease()
     backend = NetnsBackend(lease, lambda _: None)
     backend.open(PUBLIC, TWO)

@@ -101,7 +101,9 @@ def test_failed_programs_report_their_cause(argv: list[str], backend: ProcessBac
         ([NetworkWish("public", "10.77.0.0/24")], [], "subnet 10.77.0.0/24 on loopback: give --backend netns"),
     ],
 )
-def test_what_loopback_cannot_be(networks: list[NetworkWish], hosts: list[HostWish], complaint: str) -> None:
+def test_process_backend_refuses_unsupported_networks_and_hosts(
+    networks: list[NetworkWish], hosts: list[HostWish], complaint: str
+) -> None:
     with pytest.raises(Unsupported, match=complaint):
         ProcessBackend.check(networks, hosts)
 
@@ -147,7 +149,7 @@ def quiet(end: socket.socket) -> bool:
         end.settimeout(10)
 
 
-def test_blocks_are_ways(backend: ProcessBackend, line: Line) -> None:
+def test_block_stops_one_direction(backend: ProcessBackend, line: Line) -> None:
     network = backend.network
     network.block("a", "b")
     assert (network.is_blocked("a", "b"), network.is_blocked("b", "a")) == (True, False)
@@ -190,7 +192,7 @@ def test_resets_ends_and_refusals(backend: ProcessBackend, line: Line) -> None:
     line.dial_again()
 
 
-def test_ports_can_be_meant_alone(backend: ProcessBackend, line: Line) -> None:
+def test_refuse_may_apply_to_one_port(backend: ProcessBackend, line: Line) -> None:
     other = Line(backend)
     backend.network.refuse("a", "b", port=other.listening.getsockname()[1])
     with pytest.raises(ConnectionRefusedError):
@@ -207,13 +209,13 @@ def test_ports_can_be_meant_alone(backend: ProcessBackend, line: Line) -> None:
         LinkState(delay_ms=1, jitter_ms=1, distribution="normal"),
     ],
 )
-def test_packets_are_for_other_backends(packets: LinkState, backend: ProcessBackend) -> None:
+def test_packet_impairments_are_unsupported_on_loopback(packets: LinkState, backend: ProcessBackend) -> None:
     with pytest.raises(Unsupported, match="--backend netns"):
         backend.network.set_link("a", "b", packets)
     assert backend.network.link("a", "b") == LinkState()
 
 
-def test_other_things_it_cannot_do(backend: ProcessBackend) -> None:
+def test_process_backend_refuses_unsupported_faults(backend: ProcessBackend) -> None:
     with pytest.raises(Unsupported, match="--backend netns"):
         backend.network.black_hole("a", "b", 1000)
     with pytest.raises(LocalError, match="no node 'c'; there are a, b"):

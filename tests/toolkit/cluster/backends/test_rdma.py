@@ -12,7 +12,7 @@ from tests.toolkit.cluster.backends.rdma_guest import SPEC
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
 from toolkit.checks.live import LIVE
-from toolkit.checks.merging import in_order
+from toolkit.checks.merge import in_order
 from toolkit.cluster import up
 from toolkit.cluster.spec_lookup import spec_from
 from toolkit.errors import Unsupported
@@ -67,7 +67,7 @@ def test_a_reset_of_the_introduction_is_a_fault_of_the_link(results: dict[str, A
 
 
 @in_machine
-def test_what_devices_cannot_do_is_refused(results: dict[str, Any]) -> None:
+def test_rdma_backend_refuses_nat_and_black_holes(results: dict[str, Any]) -> None:
     assert results["refused"] == {
         "nat a b": "nat a b: RDMA packets pass no NAT",
         "black-hole a b 600": "black-hole a b: RDMA packets are no longer than their path takes",
@@ -93,7 +93,7 @@ def test_all_invariants_hold(results: dict[str, Any]) -> None:
 
 @in_machine
 @pytest.mark.parametrize("end", ["remains", "after_a_crash"])
-def test_nothing_stays_of_a_cluster(results: dict[str, Any], end: str) -> None:
+def test_rdma_backend_removes_devices_and_interfaces(results: dict[str, Any], end: str) -> None:
     assert (results[end]["devices"], results[end].get("problems", [])) == ([], [])
     assert [name for name in results[end]["interfaces"] if name.startswith("ml")] == []
 

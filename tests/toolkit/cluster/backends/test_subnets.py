@@ -19,7 +19,7 @@ def test_networks_and_hosts_are_numbered_in_order() -> None:
     assert found.of("c") == {"cluster": "10.77.1.2"}
 
 
-def test_wishes_come_first() -> None:
+def test_assign_respects_requested_subnets_and_addresses() -> None:
     found = assign(
         [NetworkWish("n", "192.168.7.0/29"), NetworkWish("six", "fd00::/64")],
         [HostWish("a", ("n", "six")), HostWish("b", ("n",), addresses={"n": "192.168.7.1"})],
@@ -61,12 +61,12 @@ def test_no_two_hosts_share_an_address(count: int) -> None:
         (
             [NetworkWish("n"), NetworkWish("m")],
             [HostWish("a", ("n",), addresses={"m": "10.77.1.1"})],
-            "host a: address 10.77.1.1 on m, where it is not",
+            "host a: address 10.77.1.1 on m, which it is not on",
         ),
         (
             [NetworkWish("n")],
             [HostWish(name, ("n",), addresses={"n": "10.77.0.7"}) for name in "ab"],
-            "two hosts wish for the same address",
+            "two hosts request the same address",
         ),
     ],
 )

@@ -40,7 +40,7 @@ def test_cluster_reports_health(backend: str, ceph_cluster: Clusters) -> None:
     assert cluster.nodes["osd1"].kind == "osd"
 
 
-def test_monitors_have_the_usual_ports_where_they_have_an_address_of_their_own(ceph_cluster: Clusters) -> None:
+def test_monitors_use_port_3300_only_on_their_own_addresses(ceph_cluster: Clusters) -> None:
     shared = ceph_cluster("process").nodes["mon"].address
     assert shared.startswith("[v2:127.0.0.1:")
     assert ":3300/" not in shared
@@ -142,7 +142,9 @@ def test_a_cluster_with_everything() -> None:
         ({"mode": "secure"}, {"store": "bluestore"}),
     ],
 )
-def test_what_they_speak(speaks: dict[str, str], ceph: dict[str, str]) -> None:
+def test_ceph_daemons_use_the_auth_mode_protocol_and_store_of_the_spec(
+    speaks: dict[str, str], ceph: dict[str, str]
+) -> None:
     nodes = {"mon": {"ceph": "mon"}, "osd": {"ceph": "osd"}, "app": {"rados": "client.app"}}
     spec = ClusterSpec.model_validate({"name": "speech", "nodes": nodes, "speaks": speaks, "ceph": ceph})
     with up(spec, name=f"t{uuid.uuid4().hex[:12]}") as cluster:

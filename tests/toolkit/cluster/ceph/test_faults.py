@@ -57,7 +57,7 @@ def test_an_osd_comes_back_wiped(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_a_memstore_outlives_a_restart_and_verify_fails_where_one_was_killed(tmp_path: Path) -> None:
+def test_memstore_survives_a_restart_and_verify_fails_after_a_kill(tmp_path: Path) -> None:
     spec = tmp_path / "one.yaml"
     spec.write_text("nodes: {mon: {ceph: mon}, osd: {ceph: osd}, app: {rados: client.app}}\n")
     done("up", str(spec))
@@ -72,7 +72,7 @@ def test_a_memstore_outlives_a_restart_and_verify_fails_where_one_was_killed(tmp
     done("down")
 
 
-def test_an_osd_stops_in_good_order(cluster: Cluster) -> None:
+def test_osd_stops_and_starts_again(cluster: Cluster) -> None:
     osd = cluster.nodes["osd0"]
     osd.stop()
     assert osd.state == "down"
@@ -83,7 +83,7 @@ def test_an_osd_stops_in_good_order(cluster: Cluster) -> None:
     osd.wait_ready()
 
 
-def test_a_frozen_monitor_is_not_needed_for_objects(cluster: Cluster) -> None:
+def test_writes_succeed_while_the_monitor_is_frozen(cluster: Cluster) -> None:
     mon, app = cluster.nodes["mon"], cluster.nodes["app"]
     app.command("put", oid="thawed", text="before")
     mon.freeze(frozen=True)
@@ -114,7 +114,7 @@ def test_a_frozen_osd_holds_up_its_objects(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("backend", ["process", pytest.param("netns", marks=pytest.mark.needs("netns"))])
-def test_a_client_that_is_cut_off_goes_on_when_it_is_not(backend: str, ceph_cluster: Clusters) -> None:
+def test_client_continues_after_a_partition(backend: str, ceph_cluster: Clusters) -> None:
     cluster = ceph_cluster(backend)
     app = cluster.nodes["app"]
     app.command("put", oid="cut off", text="before")
@@ -129,7 +129,7 @@ def test_a_client_that_is_cut_off_goes_on_when_it_is_not(backend: str, ceph_clus
 
 
 @pytest.mark.needs("netns", "nft")
-def test_sessions_come_back_from_behind_a_nat_that_forgets(ceph_cluster: Clusters) -> None:
+def test_sessions_survive_a_nat_that_loses_its_state(ceph_cluster: Clusters) -> None:
     cluster = ceph_cluster("netns")
     app = cluster.nodes["app"]
     ways = [("osd0", "osd1"), ("osd1", "osd0"), ("app", "osd0"), ("app", "osd1"), ("app", "mon")]
@@ -153,11 +153,11 @@ def test_a_client_restarts(cluster: Cluster) -> None:
 
 
 def test_the_only_monitor_cannot_be_wiped(cluster: Cluster) -> None:
-    with pytest.raises(LocalError, match="the only monitor, wiped, would be another cluster's"):
+    with pytest.raises(LocalError, match="the only monitor cannot be wiped: its store identifies the cluster"):
         cluster.nodes["mon"].restart(wiped=True)
 
 
-def test_objects_of_an_osd_alone_are_gone_and_it_takes_new_ones() -> None:
+def test_single_osd_loses_objects_in_a_kill_and_takes_new_ones() -> None:
     nodes = {"mon": {"ceph": "mon"}, "osd": {"ceph": "osd"}, "app": {"rados": "client.app"}}
     spec = ClusterSpec.model_validate({"name": "alone", "nodes": nodes})
     with up(spec, name=f"t{uuid.uuid4().hex[:12]}") as cluster:

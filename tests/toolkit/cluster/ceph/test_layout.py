@@ -94,21 +94,21 @@ def test_addresses_of_ip_version_6_are_in_brackets() -> None:
     assert found.mon_addrs["mon"] == "[v2:[fd00::1]:3300/0]"
 
 
-def test_what_is_secure_is_secure_everywhere() -> None:
+def test_secure_mode_sets_all_mode_options() -> None:
     everybody = conf(layout(speaks={"mode": "secure"}), "m0")["global"]
     modes = {name: value for name, value in everybody.items() if name.startswith("ms_") and name.endswith("_mode")}
     assert len(modes) == 6
     assert set(modes.values()) == {"secure"}
 
 
-def test_osds_compress_where_that_is_wanted() -> None:
+def test_mode_compressed_sets_the_compression_options() -> None:
     everybody = conf(layout(speaks={"mode": "compressed"}, ceph={"release": "reef"}), "m0")["global"]
     assert everybody["ms_osd_compress_mode"] == "force"
     assert everybody["ms_service_mode"] == "crc"
     assert "ms_osd_compress_mode" not in conf(layout(), "m0")["global"]
 
 
-def test_replication_has_a_network_of_its_own_where_there_are_two() -> None:
+def test_osds_use_a_second_network_for_replication() -> None:
     found = layout(networks={"public": {}, "cluster": {}})
     osd = conf(found, "first")["osd.0"]
     assert (osd["public_addr"], osd["cluster_addr"]) == ("10.0.0.3", "10.1.0.3")
@@ -116,7 +116,7 @@ def test_replication_has_a_network_of_its_own_where_there_are_two() -> None:
     assert "public_addr" not in conf(found, "m0")["mon.m0"]  # the monitor map has it
 
 
-def test_options_of_the_spec_win() -> None:
+def test_options_of_the_spec_override_defaults() -> None:
     found = layout(ceph={"options": {"paxos_propose_interval": 2, "osd_pool_default_size": 1, "debug": True}})
     everybody = conf(found, "second")["global"]
     assert everybody["paxos_propose_interval"] == "2"
@@ -148,7 +148,7 @@ def test_options_of_all_daemons_that_could_not_win_are_refused(option: str, text
         layout(ceph={"options": {option: "x"}})
 
 
-def test_everybody_has_a_key_and_what_it_may_do() -> None:
+def test_every_entity_has_its_own_key_and_caps() -> None:
     found = layout()
     names = {str(name) for name in found.keyring.entries}
     assert names == {"mon.", "client.admin", "osd.0", "osd.1", "mgr.mgr", "mds.mds", "client.app"}
@@ -158,7 +158,7 @@ def test_everybody_has_a_key_and_what_it_may_do() -> None:
     assert len({entry.key.secret for entry in found.keyring.entries.values()}) == len(names)
 
 
-def test_keys_are_of_the_cipher_that_is_spoken() -> None:
+def test_keys_have_the_cipher_of_the_spec() -> None:
     found = layout(speaks={"cipher": "aes256k"}, ceph={"release": "tentacle"})
     assert {entry.key.type for entry in found.keyring.entries.values()} == {KeyType.from_label("aes256k")}
 
@@ -169,7 +169,7 @@ def test_the_seed_decides_what_is_random() -> None:
     assert layout(seed=2).fsid != one.fsid
 
 
-def test_pools_are_those_of_the_spec_and_those_of_files() -> None:
+def test_pools_include_those_of_the_spec_and_of_cephfs() -> None:
     assert layout(ceph={"pools": {"objects": 4}}).pools == {
         "objects": 4,
         "cephfs_metadata": 8,
@@ -179,7 +179,7 @@ def test_pools_are_those_of_the_spec_and_those_of_files() -> None:
     assert Layout(nothing, {"mon": PaperHost("mon", {"public": "10.0.0.1"})}).pools == {}
 
 
-def test_keys_are_others_each_time_and_identities_follow_from_the_seed() -> None:
+def test_keys_are_random_and_identities_depend_on_the_seed() -> None:
     first, second = layout(), layout()
     assert (first.fsid, first.osd_uuids) == (second.fsid, second.osd_uuids)
     assert first.keyring.entries.keys() == second.keyring.entries.keys()

@@ -26,7 +26,7 @@ OLD, BOTH = TREE / "old.gpg", TREE / "both.gpg"
 BULLSEYE, TRIXIE = Suite("bullseye", "20240101T000000Z"), Suite("trixie", "20240101T000000Z")
 
 takes_debootstrap = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("debootstrap") is None, reason="images take root and debootstrap"
+    os.geteuid() != 0 or shutil.which("debootstrap") is None, reason="images need root and debootstrap"
 )
 
 
@@ -102,7 +102,7 @@ def test_a_suite_that_is_signed_by_a_known_key_is_fetched(work: Work, mirror: Mi
 
 @takes_debootstrap
 @pytest.mark.parametrize("spoil", ["unknown key", "changed", "unsigned"])
-def test_nothing_is_fetched_of_a_suite_that_cannot_be_verified(
+def test_archive_fetches_no_package_of_an_unverified_suite(
     spoil: str, work: Work, mirror: Mirror, tree: Path, directory: Path
 ) -> None:
     release = tree / "dists" / "trixie" / "InRelease"
@@ -176,7 +176,7 @@ def test_missing_image_is_announced_before_the_download(
     assert list(state.iterdir()) == [state / ".lock"]
 
 
-def test_what_is_given_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_arguments_take_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(archive_module.MIRROR_VARIABLE, "http://mirror/")
     monkeypatch.setenv(archive_module.KEYRING_VARIABLE, str(OLD))
     assert Archive.wanted() == Archive("http://mirror", OLD)
@@ -192,7 +192,7 @@ def test_missing_archive_keys_are_an_error_with_the_remedy(monkeypatch: pytest.M
         Archive().keys()
 
 
-def test_a_snapshot_is_taken_where_one_can_be_had(
+def test_archive_prefers_the_snapshot_if_it_exists(
     mirror: Mirror, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive_module, "SNAPSHOTS", mirror.url)

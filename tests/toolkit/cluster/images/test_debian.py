@@ -28,7 +28,7 @@ def ready(directory, version):
     (directory / "etc" / "msgrlab-image").write_text(f"{version}\n")
 
 
-def test_an_image_that_is_there_is_not_made_again(tmp_path):
+def test_find_or_build_returns_an_existing_image(tmp_path):
     ready(tmp_path / "ceph-reef", "18.2.7")
     directory = images.find_or_build("reef", tmp_path, announce=pytest.fail)
     assert (directory, images.version(directory)) == (tmp_path / "ceph-reef", "18.2.7")

@@ -114,7 +114,7 @@ def test_ceph_comes_from_a_registry_that_answers(monkeypatch, engine, release, t
     assert ceph.build(release, root=tmp_path, announce=pytest.fail) == made
 
 
-def test_an_image_that_is_pinned_is_taken_by_its_digest_alone(engine, tmp_path):
+def test_fetch_of_a_pinned_image_verifies_its_digest(engine, tmp_path):
     work = Work(tmp_path / "log")
     with registry("ceph/ceph", "v1.2.3") as stock:
         pulled = docker.fetch("", stock, work)
@@ -128,7 +128,7 @@ def test_an_image_that_is_pinned_is_taken_by_its_digest_alone(engine, tmp_path):
     assert f"{stock} is {pulled}" in (tmp_path / "log").read_text()
 
 
-def test_ceph_comes_from_debian_where_no_registry_answers(engine, release, root, tmp_path):
+def test_ceph_image_is_built_from_debian_without_a_registry(engine, release, root, tmp_path):
     (root / "etc" / "msgrlab-image").write_text("1.2.4\n")
     root.rename(tmp_path / f"ceph-{release}")
     made = names.build(f"ceph:{release}", "", tmp_path, lambda _: None)

@@ -22,7 +22,7 @@ def test_a_kernel_is_found_in_its_compressed_image() -> None:
         kernel._uncompressed(noise + lzma.compress(b"something else"))
 
 
-def test_a_kernel_that_is_there_is_not_made_again_and_can_be_removed(tmp_path: Path) -> None:
+def test_build_returns_an_existing_kernel_and_remove_deletes_it(tmp_path: Path) -> None:
     (tmp_path / "vm-trixie").mkdir()
     (tmp_path / "vm-trixie/release").write_text("6.12.117+deb13-amd64\n")
     assert names.build("vm:trixie", "", tmp_path, announce=pytest.fail) == str(tmp_path / "vm-trixie")

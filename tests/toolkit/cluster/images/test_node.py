@@ -26,7 +26,7 @@ def checkout(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_the_name_is_that_of_the_content(checkout):
+def test_tag_depends_on_the_content_of_the_image(checkout):
     first = node.tag()
     assert first.startswith("msgrlab/node:")
     (checkout / "toolkit/__pycache__").mkdir()
@@ -64,11 +64,11 @@ def test_missing_recipe_is_an_error(checkout):
     shutil.rmtree(checkout / "clusters")
     package = toolkit.__file__.rpartition("/")[0]
     assert package
-    with pytest.raises(LocalError, match=r"clusters/images/node is not in .*not installed as a whole"):
+    with pytest.raises(LocalError, match=r"clusters/images/node is not in .*not installed completely"):
         node._recipe()
 
 
-def test_what_a_node_imports_is_among_its_dependencies():
+def test_node_image_locks_all_dependencies_that_a_node_imports():
     """In a Python that has nothing else installed, by the names of the wheels' top-level modules."""
     script = """
 import sys
@@ -100,6 +100,6 @@ def test_the_image_runs_a_node():
 
 
 @pytest.mark.needs("docker")
-def test_a_made_image_is_not_made_again():
+def test_build_returns_an_existing_node_image():
     node.build(announce=lambda _: None)
     assert node.build(announce=pytest.fail) == node.tag()

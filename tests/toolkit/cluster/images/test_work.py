@@ -36,13 +36,13 @@ def test_program_ends_with_its_caller(tmp_path):
 
 
 @pytest.mark.parametrize("error", [LocalError, KeyboardInterrupt])
-def test_nothing_half_made_is_left(tmp_path, error):
+def test_failed_build_leaves_no_files(tmp_path, error):
     with pytest.raises(error), whole(tmp_path / "image") as unfinished:
         raise error((unfinished / "file").write_text("half"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_crash_left_is_no_obstacle(tmp_path):
+def test_build_replaces_the_remains_of_a_crash(tmp_path):
     for name in (".image.unfinished", "image"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "old").write_text("old")
@@ -74,7 +74,7 @@ def test_others_wait_with_a_note(tmp_path):
     other.join()
 
 
-def test_a_place_where_nothing_can_be_written(tmp_path):
+def test_unwritable_root_is_an_error_that_names_the_option(tmp_path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(LocalError, match=r"file: .*; --root names another directory"),

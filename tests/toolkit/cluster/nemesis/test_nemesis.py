@@ -71,7 +71,7 @@ def test_invariants_hold_in_chaos(nodes: str, seed: int) -> None:
     ids=["v1", "secure", "client and server"],
 )
 @pytest.mark.usefixtures("state")
-def test_every_way_of_speaking_survives(changes: dict[str, Any]) -> None:
+def test_every_protocol_and_mode_survives_a_timeline(changes: dict[str, Any]) -> None:
     script = timeline(
         (0.1, "partition a b"),
         (0.4, "undo partition a b"),
@@ -121,20 +121,20 @@ def test_a_spec_has_its_nemesis() -> None:
         assert cluster.scene.in_force == ()
 
 
-def test_what_cannot_be_done_is_noted_and_the_next_step_comes() -> None:
+def test_nemesis_records_a_failed_step_and_continues() -> None:
     cluster = RecordedCluster()
     script = timeline((0.0, "kill b"), (0.01, "kill b"), (0.02, "clock d +1"), (0.03, "reset a b"))
     nemesis = Nemesis(cluster.scene, script, heals=False, live=False).start()
     assert nemesis.wait(20)
-    assert [done.error for done in nemesis.done][:2] == ["", "kill b: it is so already"]
+    assert [done.error for done in nemesis.done][:2] == ["", "kill b: it is in force already"]
     assert "real daemon" in nemesis.done[2].error
     assert nemesis.done[3].outcome == "2 connections"
     noted = [step["args"] for step in cluster.recorded("step") if step["verb"] == "not done"]
-    assert noted[0] == "kill b: kill b: it is so already"
+    assert noted[0] == "kill b: kill b: it is in force already"
     assert [str(fault) for fault in cluster.scene.in_force] == ["kill b"]
 
 
-def test_a_cluster_that_does_not_come_to_rest_has_failed() -> None:
+def test_verdict_fails_if_the_cluster_does_not_come_to_rest() -> None:
     cluster = RecordedCluster()
     cluster.answers["snapshot"] = {"queued": 3, "sent": 0, "dispatch_bytes": 0, "unsettled": 1}
     verdict = Nemesis(cluster.scene, Timeline(), live=False).start().finish(timeout_s=0.1)
@@ -153,7 +153,7 @@ def test_closing_ends_it_early() -> None:
     assert cluster.calls == [("kill", "b")]
 
 
-def test_a_spec_that_asks_for_what_cannot_be_had() -> None:
+def test_nemesis_refuses_a_spec_with_an_unsupported_fault() -> None:
     cluster = RecordedCluster()
     cluster.spec = spec(chaos={"faults": ["black-hole"]})  # type: ignore[attr-defined]
     cluster.network.lacks = {"black_hole": "loopback has no packets"}

@@ -7,7 +7,7 @@ import pytest
 
 from messenger.errors import LocalError
 from toolkit.cluster.nemesis import Crowd, Timeline, TimelineStep, draw
-from toolkit.cluster.nemesis.shrinking import shrink
+from toolkit.cluster.nemesis.shrink import shrink
 from toolkit.cluster.spec.model import Chaos, ClusterSpec
 from toolkit.faults.language import parse
 
@@ -41,7 +41,7 @@ def test_steps_are_in_order_and_shown() -> None:
     assert STORY.duration_s == 5.0
 
 
-def test_yaml_is_read_again(tmp_path: Path) -> None:
+def test_load_reads_the_yaml_of_a_timeline(tmp_path: Path) -> None:
     path = tmp_path / "timeline.yaml"
     path.write_text(STORY.yaml("seed 7\nfound by chaos"), encoding="utf-8")
     assert path.read_text(encoding="utf-8").startswith("# seed 7\n# found by chaos\ntimeline:\n- {at_s: 1, fault:")
@@ -50,7 +50,7 @@ def test_yaml_is_read_again(tmp_path: Path) -> None:
     assert Timeline.load(path) == Timeline()
 
 
-def test_a_spec_can_have_it() -> None:
+def test_spec_accepts_a_timeline() -> None:
     nodes = {name: {"entity": f"osd.{number}"} for number, name in enumerate("abc")}
     spec = ClusterSpec.model_validate({"name": "t", "nodes": nodes, "timeline": STORY.values()})
     assert Timeline.of_moments(spec.timeline) == STORY
@@ -60,10 +60,10 @@ def test_a_spec_can_have_it() -> None:
     ("text", "complaint"),
     [
         ("timeline: [", "timeline.yaml:1: not YAML"),
-        ("a:\n  &a [*a]", "timeline.yaml:2: an alias (*name) to something that it is itself a part of"),
+        ("a:\n  &a [*a]", "timeline.yaml:2: an alias (*name) to a value that contains it"),
         ("[" * 10_000, "timeline.yaml:1: nested too deeply"),
         (BILLION, "timeline.yaml:1: more than 100000 values, counting what aliases (*name) repeat"),
-        ("- {at_s: 1, fault: !!python/name:os.system x}", "timeline.yaml:1: tags (!name) are not read"),
+        ("- {at_s: 1, fault: !!python/name:os.system x}", "timeline.yaml:1: tags (!name) are not supported"),
         (f"- {{at_s: 1, fault: {'heal ' * 1000}}}", "step 1: a fault of 4999 characters, 4096 are possible"),
         (f"- {{at_s: {'heal ' * 1000}, fault: heal}}", "step 1: at_s is 'heal heal"),
         (f"- {{at_s: 0x{'f' * 5000}, fault: heal}}", "timeline.yaml:1: '0xff"),
@@ -74,7 +74,7 @@ def test_a_spec_can_have_it() -> None:
         ("- {at_s: 1, fault: heal}\n- {at_s: 2, fault: kil b}", "step 2: no fault 'kil'; did you mean kill?"),
     ],
 )
-def test_mistakes_are_errors(tmp_path: Path, text: str, complaint: str) -> None:
+def test_load_reports_mistakes_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:
     path = tmp_path / "timeline.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(LocalError) as caught:
@@ -90,14 +90,14 @@ def test_no_file(name: str, complaint: str) -> None:
         Timeline.load(name)
 
 
-def test_what_belongs_together_stays_together() -> None:
+def test_units_keep_a_fault_with_its_undo() -> None:
     assert STORY.units() == [(0, 3), (1, 4), (2,), (5,)]
     assert str(STORY.only([(0, 3), (5,)])) == str(
         timeline((1.0, "partition a b"), (3.0, "undo partition a b"), (5.0, "arm a 'MESSAGE READ' BLOCK"))
     )
 
 
-def test_the_least_that_fails() -> None:
+def test_shrink_finds_the_failing_step() -> None:
     whole = draw(Chaos(seed=3, for_s=120), CROWD)
     culprit = next(step for step in whole if step.fault.WORD == "partition")
     asked = []
@@ -112,7 +112,7 @@ def test_the_least_that_fails() -> None:
     assert len(asked) <= 30
 
 
-def test_shrinking_ends_when_it_has_cost_enough() -> None:
+def test_shrink_stops_after_the_given_number_of_runs() -> None:
     asked = []
     assert shrink(lambda part: bool(asked.append(part)), STORY, most_runs=2) == STORY
     assert len(asked) == 2

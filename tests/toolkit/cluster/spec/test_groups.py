@@ -64,7 +64,7 @@ def test_a_group_stands_for_each_of_its_nodes() -> None:
     ]
 
 
-def test_within_a_group_it_is_each_to_each_other() -> None:
+def test_traffic_and_links_within_a_group_are_pairwise() -> None:
     found = spec(THREE + "traffic: [{from: osd, to: osd}]\nlinks: [{from: osd, to: osd, both_ways: true}]\n")
     assert len(found.traffic) == 6
     assert {(link.sender, link.receiver) for link in found.links} == {
@@ -82,7 +82,7 @@ def test_nodes_may_be_put_into_a_group_by_hand() -> None:
     assert [item.sender for item in found.traffic] == ["a", "b"]
 
 
-def test_one_node_of_a_group_can_be_meant() -> None:
+def test_traffic_may_name_one_node_of_a_group() -> None:
     assert spec(THREE + "traffic: [{from: osd0, to: osd2}]").traffic[0].receiver == "osd2"
 
 
@@ -115,5 +115,5 @@ def test_one_node_of_a_group_can_be_meant() -> None:
         ),
     ],
 )
-def test_groups_that_cannot_be(text: str, line: str) -> None:
+def test_spec_refuses_invalid_groups(text: str, line: str) -> None:
     assert error_text(text).startswith(line), error_text(text)

@@ -52,13 +52,13 @@ def test_both_limits_are_accepted(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", list(limit_cases(1)))
-def test_what_lies_outside_is_refused_with_the_limit(text: str) -> None:
+def test_spec_refuses_values_out_of_range_and_names_the_limit(text: str) -> None:
     with pytest.raises(LocalError, match=r"^f\.yaml:\d: \S+: give (at least|at most|less than) \d+, not -?\d+$"):
         parse_spec(text, "f.yaml")
 
 
 @pytest.mark.parametrize(("key", "most"), [("every_s", 1e6), ("lasts_s", 1e6), ("for_s", 1e6)])
-def test_times_of_chaos_are_more_than_nothing(key: str, most: float) -> None:
+def test_spec_requires_positive_times_of_chaos(key: str, most: float) -> None:
     text = PEERS + "chaos: {KEY: N}\n"
     for good in (0.001, most):
         assert parse_spec(with_number(text, key, good), "f.yaml").name == "f"

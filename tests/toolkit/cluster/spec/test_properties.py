@@ -79,7 +79,7 @@ def test_any_text_is_a_spec_or_an_error_with_its_lines(text: str) -> None:
 
 @unhurried
 @given(st.sampled_from(READY), st.data())
-def test_so_is_a_spec_that_somebody_broke(text: str, data: st.DataObject) -> None:
+def test_mutated_spec_is_a_spec_or_an_error_with_its_lines(text: str, data: st.DataObject) -> None:
     lines = text.splitlines(keepends=True)
     at = data.draw(st.integers(0, len(lines) - 1))
     how = data.draw(st.sampled_from(["drop", "twice", "cut", "put"]))
@@ -108,7 +108,7 @@ JSON = st.recursive(
 
 @unhurried
 @given(st.sampled_from(READY), st.data())
-def test_so_is_a_spec_with_any_value_at_any_place(text: str, data: st.DataObject) -> None:
+def test_spec_with_any_value_at_any_place_is_a_spec_or_an_error(text: str, data: st.DataObject) -> None:
     values = parse_spec(text, "f.yaml").as_json()
     inside: Any = values
     while True:

@@ -43,7 +43,7 @@ def test_every_part_of_a_spec_is_shown_somewhere() -> None:
     assert set(ClusterSpec.model_fields) - shown == set()
 
 
-def test_every_kind_of_cluster_is_there() -> None:
+def test_ready_made_specs_cover_every_kind_of_cluster() -> None:
     specs = {name: spec_of(name) for name in ready_made()}
     assert {"two-peers", "client-server", "mesh", "mixed-protocols", "secure-only", "mixed"} <= specs.keys()
     releases = {name: spec.ceph.release for name, spec in specs.items() if spec.daemons()}

@@ -77,7 +77,7 @@ def test_no_nodes_are_no_cluster() -> None:
         ("{rados: client.aaaaaaaaaabbbbbbbbbbcccccccccc, count: 2}", "nodes.a.rados: 'client.aaaa"),
     ],
 )
-def test_a_node_that_is_wrong_by_itself(node: str, text: str) -> None:
+def test_spec_refuses_invalid_nodes(node: str, text: str) -> None:
     lines = error_lines(f"nodes:\n  a: {node}\n")
     assert any(line.startswith(f"2: {text}") for line in lines), lines
 
@@ -91,7 +91,7 @@ def test_a_node_that_is_wrong_by_itself(node: str, text: str) -> None:
         ("{auth: none, cipher: aes256k}", "speaks.cipher: without authentication there are no keys for a cipher"),
     ],
 )
-def test_speech_that_contradicts_itself(speaks: str, place: str) -> None:
+def test_spec_refuses_contradictory_modes_and_protocols(speaks: str, place: str) -> None:
     assert error_lines(f"speaks: {speaks}\n{PEERS}")[0].startswith(f"1: {place}")
     in_node = error_lines(f"nodes:\n  a:\n    entity: osd.1\n    speaks: {speaks}\n")
     assert in_node[0].startswith(f"4: nodes.a.{place}")
@@ -141,7 +141,7 @@ def test_node_inherits_the_speech_of_the_cluster() -> None:
         ),
     ],
 )
-def test_networks_that_cannot_be(networks: str, text: str) -> None:
+def test_spec_refuses_invalid_networks(networks: str, text: str) -> None:
     lines = error_lines(f"networks: {networks}\n{PEERS}")
     assert lines[0].startswith(f"1: {text}"), lines
 
@@ -179,7 +179,7 @@ nodes:
         ("links: [{from: a, to: x}]", "links.0.to: unknown node 'x'"),
         ("links: [{from: a, to: a}]", "links.0.to: it is a itself; give another node"),
         ("links: [{from: a, to: b}]", "links.0: a and b have no network in common"),
-        ("links: [{from: a, to: c}, {from: a, to: c}]", "links.1: the way from a to c is there already"),
+        ("links: [{from: a, to: c}, {from: a, to: c}]", "links.1: the link from a to c is given twice"),
         ("links: [{from: a, to: c, both_ways: true}, {from: c, to: a}]", "links.1: the way from c to a is there"),
         ("links: [{from: a, to: c, delay_ms: -1}]", "links.0.delay_ms: give at least 0, not -1"),
         ("links: [{from: a, to: c, loss: 1}]", "links.0.loss: give a mapping (key: value), not 1"),
@@ -201,7 +201,7 @@ nodes:
         ("ceph: {release: reef}", "ceph: there are no real daemons for it"),
     ],
 )
-def test_what_is_between_nodes_and_cannot_be(part: str, text: str) -> None:
+def test_spec_refuses_invalid_links_between_nodes(part: str, text: str) -> None:
     lines = error_lines(APART + part)
     assert lines[0].startswith(f"9: {text}"), lines
 
@@ -217,7 +217,7 @@ def test_what_is_between_nodes_and_cannot_be(part: str, text: str) -> None:
         "captures: [{node: a}, {node: a, file: more.pcap}]",
     ],
 )
-def test_what_is_between_nodes_and_can_be(part: str) -> None:
+def test_spec_accepts_valid_links_between_nodes(part: str) -> None:
     field = part.partition(":")[0]
     assert len(getattr(parse_spec(APART + part, "f.yaml"), field)) == part.count("{")
 
@@ -313,7 +313,7 @@ def test_two_nodes_are_not_the_same_entity() -> None:
         ),
     ],
 )
-def test_real_daemons_that_cannot_be(text: str, lines: list[str]) -> None:
+def test_spec_refuses_invalid_daemons(text: str, lines: list[str]) -> None:
     found = error_lines(text)
     assert [line.startswith(start) for line, start in zip(found, lines, strict=True)] == [True] * len(lines), found
 
@@ -338,13 +338,13 @@ def test_every_entity_that_passes_is_one_for_nodes() -> None:
         assert str(parse_entity(spec.messengers()["a"].entity)) == entity
 
 
-def test_every_option_can_be_given_as_it_is_by_default() -> None:
+def test_spec_accepts_the_default_of_every_option() -> None:
     defaults = {name: getattr(Config(), name) for name in Config.__dataclass_fields__}
     spec = ClusterSpec.model_validate({"name": "x", "nodes": {"a": {"entity": "osd.1", "options": defaults}}})
     assert spec.messengers()["a"].options == defaults
 
 
-def test_programs_get_places() -> None:
+def test_validation_error_names_the_place() -> None:
     with pytest.raises(ValidationError, match=r"speaks\.mode: msgr v1 has no mode secure") as caught:
         ClusterSpec.model_validate(
             {

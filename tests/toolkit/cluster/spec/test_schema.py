@@ -24,12 +24,12 @@ def errors_in(text: str) -> list[str]:
     return errors_of(json.loads(json.dumps(YAML(typ="safe", pure=True).load(text))))
 
 
-def test_the_file_is_what_the_command_prints() -> None:
+def test_schema_file_is_current() -> None:
     text = (CLUSTERS / "schema.json").read_text()
     assert text == schema_text(), "python -m toolkit.cluster.spec > clusters/schema.json"
 
 
-def test_it_is_a_schema() -> None:
+def test_schema_is_valid_json_schema() -> None:
     assert list(jsonschema.Draft202012Validator(META_SCHEMA).iter_errors(SCHEMA)) == []
 
 
@@ -45,7 +45,7 @@ def test_everything_is_described() -> None:
 
 
 @pytest.mark.parametrize("name", ready_made())
-def test_ready_made_specs_are_right_by_it(name: str) -> None:
+def test_schema_accepts_ready_made_specs(name: str) -> None:
     assert errors_in(ready_made()[name].read_text()) == []
 
 
@@ -61,11 +61,11 @@ def test_ready_made_specs_are_right_by_it(name: str) -> None:
         "backend: process",
     ],
 )
-def test_mistakes_are_seen_by_it(text: str) -> None:
+def test_schema_rejects_mistakes(text: str) -> None:
     assert errors_in(text) != []
 
 
-def test_a_spec_that_was_written_down_is_right_by_it() -> None:
+def test_schema_accepts_the_json_of_a_spec() -> None:
     from toolkit.cluster.spec import read_spec
 
     values: dict[str, Any] = read_spec("mesh").as_json()

@@ -71,7 +71,7 @@ def test_messages_and_workloads_side_by_side() -> None:
         ),
     ],
 )
-def test_mistakes(traffic: str, text: str) -> None:
+def test_spec_refuses_invalid_workloads(traffic: str, text: str) -> None:
     with pytest.raises(LocalError) as caught:
         parse_spec(f"{NODES}traffic: {traffic}\n", "f.yaml")
     assert str(caught.value).startswith(f"f.yaml:{text}")

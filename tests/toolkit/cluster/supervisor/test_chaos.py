@@ -18,7 +18,7 @@ from toolkit.machine.leases import leases
 __all__ = ["state"]
 
 
-def test_a_stopped_supervisor_is_named_and_its_cluster_goes_down_all_the_same(state: Path) -> None:
+def test_down_removes_the_cluster_of_a_stopped_supervisor(state: Path) -> None:
     done("up", "two-peers")
     label = str(leases()[0].label)
     with client._connected(leases()[0], 5.0) as connection:
@@ -79,7 +79,9 @@ def test_commands_work_with_another_clock_than_their_cluster(state: Path, words:
 
 
 @pytest.mark.needs("docker", "netns")
-def test_an_engine_that_is_killed_in_the_middle_of_up(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_down_removes_everything_after_the_engine_was_killed_during_up(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tag = node.build(announce=lambda _: None)
     with own_engine() as engine:
         engine.load(tag)

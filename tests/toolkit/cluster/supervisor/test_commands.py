@@ -73,7 +73,7 @@ def test_a_cluster_from_up_to_down(spec: str, state: Path) -> None:
     )
     assert "msgrlab down pair" in printed
     label = str(Lease.find("pair").label)
-    assert "cluster 'pair' is there already" in msgrlab("up", spec).stderr
+    assert "cluster 'pair' exists already" in msgrlab("up", spec).stderr
 
     done("tell", "a", "send", "b", "--count", "3")
     deadline_s = time.monotonic() + 20
@@ -123,7 +123,7 @@ def test_several_clusters_need_names(spec: str, state: Path) -> None:
     done("up", spec)
     assert answer_of("up", spec, "--name", "other", "--set", "speaks.mode=secure", "--json")["name"] == "other"
     failed = msgrlab("exec", "a", "--", "true")
-    assert failed.stderr == "msgrlab: several clusters are there: other, pair; say which by --name\n"
+    assert failed.stderr == "msgrlab: several clusters are up: other, pair; choose one with --name\n"
     assert [each["name"] for each in answer_of("status", "--json")["clusters"]] == ["other", "pair"]
     assert done("down", "--all") == "other: down\npair: down\n"
     assert remains(state) == []
@@ -147,7 +147,7 @@ def test_several_clusters_need_names(spec: str, state: Path) -> None:
         (["tell", "a", "send", "b"], 2, "no cluster is up: msgrlab up two-peers"),
     ],
 )
-def test_what_cannot_be_is_one_line_and_leaves_nothing(
+def test_failed_command_reports_one_line_and_leaves_nothing(
     arguments: list[str], code: int, complaint: str, spec: str, state: Path
 ) -> None:
     failed = msgrlab(*(each.format(spec=spec) for each in arguments))
@@ -250,7 +250,9 @@ def test_a_supervisor_answers_requests(spec: str) -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_what_is_worth_keeping_is_kept(*, killed: bool, spec: str, state: Path, tmp_path: Path) -> None:
+def test_down_with_keep_saves_the_files_of_the_cluster(
+    *, killed: bool, spec: str, state: Path, tmp_path: Path
+) -> None:
     done("up", spec)
     done("tell", "a", "send", "b")
     while not status_of("pair")["nodes"]["b"]["sessions"]:
@@ -273,7 +275,7 @@ def test_what_is_worth_keeping_is_kept(*, killed: bool, spec: str, state: Path, 
 @pytest.mark.parametrize(
     "label", [b"", b"two words", b"bad x 01234567", b"other 0 01234567", b"\xff\xfe 0 0", None]
 )
-def test_a_damaged_cluster_is_named_and_the_others_are_served(label: bytes | None, spec: str, state: Path) -> None:
+def test_commands_name_a_damaged_cluster_and_serve_the_others(label: bytes | None, spec: str, state: Path) -> None:
     done("up", spec)
     bad = state / "bad"
     bad.mkdir()
@@ -296,7 +298,7 @@ def test_a_damaged_cluster_is_named_and_the_others_are_served(label: bytes | Non
     shutil.rmtree(bad)
 
 
-def test_a_damaged_journal_is_named_and_the_other_clusters_go(spec: str, state: Path) -> None:
+def test_down_names_a_damaged_journal_and_removes_the_other_clusters(spec: str, state: Path) -> None:
     for name in ("one", "two"):
         done("up", spec, "--name", name)
     with (state / "one" / "journal").open("a") as journal:
@@ -311,7 +313,7 @@ def test_a_damaged_journal_is_named_and_the_other_clusters_go(spec: str, state: 
     shutil.rmtree(state / "one")
 
 
-def test_cycles_leave_nothing(spec: str, state: Path) -> None:
+def test_cycles_of_up_and_down_leave_nothing(spec: str, state: Path) -> None:
     for _ in range(3):
         done("up", spec)
         label = str(leases()[0].label)
@@ -332,7 +334,7 @@ def limited(limit: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, env=environment(), check=False)
 
 
-def test_a_soft_limit_of_open_files_is_no_limit_of_a_cluster(tmp_path: Path) -> None:
+def test_up_exceeds_the_soft_limit_of_open_files(tmp_path: Path) -> None:
     path = tmp_path / "mesh.yaml"
     path.write_text(MESH)
     brought_up = limited("-Sn 64", "up", str(path))
@@ -341,13 +343,13 @@ def test_a_soft_limit_of_open_files_is_no_limit_of_a_cluster(tmp_path: Path) -> 
     done("down", "mesh")
 
 
-def test_what_the_hard_limit_has_no_room_for_is_refused(tmp_path: Path) -> None:
+def test_up_refuses_a_cluster_above_the_hard_limit_of_open_files(tmp_path: Path) -> None:
     path = tmp_path / "mesh.yaml"
     path.write_text(MESH)
     refused = limited("-n 256", "up", str(path))
     assert (refused.returncode, refused.stderr) == (
         3,
-        "msgrlab: a cluster of 10 nodes on process takes 380 open files, and the limit is 256: ulimit -Hn 380\n",
+        "msgrlab: a cluster of 10 nodes on process needs 380 open files, and the limit is 256: ulimit -Hn 380\n",
     )
 
 

@@ -141,9 +141,7 @@ def test_up_killed_at_any_moment(backend: str, seed: int, torture: Callable[[str
 
 
 @pytest.mark.parametrize(("backend", "seed"), times(2))
-def test_up_interrupted_leaves_nothing_by_itself(
-    backend: str, seed: int, torture: Callable[[str], Torture]
-) -> None:
+def test_interrupted_up_leaves_nothing(backend: str, seed: int, torture: Callable[[str], Torture]) -> None:
     cluster = torture(backend)
     cluster.until(leases)
     known = leases()
@@ -171,9 +169,7 @@ def test_supervisor_killed_at_any_moment(backend: str, seed: int, torture: Calla
     cluster.down_with_all()
 
 
-def test_a_supervisor_that_stops_while_it_removes_files_is_no_end_of_that(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_down_completes_the_removal_of_a_stopped_supervisor(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The directory is renamed first and its journal goes last, so that any other process can go on."""
     monkeypatch.setattr(client, "_SILENCE_S", 1.0)
     done("up", "two-peers")
@@ -201,13 +197,13 @@ def test_a_supervisor_that_stops_while_it_removes_files_is_no_end_of_that(
     assert (remains(state), processes_of(str(lease.label))) == ([], [])
 
 
-def test_a_removal_that_was_interrupted_is_named_and_done(state: Path) -> None:
+def test_interrupted_removal_is_shown_and_completed(state: Path) -> None:
     done("up", "two-peers")
     lease = leases()[0]
     for pid in processes_of(str(lease.label)):
         os.kill(pid, signal.SIGKILL)
     lease.directory.rename(removed_name(lease.directory))
-    assert "is being removed, or was when that was interrupted" in done("status")
+    assert "is being removed, or its removal was interrupted" in done("status")
     done("up", "two-peers")  # its name is free
     assert done("down") == "two-peers: down\n"
     assert remains(state) == []
@@ -222,9 +218,7 @@ def test_a_supervisor_ends_when_its_directory_is_removed(state: Path) -> None:
 
 
 @pytest.mark.needs("netns")
-def test_nothing_is_left_in_the_machine_either_when_a_directory_is_removed(
-    state: Path, apart: Apart | None
-) -> None:
+def test_supervisor_removes_namespaces_when_its_directory_is_removed(state: Path, apart: Apart | None) -> None:
     assert apart is not None
     before = apart.state()
     up = [*apart.entering, *command_line("up", "two-peers", "--backend", "netns")]
@@ -236,7 +230,7 @@ def test_nothing_is_left_in_the_machine_either_when_a_directory_is_removed(
     assert remains(state) == []
 
 
-def test_what_is_left_of_a_killed_supervisor_is_named(state: Path) -> None:
+def test_status_names_the_remains_of_a_killed_supervisor(state: Path) -> None:
     done("up", "two-peers")
     label = str(leases()[0].label)
     for pid in processes_of(label):

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.timeout(900), pytest.ma
 NOTEBOOK = "32-live-view.ipynb"
 
 
-def test_a_fault_by_a_button_is_seen_in_words_and_states(jupyter: JupyterLab, tmp_path: Path) -> None:
+def test_fault_button_shows_the_fault_and_the_states(jupyter: JupyterLab, tmp_path: Path) -> None:
     shutil.copy(ROOT / "notebooks" / NOTEBOOK, jupyter.folder)
     with browser(tmp_path / "chromium") as tab:
         tab.screen(1280, 1000)

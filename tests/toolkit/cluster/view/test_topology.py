@@ -14,7 +14,7 @@ def _session(node: str, peer: str, state: str) -> Seen:
     return Seen(node, peer, 1, state, {}, ())
 
 
-def test_a_way_shows_the_states_at_both_ends_and_its_faults() -> None:
+def test_pair_shows_the_states_of_both_ends_and_its_faults() -> None:
     sessions = [_session("a", "b", "READY"), _session("b", "a", "CONNECTING"), _session("a", "c", "READY")]
     nodes = dict.fromkeys("abc", "up") | {"c": "dead"}
     found = {(pair.a, pair.b): pair for pair in pairs_of(_facts(nodes, sessions, "partition b c"))}
@@ -29,7 +29,7 @@ def test_a_way_shows_the_states_at_both_ends_and_its_faults() -> None:
     assert "partition b c" in drawn
 
 
-def test_of_many_nodes_those_in_trouble_are_drawn() -> None:
+def test_topology_of_many_nodes_draws_the_dead_ones() -> None:
     nodes = {f"n{number}": "up" for number in range(200)} | {"n150": "dead"}
     drawn = draw_topology(_facts(nodes, []))
     assert drawn.count('class="node') == MOST_NODES

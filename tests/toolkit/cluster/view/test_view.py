@@ -47,7 +47,7 @@ def _ready(view: ClusterView) -> bool:
     return [trail[-1] for trail in _trails(view)] == ["READY", "READY"]
 
 
-def test_faults_of_the_browser_are_done_and_shown_in_words(cluster: Cluster) -> None:
+def test_view_executes_and_shows_faults_of_the_browser(cluster: Cluster) -> None:
     view = cluster.view()
     assert cluster.view() is view
     bundle = view._repr_mimebundle_()
@@ -65,14 +65,14 @@ def test_faults_of_the_browser_are_done_and_shown_in_words(cluster: Cluster) -> 
     eventually(lambda: "b frozen from" in _part(view, "rates"), PATIENCE_S)
     assert "undo freeze b" in view._widget.parts["topology"]
     view.on_message({"fault": "freeze b"})
-    eventually(lambda: "freeze b: it is so already" in _part(view, "done"), PATIENCE_S)
+    eventually(lambda: "freeze b: it is in force already" in _part(view, "done"), PATIENCE_S)
     view.on_message({"fault": "frieze b"})
     eventually(lambda: "no fault 'frieze'" in view._refused, PATIENCE_S)
     view.on_message({"view": "one", "seen": False})
     eventually(lambda: not _threads(), PATIENCE_S)
 
 
-def test_what_was_done_is_a_test(cluster: Cluster) -> None:
+def test_view_writes_its_timeline_as_a_test(cluster: Cluster) -> None:
     cluster.fault("freeze b")
     cluster.fault("thaw b")
     view = cluster.view()
@@ -86,7 +86,7 @@ def test_what_was_done_is_a_test(cluster: Cluster) -> None:
         view.as_test("frozen")
 
 
-def test_it_ends_with_its_cluster() -> None:
+def test_view_ends_with_its_cluster() -> None:
     with up("two-peers", settings=["about=<b>changed</b>"]) as cluster:
         view = cluster.view()
         view._repr_mimebundle_()
@@ -113,7 +113,7 @@ def test_a_kept_picture_needs_neither_script_nor_kernel(cluster: Cluster) -> Non
     assert re.search(r"✓ \d+ hold", html)
 
 
-def test_nothing_is_a_tick_before_something_was_judged() -> None:
+def test_view_shows_no_tick_before_anything_was_judged() -> None:
     with up("two-peers", settings=["traffic=[]"]) as cluster:
         view = cluster.view()
         html = view.html()

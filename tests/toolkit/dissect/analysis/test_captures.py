@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from toolkit.dissect.reading import Capture
+from toolkit.dissect.capture import Capture
 
 CAPTURES = Path(__file__).parents[4] / "captures"
 ALL = sorted(keyring.parent.name for keyring in CAPTURES.glob("*/keyring"))
@@ -39,7 +39,7 @@ def test_a_session_that_was_cut_is_one_session_over_its_links(name: str) -> None
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_where_did_a_resent_message_go(name: str) -> None:
+def test_where_lists_both_transmissions_of_a_resent_message(name: str) -> None:
     analysis = capture(name).analysis
     (cut,) = [session for session in analysis.sessions if len(session.links) > 1]
     (party,) = [party for party in cut.parties if party.outbox.resent]
@@ -55,12 +55,12 @@ def test_where_did_a_resent_message_go(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_invariants_hold_on_what_real_daemons_did(name: str) -> None:
+def test_invariants_hold_for_captures_of_real_daemons(name: str) -> None:
     assert [result for result in capture(name).check() if not result.ok] == []
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_what_the_requests_of_the_cut_session_waited_for(name: str) -> None:
+def test_resent_requests_waited_for_the_resend(name: str) -> None:
     analysis = capture(name).analysis
     (cut,) = [session for session in analysis.sessions if len(session.links) > 1]
     silence_ns = (cut.links[-1].ready_ns or 0) - cut.links[0].stream.tcp.ended_ns
@@ -102,7 +102,7 @@ def test_tables_agree_with_the_frames(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_pictures(name: str) -> None:
+def test_charts_and_timelines_show_the_links_of_a_session(name: str) -> None:
     (cut,) = [session for session in capture(name).analysis.sessions if len(session.links) > 1]
     chart = ET.fromstring(capture(name).chart(cut.index).svg())
     words = {element.text for element in chart.iter() if element.text}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.crafted import TO_SERVER, Connection, Peers, Script, Tape, exchange
 from tests.support.links import session
-from toolkit.dissect.reading import Capture
+from toolkit.dissect.capture import Capture
 
 LOSSLESS = Peers(client_cookie=7, server_cookie=9)
 
@@ -44,7 +44,7 @@ def test_hops_of_real_handshakes_without_keys(name: str, tmp_path: Path) -> None
     assert hops == {0: None, 1: 0}, "that of the connector counts"
 
 
-def test_hops_of_a_session_that_goes_on(tmp_path: Path) -> None:
+def test_hops_of_a_resumed_session_are_one_link(tmp_path: Path) -> None:
     script = [*LOSSLESS.resume(2, 1, (3, 3)), *exchange(1)]
     (one,) = proxied(script, tmp_path).analysis.sessions
     assert len(one.links) == 1

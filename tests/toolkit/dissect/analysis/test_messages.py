@@ -16,7 +16,7 @@ def outbox(*seqs: int) -> Outbox:
     return found
 
 
-def test_what_was_sent_over_two_links_is_one_message_sent_twice() -> None:
+def test_message_resent_on_a_second_link_has_two_transmissions() -> None:
     box = outbox(1, 2, 3, 2, 3, 4)
     assert box.resent == [2, 3]
     assert [sent.frame for sent in box.messages[2].transmissions] == [1, 3]

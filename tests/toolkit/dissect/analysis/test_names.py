@@ -4,7 +4,7 @@ from pathlib import Path
 
 from messenger.denc.entity import EntityType
 from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, msg
-from toolkit.dissect.reading import Capture
+from toolkit.dissect.capture import Capture
 
 
 def test_a_link_without_messages_has_the_names_of_its_session(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def offsets(gatherer: Gatherer) -> list[int]:
     return batch["offset"].to_pylist()
 
 
-def test_a_record_between_messages_of_the_same_packet_stays_between_them() -> None:
+def test_gatherer_keeps_a_record_between_messages_of_one_packet() -> None:
     gatherer = Gatherer(1)
     with gatherer.run():
         gatherer.emit(record(3, 50))
@@ -48,7 +48,7 @@ def test_a_record_between_messages_of_the_same_packet_stays_between_them() -> No
     assert offsets(gatherer) == [0, 50, 100, 150, 200]
 
 
-def test_what_came_before_a_run_is_not_mixed_into_it() -> None:
+def test_records_before_a_run_are_not_sorted_into_it() -> None:
     gatherer = Gatherer(1)
     gatherer.emit(record(3, 1000))  # of the other direction, say
     with gatherer.run():
@@ -69,7 +69,7 @@ def test_between_two_settlings_rows_are_in_the_order_of_their_packets() -> None:
     assert offsets(gatherer) == [1, 3, 0, 2]
 
 
-def test_batches_have_as_many_rows_as_asked_for_and_frames_are_counted_on() -> None:
+def test_batches_have_the_requested_rows_and_continuous_frame_numbers() -> None:
     gatherer = Gatherer(3)
     sizes, frames = [], []
     for packet in range(7):
@@ -98,7 +98,7 @@ def test_texts_are_distinguished_and_missing_ones_are_null() -> None:
     assert (gatherer.totals.frames, gatherer.totals.bad) == (2, 1)
 
 
-def test_rows_stay_when_there_are_more_than_there_was_room_for() -> None:
+def test_gatherer_keeps_rows_beyond_its_initial_capacity() -> None:
     gatherer = Gatherer(1)
     for packet in range(5):
         gatherer.emit(record(packet, 10 * packet))

@@ -24,7 +24,7 @@ def keys(name: str) -> KeyBook:
 
 
 @pytest.mark.parametrize("name", ["tentacle-compressed", "nautilus-osds-v1"])
-def test_the_other_columns_stay_as_they_are_and_subjects_are_those_of_records(name: str) -> None:
+def test_payload_columns_extend_the_table_by_the_subjects_of_records(name: str) -> None:
     capture = HERE / name / CAPTURE
     table = frame_table(capture, keys(name), payloads=True)
     assert table.schema == SUBJECT_SCHEMA

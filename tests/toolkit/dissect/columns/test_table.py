@@ -84,14 +84,14 @@ def test_key_logs_inside_a_capture_are_used(tmp_path: Path) -> None:
     assert table == frame_table(plain, keys)
 
 
-def test_nothing_to_decode_is_an_empty_table(tmp_path: Path) -> None:
+def test_empty_capture_gives_an_empty_table(tmp_path: Path) -> None:
     path = tmp_path / "empty.pcapng"
     PcapngWriter(path).close()
     table = frame_table(path)
     assert (len(table), table.schema) == (0, SCHEMA)
 
 
-def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
+def test_table_refuses_files_that_are_no_capture(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="No such file"):
         frame_table(tmp_path / "gone")
     (tmp_path / "text").write_text("not a capture, but long enough for one")

@@ -57,7 +57,7 @@ def test_an_authorizer_answers_the_challenge_of_its_service() -> None:
     assert granted == {"connection_secret": "64 bytes"}
 
 
-def test_a_services_keys_show_the_holder_of_a_ticket_and_its_caps() -> None:
+def test_service_keys_reveal_the_holder_and_caps_of_a_ticket() -> None:
     shown = [frame.fields["cephx"] for frame in frames("reef-osds") if "caps" in frame.fields.get("cephx", {})]
     assert {(each["name"], each["caps"]) for each in shown} >= {("osd.1", "allow *")}
     assert all(each["created"] < each["expires"] for each in shown)
@@ -77,7 +77,7 @@ def test_on_v1_the_same_is_in_messages_and_connects() -> None:
     assert [account["answers_challenge"] for name, account in found if name == "CONNECT"] == [False, True]
 
 
-def test_daemons_get_the_keys_of_their_service_by_number() -> None:
+def test_frames_list_the_ids_of_rotating_service_keys() -> None:
     keys = [frame.fields["cephx"].get("keys") for frame in frames("nautilus-osds") if "cephx" in frame.fields]
     assert next([key["secret_id"] for key in each] for each in keys if each) == [1, 2, 3]
 

@@ -56,7 +56,7 @@ def test_keyrings_and_key_logs_from_files(tmp_path: Path) -> None:
         ("", b"\xff\xfe", "log:1: not a key log: byte 0xff is not text in UTF-8"),
     ],
 )
-def test_files_that_are_none_are_named_in_one_line(
+def test_invalid_key_files_are_reported_in_one_line(
     tmp_path: Path, keyring: str | None, log: str | bytes | None, error: str
 ) -> None:
     for name, content in (("keyring", keyring), ("log", log)):
@@ -113,13 +113,13 @@ def test_a_line_of_v1_signs() -> None:
     assert again.missing == ""
 
 
-def test_another_links_line_is_of_no_use() -> None:
+def test_key_log_line_of_another_link_opens_nothing() -> None:
     book = logged("v2", b"another", AuthResult(1, KEY.secret, bytes(64), session_key_type=KeyType.AES))
     link, _ = replay_login(book, Cluster().client(), Cluster().server)
     assert (link.connection_secret, link.missing) == (None, "key of client.admin")
 
 
-def test_what_is_heard_with_keys_is_what_a_log_would_have() -> None:
+def test_reported_secrets_equal_those_of_a_key_log() -> None:
     cluster = Cluster()
     reported: list[LinkSecrets] = []
     link = LinkKeys(KeyBook({ADMIN: cluster.key(ADMIN)}))
@@ -149,7 +149,7 @@ def test_tickets_are_distinguished_by_all_their_parts() -> None:
     assert book.session_key(TicketBlob(1, b"other")) is None
 
 
-def test_no_name_is_kept_that_is_too_long() -> None:
+def test_key_book_ignores_too_long_names() -> None:
     book = KeyBook()
     book.learn_name(7, AuthName(EntityType.CLIENT, "x" * 10_000))
     assert book.name_of(7) is None

@@ -148,7 +148,7 @@ def test_a_daemons_key_gives_the_keys_of_its_service(protocol: str) -> None:
     assert (link.connection_secret, link.missing) == (result.connection_secret, "")
 
 
-def test_a_keyfile_may_be_anybodys() -> None:
+def test_key_without_a_name_is_tried_for_every_entity() -> None:
     cluster = Cluster()
     book = KeyBook()
     book.add_keyring(Keyring.parse(cluster.key(OSD_0).to_base64()))
@@ -178,7 +178,7 @@ def test_wrong_key_is_distinguished_from_a_missing_one(types: tuple[KeyType, Key
     )
 
 
-def test_one_fitting_key_of_several_will_do() -> None:
+def test_link_opens_with_one_of_several_keys() -> None:
     cluster = Cluster()
     book = KeyBook({ADMIN: CryptoKey(KeyType.AES, bytes(16))})
     book.add_key(ADMIN, cluster.key(ADMIN))
@@ -186,7 +186,7 @@ def test_one_fitting_key_of_several_will_do() -> None:
     assert (link.connection_secret, link.missing) == (result.connection_secret, "")
 
 
-def test_a_second_attempt_begins_anew() -> None:
+def test_second_authentication_attempt_replaces_the_first() -> None:
     cluster = Cluster()
     book = knowing(cluster, ADMIN)
     link = LinkKeys(book)
@@ -201,20 +201,20 @@ def test_a_second_attempt_begins_anew() -> None:
     assert (link.connection_secret, link.missing) == (result.connection_secret, "")
 
 
-def test_auth_none_misses_nothing() -> None:
+def test_link_with_auth_none_needs_no_key() -> None:
     cluster = Cluster()
     cluster.server.service_required = (AuthMethod.NONE,)
     link, _ = replay_login(KeyBook(), NoneClient(ADMIN), cluster.server, mode=ConMode.CRC)
     assert (link.connection_secret, link.session_key, link.missing) == (None, None, "")
 
 
-def test_other_methods_cannot_be_followed() -> None:
+def test_other_authentication_methods_are_named_as_missing() -> None:
     link = LinkKeys(KeyBook())
     link.control(TO_SERVER, wire.AuthRequest(AuthMethod.GSS, [1], b"ticket"))
     assert link.missing == "keys of gss, which cannot be followed"
 
 
-def test_monitors_among_themselves_need_their_own_key() -> None:
+def test_link_between_monitors_needs_the_key_of_mon() -> None:
     cluster = Cluster()
     link, result = _between_monitors(cluster, knowing(cluster, MON_NAME))
     assert (link.connection_secret, link.missing) == (result.connection_secret, "")
@@ -230,7 +230,7 @@ def _between_monitors(cluster: Cluster, book: KeyBook) -> tuple[LinkKeys, AuthRe
     return replay_login(book, client, cluster.server, own=MON)
 
 
-def test_a_name_is_fit_for_one_line_whatever_it_is() -> None:
+def test_missing_key_names_a_hostile_entity_in_one_printable_line() -> None:
     cluster = Cluster()
     evil = AuthName(EntityType.CLIENT, "admin\n\x1b[2J" + "x" * 1000)
     link = LinkKeys(KeyBook())

@@ -95,7 +95,7 @@ def test_auth_none_has_no_keys(replay) -> None:
 
 
 @by_protocol
-def test_what_would_open_a_link_is_named(replay) -> None:
+def test_link_names_the_missing_keys(replay) -> None:
     cluster = Cluster()
     client = cluster.client()
     cluster.login(client)
@@ -107,7 +107,7 @@ def test_what_would_open_a_link_is_named(replay) -> None:
     )
 
 
-def test_the_holder_is_named_once_a_monitor_was_heard() -> None:
+def test_missing_key_names_the_entity_after_its_exchange_with_a_monitor() -> None:
     cluster = Cluster()
     book, client = KeyBook(), cluster.client()
     replay_login(book, client, cluster.server)
@@ -128,7 +128,7 @@ def test_a_services_key_that_does_not_fit() -> None:
     assert link.missing == "service key of osd with secret_id 2 does not fit"
 
 
-def test_keys_of_two_clusters_do_not_get_into_each_others_way() -> None:
+def test_key_book_holds_service_keys_of_two_clusters() -> None:
     book = KeyBook()
     for seed in 1, 5:
         cluster = Cluster(seed=seed)
@@ -143,7 +143,7 @@ def test_keys_of_two_clusters_do_not_get_into_each_others_way() -> None:
         assert (link.connection_secret, link.missing) == (result.connection_secret, "")
 
 
-def test_a_service_that_answers_with_another_key() -> None:
+def test_reply_under_another_session_key_does_not_fit() -> None:
     cluster, other = Cluster(), Cluster(seed=5)
     client, stranger = cluster.client(), other.client()
     cluster.login(client)
@@ -166,7 +166,7 @@ def _answer_of(cluster: Cluster, client) -> bytes:
     return theirs.more(mine.more(more.payload)).payload
 
 
-def test_a_link_whose_beginning_is_not_there() -> None:
+def test_link_without_its_handshake_names_the_missing_exchange() -> None:
     link = LinkKeys(KeyBook({AuthName(EntityType.CLIENT, "admin"): Cluster().key(ADMIN)}))
     link.control(TO_CLIENT, wire.AuthDone(4100, 2, b"sealed"))
     assert link.missing == "the beginning of the link's authentication, which the capture does not have"
@@ -186,7 +186,7 @@ def test_frames_in_the_wrong_direction_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("seen_at_the_monitor", [False, True])
-def test_a_ticket_presented_by_somebody_else(seen_at_the_monitor: object) -> None:
+def test_stolen_ticket_gives_no_session_key(seen_at_the_monitor: object) -> None:
     cluster = Cluster()
     client = cluster.client()
     book = KeyBook({ADMIN: cluster.key(ADMIN)}) if seen_at_the_monitor else with_service_keys(cluster)

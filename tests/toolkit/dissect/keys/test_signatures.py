@@ -57,7 +57,7 @@ def knowing(key=SHARED_KEY) -> KeyBook:
 
 @by_direction
 @by_mode
-def test_genuine(direction: Direction, mode: ConMode) -> None:
+def test_genuine_signatures_are_ok(direction: Direction, mode: ConMode) -> None:
     assert ObservedLink(knowing(), mode).verdict(direction) is Verdict.OK
 
 

@@ -57,7 +57,7 @@ def frames_of(frame: type[ControlFrame]) -> st.SearchStrategy[ControlFrame]:
 FRAMES = st.sampled_from(list(CONTROL_FRAMES.values())).flatmap(frames_of)
 
 
-def test_every_control_frame_has_a_layer_of_its_own_name() -> None:
+def test_every_control_frame_has_a_layer_with_its_name() -> None:
     assert {tag: layer.FRAME for tag, layer in CONTROL_LAYERS.items()} == CONTROL_FRAMES
     for layer in CONTROL_LAYERS.values():
         assert layer.__name__ == f"MSGR2_{layer.FRAME.__name__}"
@@ -81,7 +81,7 @@ def test_a_layer_is_dissected_as_the_codec_decodes(frame: ControlFrame) -> None:
 
 
 @given(FRAMES, st.binary(min_size=1, max_size=20))
-def test_bytes_behind_the_fields_stay_where_they_are(frame: ControlFrame, more: bytes) -> None:
+def test_bytes_after_the_fields_become_raw(frame: ControlFrame, more: bytes) -> None:
     if isinstance(layer := CONTROL_LAYERS[frame.TAG](frame.encode() + more), MSGR2_Wait):
         return  # has no fields to be behind
     assert layer[Raw].load == more
@@ -89,7 +89,7 @@ def test_bytes_behind_the_fields_stay_where_they_are(frame: ControlFrame, more: 
 
 
 @given(FRAMES, st.integers(1, 200))
-def test_what_is_cut_short_is_kept_and_shown(frame: ControlFrame, size: int) -> None:
+def test_truncated_control_frame_is_kept_and_marked(frame: ControlFrame, size: int) -> None:
     payload = frame.encode()[:size]
     layer = CONTROL_LAYERS[frame.TAG](payload)
     assert bytes(layer) == payload
@@ -120,7 +120,7 @@ def test_a_list_may_be_changed_in_place() -> None:
     assert MSGR2_AuthRequest(bytes(request)).preferred_modes == [2, 1, 7]
 
 
-def test_people_may_write_names_and_text() -> None:
+def test_fields_accept_names_and_text() -> None:
     hello = MSGR2_Hello(entity_type="osd", peer_addr="v2:10.1.2.3:3300/0")
     assert hello.frame().entity_type is EntityType.OSD
     bad = MSGR2_AuthBadMethod(method="cephx", result=-13, allowed_methods="none", allowed_modes=["crc"])

@@ -129,7 +129,7 @@ def talk(address: EntityAddr, frame: type[Packet]) -> None:
 
 
 @on_loop
-async def test_a_messenger_takes_a_crafted_session() -> None:
+async def test_messenger_accepts_a_crafted_session() -> None:
     for frame in (MSGR2, MSGR2_Rev0):
         received = Received()
         async with messenger(2, received, auth="none") as server:
@@ -206,7 +206,7 @@ def talk_v1(address: EntityAddr) -> None:
 
 
 @on_loop
-async def test_a_messenger_takes_a_crafted_session_of_v1() -> None:
+async def test_messenger_accepts_a_crafted_v1_session() -> None:
     received = Received()
     async with messenger(2, received, auth="none") as server:
         await asyncio.to_thread(talk_v1, await server.bind(protocol=Protocol.V1))

@@ -52,7 +52,7 @@ def test_the_banner(masks: tuple[int, int]) -> None:
     assert bytes(banner) == raw + b"more"
 
 
-def test_a_longer_banner_keeps_what_nobody_knows() -> None:
+def test_longer_banner_keeps_its_unknown_bytes() -> None:
     raw = b"ceph v2\n\x12\x00" + bytes(16) + b"xy"
     assert (MSGR2_Banner(raw).extra, bytes(MSGR2_Banner(raw))) == (b"xy", raw)
     assert bytes(MSGR2_Banner(extra=b"xy"))[8:10] == b"\x12\x00"
@@ -155,7 +155,7 @@ def test_wrong_crcs_are_shown_and_kept() -> None:
     assert MSGR2(bytes(frame)).crc1 == 7
 
 
-def test_a_change_is_sent_as_it_is_until_lengths_and_crcs_are_computed_anew() -> None:
+def test_changed_frame_keeps_lengths_and_crcs_until_recompute() -> None:
     frame = MSGR2(bytes(crafted(MSGR2, b"front", b"", b"data")))
     frame.front = b"longer front"
     assert not MSGR2(bytes(frame)).crc_ok
@@ -164,7 +164,7 @@ def test_a_change_is_sent_as_it_is_until_lengths_and_crcs_are_computed_anew() ->
     assert bytes(frame.recompute()) == bytes(crafted(MSGR2, b"longer front"))
 
 
-def test_a_grown_control_frame_is_sent_whole() -> None:
+def test_grown_control_frame_is_built_completely() -> None:
     frame = MSGR2(bytes(MSGR2() / MSGR2_AuthReplyMore(auth_payload=b"short")))
     frame.auth_payload = b"longer"
     assert bytes(frame.payload) in bytes(frame)
@@ -180,7 +180,7 @@ def test_lengths_may_be_wrong_on_purpose() -> None:
     assert not MSGR2(raw).whole
 
 
-def test_what_follows_a_frame_is_padding() -> None:
+def test_bytes_after_a_frame_are_padding() -> None:
     first, second = bytes(MSGR2() / MSGR2_Ack(seq=1)), bytes(MSGR2() / MSGR2_Wait())
     frame = MSGR2(first + second)
     assert frame[Padding].load == second
@@ -199,7 +199,7 @@ def test_a_message_without_room_for_its_header_is_bytes() -> None:
     assert bytes(MSGR2(raw)) == raw
 
 
-def test_a_longer_header_keeps_what_nobody_knows() -> None:
+def test_longer_header_keeps_its_unknown_bytes() -> None:
     raw = message(writer("crc"), bytes(range(45)), b"front")
     again = MSGR2(raw)
     assert (again.header_extra, again.front, bytes(again)) == (bytes(range(41, 45)), b"front", raw)

@@ -65,7 +65,7 @@ def test_banners_identify_links_on_other_ports(packet: Packet) -> None:
 
 
 @pytest.mark.parametrize("noise", [b"GET / HTTP/1.1\r\n", b"\x07" * 100, bytes(200), b"\x11\x01", b"ceph v1\n"])
-def test_noise_stays_bytes(noise: bytes) -> None:
+def test_noise_on_a_ceph_port_is_raw(noise: bytes) -> None:
     assert over_tcp(noise, 40000, 6789)[TCP].payload.layers() == [Raw]
 
 
@@ -85,7 +85,7 @@ def test_a_layer_chooses_the_port() -> None:
     assert (TCP() / MSGR1_Banner()).dport == 6789
 
 
-def test_other_ports_keep_their_layers() -> None:
+def test_payloads_on_other_ports_are_raw() -> None:
     assert Raw in over_tcp(b"noise", 40000, 8080)
     assert MSGR2 not in over_tcp(MSGR2() / MSGR2_Wait(), 40000, 7569)
 

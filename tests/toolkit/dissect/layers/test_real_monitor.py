@@ -51,7 +51,7 @@ def monitor() -> Iterator[RealMonitor]:
 
 
 @pytest.mark.parametrize("frame", [MSGR2, MSGR2_Rev0])
-def test_a_monitor_gives_its_map(monitor: RealMonitor, frame: type[Packet]) -> None:
+def test_monitor_sends_its_monmap_to_crafted_frames(monitor: RealMonitor, frame: type[Packet]) -> None:
     address = EntityAddr.parse(monitor.addr_v2)
     with socket.create_connection((address.host, address.port), timeout=60) as sock:
         stream = StreamSocket(sock, MSGR)

@@ -78,7 +78,7 @@ def test_a_payload_that_is_assigned_again_keeps_its_version() -> None:
         (MSGR1() / MSGR1_Message(seq=4), MSGR2() / MSGR2_Ack(seq=4), 0),
     ],
 )
-def test_what_answers_what(asked: Packet, answered: Packet, is_answer: int) -> None:
+def test_answers_matches_requests_with_replies(asked: Packet, answered: Packet, is_answer: int) -> None:
     assert answered.answers(asked) == is_answer
     assert asked.hashret() == answered.hashret()
 

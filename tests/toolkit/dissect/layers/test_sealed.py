@@ -38,7 +38,7 @@ def test_a_control_frame_is_sealed_and_opened(mode: str, revision: int, layer: M
     assert bytes(MSGR2_Secure(raw).open(reader(mode), revision=revision)[type(layer)]) == bytes(layer)
 
 
-def test_an_opened_frame_is_changed_and_sealed_anew() -> None:
+def test_opened_frame_is_changed_and_sealed_again() -> None:
     sending, receiving = writer("secure"), reader("secure")
     sealed = MSGR2_Secure.seal(MSGR2() / MSGR2_Message(seq=1, front=b"old"), sending)
     sealed.open(receiving)

@@ -118,14 +118,14 @@ def repeated(packets: list[Packet]) -> list[Packet]:
 
 @pytest.mark.parametrize("disorder", [reordered, repeated])
 @pytest.mark.parametrize(("auth", "mode"), SECURITIES)
-def test_disorder_does_not_matter(
+def test_session_reassembles_reordered_packets(
     auth: str, mode: ConMode, disorder: Callable[[list[Packet]], list[Packet]]
 ) -> None:
     chunks = conversation(auth, mode)
     check(list(sniff(offline=disorder(packets_of(chunks)), session=MsgrSession(book()))), chunks)
 
 
-def test_what_is_lost_is_a_gap() -> None:
+def test_lost_packet_becomes_a_gap_layer() -> None:
     packets = packets_of(conversation("none", ConMode.CRC))
     large = max(range(len(packets)), key=lambda at: len(packets[at]))
     frames = list(sniff(offline=packets[:large] + packets[large + 1 :], session=MsgrSession))

@@ -105,7 +105,7 @@ def test_a_piece_cut_short_is_built_as_it_was(piece: wire.Frame, layer: Packet) 
 
 
 @pieces
-def test_what_follows_a_piece_is_padding(piece: wire.Frame, layer: Packet) -> None:
+def test_bytes_after_a_v1_frame_are_padding(piece: wire.Frame, layer: Packet) -> None:
     again = type(layer)(piece.encode() + b"more")
     assert again[Padding].load == b"more"
     assert bytes(again) == piece.encode() + b"more"
@@ -177,7 +177,7 @@ def test_damaged_message_is_built_unchanged_with_its_error(data: st.DataObject) 
     assert "would be right" in again.show(dump=True) or "missing" in again.show(dump=True)
 
 
-def test_a_changed_message_is_computed_anew() -> None:
+def test_recompute_updates_the_crcs_of_a_changed_message() -> None:
     again = MSGR1(written((b"front", b"", b"data")))
     again.front = b"another front"
     assert not MSGR1(bytes(again))[MSGR1_Message].crc_ok

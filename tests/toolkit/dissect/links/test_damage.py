@@ -77,7 +77,7 @@ def test_a_wrong_byte_is_found_in_its_frame_and_nowhere_else(name: str, data: st
 
 
 @pytest.mark.parametrize("name", [name for name in SESSIONS if "secure" not in name and "compressed" not in name])
-def test_a_frame_with_a_wrong_crc_is_shown_all_the_same(name: str) -> None:
+def test_frame_with_a_wrong_crc_is_decoded_with_its_error(name: str) -> None:
     one = session(name)
     hit = _messages(decode(one.script, one.keys), TO_SERVER)[1]
     frames = decode(changed(one.script, TO_SERVER, hit.offset + 1000, lambda byte: byte ^ 1), one.keys)
@@ -92,7 +92,7 @@ def test_a_frame_with_a_wrong_crc_is_shown_all_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["v2.1 secure", "v2.0 secure"])
-def test_a_frame_that_does_not_authenticate_is_read_and_not_believed(name: str) -> None:
+def test_frame_with_a_wrong_tag_is_decoded_and_marked_bad(name: str) -> None:
     one = session(name)
     hit = _messages(decode(one.script, one.keys), TO_SERVER)[1]
     frames = decode(changed(one.script, TO_SERVER, hit.offset + 1000, lambda byte: byte ^ 1), one.keys)
@@ -154,7 +154,7 @@ def test_auth_signature_covers_what_was_received() -> None:
 @pytest.mark.parametrize("name", SESSIONS)
 @settings(max_examples=25)
 @given(data=st.data())
-def test_decoding_goes_on_behind_a_gap(name: str, data: st.DataObject) -> None:
+def test_decoder_continues_after_a_gap(name: str, data: st.DataObject) -> None:
     one = session(name)
     whole = decode(one.script, one.keys)
     way = data.draw(st.sampled_from(Direction))
@@ -302,13 +302,13 @@ HTTP = b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n" * 20
 
 
 @pytest.mark.parametrize("opening_seen", [True, False])
-def test_what_is_no_messenger_makes_no_records(opening_seen: bool) -> None:  # noqa: FBT001 - a case
+def test_other_protocols_give_no_frames(opening_seen: bool) -> None:  # noqa: FBT001 - a case
     stream = new_stream(opening_seen=opening_seen, server_port=80)
     script = [(TO_SERVER, HTTP), (TO_CLIENT, HTTP)]
     assert decode_events(stream, runs(stream, script)) == []
 
 
-def test_what_cannot_be_read_on_a_port_of_ceph_is_shown() -> None:
+def test_unreadable_bytes_on_a_ceph_port_become_unknown_frames() -> None:
     stream = new_stream(server_port=6789)
     frames = decode_events(stream, runs(stream, [(TO_SERVER, HTTP), (TO_CLIENT, HTTP)]))
     assert [(frame.tag, frame.length) for frame in frames] == [("UNKNOWN", len(HTTP))] * 2

@@ -82,7 +82,7 @@ def decoded(script: Script, log: str, *, swapped: bool = False) -> list[DecodedF
 
 
 @pytest.mark.parametrize("swapped", [False, True], ids=["", "client taken for server"])
-def test_every_frame_behind_the_handshake_is_decoded(one: Session, *, swapped: bool) -> None:
+def test_every_frame_after_the_handshake_is_decoded(one: Session, *, swapped: bool) -> None:
     frames = decoded(behind_the_handshake(one), key_log(one), swapped=swapped)
     whole = decode(one.script, one.keys)
     assert [frame for frame in frames if frame.error] == []
@@ -118,7 +118,7 @@ def test_the_last_secrets_of_a_long_log_are_tried() -> None:
 
 
 @pytest.mark.parametrize("log", ["", other_line(1)], ids=["no key log", "another link's"])
-def test_nothing_is_made_up_without_the_secret(one: Session, log: str) -> None:
+def test_link_joined_midstream_without_secret_gives_unknown_frames_only(one: Session, log: str) -> None:
     frames = decoded(behind_the_handshake(one), log)
     assert {frame.tag for frame in frames} <= {"UNKNOWN"}
 

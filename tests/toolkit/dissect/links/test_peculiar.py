@@ -58,7 +58,7 @@ def _recorded(**options: object) -> Script:
         ({"ms_crc_header": False, "ms_crc_data": False}, Verdict.NONE),
     ],
 )
-def test_crcs_that_a_v1_sender_leaves_out_are_not_missed(options: dict[str, object], verdict: Verdict) -> None:
+def test_crcs_omitted_by_a_v1_sender_are_no_error(options: dict[str, object], verdict: Verdict) -> None:
     script = _recorded(**options)
     for rng in (None, Random(1)):
         messages = [frame for frame in decode(script, rng=rng) if frame.message]
@@ -79,7 +79,7 @@ def test_messages_with_the_old_header_are_decoded(missing: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["v2.1 crc", "v2.0 crc"])
-def test_crcs_that_a_v2_sender_leaves_out_are_not_missed(name: str) -> None:
+def test_crcs_omitted_by_a_v2_sender_are_no_error(name: str) -> None:
     """With ms_crc_data off they are all 0 but that of the preamble (docs/protocol.md §4.5)."""
     one = session(name)
     script = one.script
@@ -105,7 +105,7 @@ def _v1_messages(*, msg_auth: bool, signature: int | None = None) -> bytes:
 
 
 @pytest.mark.parametrize("msg_auth", [True, False])
-def test_whether_footers_have_signatures_shows(msg_auth: bool) -> None:  # noqa: FBT001 - a case
+def test_decoder_recognises_footers_with_and_without_signatures(msg_auth: bool) -> None:  # noqa: FBT001 - a case
     raw = _v1_messages(msg_auth=msg_auth)
     stream = new_stream(opening_seen=False)
     frames = decode_events(stream, runs(stream, [(TO_SERVER, raw[100:])], Random(2)))
@@ -132,7 +132,7 @@ class _Listener:
         self.calls.append((direction, kind))
 
 
-def test_replies_about_keys_are_heard_after_their_requests() -> None:
+def test_key_replies_are_processed_after_their_requests() -> None:
     link = DecodedLink(new_stream(), KeyBook(), lambda _: None, Names(), RecordPhase(), FrameCaches())
     listener = _Listener()
     link.keys = listener  # type: ignore[assignment]
@@ -152,7 +152,7 @@ def test_replies_about_keys_are_heard_after_their_requests() -> None:
     assert len(listener.calls) > 4, "a reply that never comes holds nothing up for ever"
 
 
-def test_a_direction_that_ended_is_waited_for_no_longer() -> None:
+def test_decoder_does_not_wait_for_a_closed_direction() -> None:
     one = session("v2.1 crc")
     stream = new_stream()
     frames: list[DecodedFrame] = []
@@ -166,7 +166,7 @@ def test_a_direction_that_ended_is_waited_for_no_longer() -> None:
     assert len([frame for frame in frames if frame.message]) == 6
 
 
-def test_what_may_be_nobodys_is_held_back_within_bounds() -> None:
+def test_decoder_bounds_the_bytes_of_an_unrecognized_link() -> None:
     stream = new_stream(opening_seen=False, server_port=12345)
     pieces: list[Buffer] = []
     for seq in range(1, 4):

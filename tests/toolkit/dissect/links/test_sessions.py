@@ -66,7 +66,7 @@ def test_verdicts_show_the_checks_made(one: Session) -> None:
             assert frame.crc is Verdict.NONE
 
 
-def test_compression_is_seen_through(one: Session) -> None:
+def test_compressed_messages_have_their_original_sizes(one: Session) -> None:
     large = [frame for frame in decode(one.script, one.keys) if frame.message and frame.message.data == 2000]
     assert {frame.compressed for frame in large} == {"compressed" in one.name}
     assert all((frame.length < 2000) == ("compressed" in one.name) for frame in large)
@@ -86,7 +86,7 @@ def test_each_frame_was_complete_with_the_packet_of_its_last_byte(one: Session) 
 @pytest.mark.parametrize("name", SESSIONS)
 @settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32))
-def test_neither_cuts_nor_the_order_of_the_directions_matter(name: str, seed: int) -> None:
+def test_frames_do_not_depend_on_cuts_or_the_order_of_directions(name: str, seed: int) -> None:
     one, rng = session(name), Random(seed)
     whole = decode(one.script, one.keys)
     other = decode(shuffled(one.script, rng), one.keys, rng)

@@ -25,7 +25,7 @@ answers = st.builds(
 
 
 @given(requests | answers, st.binary(max_size=8))
-def test_headers_come_back_as_they_were(header: RoceHeader, behind: bytes) -> None:
+def test_headers_survive_encode_and_decode(header: RoceHeader, behind: bytes) -> None:
     raw = header.encode()
     assert len(raw) == header.size_bytes
     assert RoceHeader.decode(raw + behind) == header
@@ -49,7 +49,7 @@ def test_any_bytes_are_a_header_or_none(raw: bytes) -> None:
         ("1100ffff0000001200000007", "12 bytes are no RoCE acknowledgement of 16"),
     ],
 )
-def test_what_is_no_header_is_refused(raw: str, detail: str) -> None:
+def test_decode_refuses_invalid_headers(raw: str, detail: str) -> None:
     with pytest.raises(DecodeError, match=detail):
         RoceHeader.decode(bytes.fromhex(raw))
 

@@ -107,7 +107,7 @@ def test_without_the_introduction_directions_are_paired_by_acknowledgements(name
     assert link_of(streams).queue_pairs == link_of(decoded(kept(name))[1]).queue_pairs
 
 
-def test_one_direction_alone_is_decoded_with_what_is_not_known() -> None:
+def test_one_way_capture_is_decoded_with_unknown_queue_pair() -> None:
     found, streams = decoded(frame for frame in kept("crc") if is_roce(frame) and is_from(frame, CLIENT))
     assert sum(frame.message is not None for frame in found) == 5
     pairs = link_of(streams).queue_pairs

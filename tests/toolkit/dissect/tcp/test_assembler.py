@@ -135,7 +135,7 @@ def test_the_client_is_guessed_by_the_ports(one: int, other: int, client: str) -
 
 @pytest.mark.parametrize("window_bytes", [100, 1 << 20])
 @pytest.mark.parametrize("distance", [-4, 0, 7])
-def test_what_was_acknowledged_before_anything_was_seen_is_only_a_hint(distance: int, window_bytes: int) -> None:
+def test_acknowledgement_before_any_data_is_only_a_hint(distance: int, window_bytes: int) -> None:
     talk = Talk()
     packets = [
         talk.up(b"question"),
@@ -205,7 +205,7 @@ def test_retransmission_and_overlap_keep_the_first_bytes() -> None:
     assert assembled([*packets, talk.up(b"ij")]).to_server() == [b"abcdefghij"]
 
 
-def test_of_what_waits_the_first_wins() -> None:
+def test_first_of_overlapping_waiting_segments_wins() -> None:
     talk = Talk()
     start = talk.open()
     packets = [talk.again(UP, b"567", -5), talk.again(UP, b"-----XXX89", 0), talk.again(UP, b"01234", 0)]
@@ -229,12 +229,12 @@ BEFORE, BEHIND = (
 )
 
 
-def test_a_hole_is_given_up_at_the_end() -> None:
+def test_hole_becomes_a_gap_at_the_end() -> None:
     talk = Talk()
     assert assembled(talk.open() + lossy(talk)).to_server() == [BEFORE, 10, BEHIND]
 
 
-def test_a_hole_is_given_up_some_time_after_it_was_acknowledged() -> None:
+def test_acknowledged_hole_becomes_a_gap_after_a_number_of_packets() -> None:
     talk, assembler = Talk(), Assembler()
     early = events_of([*talk.open(), *lossy(talk), talk.down()], assembler)
     assert [type(event) for event in early] == [Run]
@@ -253,7 +253,7 @@ def test_a_hole_that_was_acknowledged_is_filled_by_a_packet_out_of_order() -> No
     assert assembled(packets).to_server() == [b"012345678"]
 
 
-def test_nobody_acknowledges_and_too_much_waits() -> None:
+def test_assembler_declares_a_gap_when_too_much_data_waits() -> None:
     talk = Talk()
     start, _ = talk.open(), talk.up(b"lost")
     chunk = bytes(50_000)
@@ -273,7 +273,7 @@ def test_bytes_missing_at_the_tail_are_known_by_their_acknowledgement() -> None:
     assert assembled([*packets, talk.down()]).to_server() == [b"there", 4]
 
 
-def test_what_is_missing_is_noticed_while_all_else_is_in_order() -> None:
+def test_acknowledgements_reveal_a_gap_behind_in_order_data() -> None:
     talk, assembler = Talk(), Assembler()
     events_of(talk.open(), assembler)
     there = talk.up(b"there")
@@ -282,7 +282,7 @@ def test_what_is_missing_is_noticed_while_all_else_is_in_order() -> None:
     assert [type(event) for event in events_of([talk.down()] * 40, assembler, first=5)] == [Gap]
 
 
-def test_an_asymmetric_capture_knows_what_it_misses() -> None:
+def test_acknowledgements_reveal_the_gaps_of_a_one_way_capture() -> None:
     talk = Talk()
     packets = talk.open()
     for _ in range(100):
@@ -310,7 +310,7 @@ def test_packets_that_were_cut_leave_gaps_at_once() -> None:
     assert assembled(pcap(packets, snap_bytes=14 + 40)).to_server() == [120]
 
 
-def test_a_capture_that_slept_goes_on() -> None:
+def test_stream_continues_after_a_jump_of_sequence_numbers() -> None:
     talk = Talk()
     packets = [*talk.open(), talk.up(b"before")]
     talk.next[UP] += 3 << 30  # farther than sequence numbers can tell
@@ -319,7 +319,7 @@ def test_a_capture_that_slept_goes_on() -> None:
     assert assembled(packets).to_server() == [b"before", skipped, b"after!" * 3]
 
 
-def test_a_lone_segment_from_nowhere_is_no_gap() -> None:
+def test_single_segment_far_ahead_is_no_gap() -> None:
     talk = Talk()
     packets = [*talk.open(), talk.up(b"a"), talk.again(UP, b"junk", -FARTHEST_AHEAD_BYTES - 9), talk.up(b"b")]
     assert assembled(packets).to_server() == [b"ab"]
@@ -349,7 +349,7 @@ def test_a_refused_connection() -> None:
     assert [what for _, what in assembled(packets).order] == ["reset"]
 
 
-def test_what_waits_is_given_before_a_reset() -> None:
+def test_waiting_data_is_emitted_before_a_reset() -> None:
     talk = Talk()
     packets = talk.open() + lossy(talk) + [talk.down(b"", RST | ACK)]
     assert assembled(packets).to_server() == [BEFORE, 10, BEHIND]
@@ -381,7 +381,7 @@ def test_a_repeated_syn_is_the_same_stream() -> None:
 
 
 @pytest.mark.parametrize("first", [1000, 1_900_000_000, 2_100_000_000])
-def test_an_old_connection_does_not_disturb_a_new_one_of_its_ports(first: int) -> None:
+def test_reset_of_an_old_connection_does_not_end_the_new_one(first: int) -> None:
     old, new = Talk(first=first), Talk(first=2_000_000_000)
     packets = [*old.open(), old.up(b"old")]
     opening = new.open()
@@ -391,7 +391,7 @@ def test_an_old_connection_does_not_disturb_a_new_one_of_its_ports(first: int) -
     assert (result.to_server(0), result.to_server(1)) == ([b"old"], [b"new"])
 
 
-def test_a_syn_behind_its_data() -> None:
+def test_assembler_accepts_data_captured_before_its_syn() -> None:
     talk = Talk()
     opening = talk.open()
     assert assembled([opening[1], opening[2], talk.up(b"data"), opening[0], talk.up(b"more")]).to_server() == [
@@ -419,7 +419,7 @@ def test_events_of_all_streams_are_in_the_order_of_the_capture() -> None:
     assert b"".join(bytes(run.data) for run in runs if isinstance(run, Run)) == b"12345"
 
 
-def test_connections_are_forgotten_when_there_are_too_many() -> None:
+def test_assembler_forgets_old_connections_above_its_limit() -> None:
     assembler = Assembler(most_flows=100)
     lasting = Talk("10.9.9.9:40000")
     events = events_of(lasting.open(), assembler)

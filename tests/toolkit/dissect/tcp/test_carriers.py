@@ -130,7 +130,7 @@ def test_tunnels_in_cooked_captures() -> None:
     assert assembled([labelled], link_type=276).to_server() == [INNER.payload]
 
 
-def test_a_link_inside_and_outside_is_one_link() -> None:
+def test_packets_captured_inside_and_outside_a_tunnel_count_once() -> None:
     later = Segment(sequence=INNER.sequence + len(INNER.payload), payload=b"more")
     both = [wrap for each in (INNER, later) for wrap in (each.ethernet(), bytes(CARRIERS["VXLAN"](IP(each.ip()))))]
     result = assembled(both)
@@ -184,12 +184,14 @@ NOT_READ = {
 
 
 @pytest.mark.parametrize("reason", NOT_READ)
-def test_what_was_not_read_is_counted(reason: str) -> None:
+def test_assembler_counts_packets_that_it_does_not_read(reason: str) -> None:
     assert skipped([bytes(NOT_READ[reason])] * 3) == {reason: 3}
 
 
 @pytest.mark.parametrize("form", ["table", "csv"])
-def test_what_was_not_read_is_named(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decode_names_the_packets_that_it_does_not_read(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "carried.pcap"
     path.write_bytes(pcap([bytes(NOT_READ["inside MACsec, which is not read"])] * 3))
     assert msgrlab(["decode", str(path), "--format", form]) == 1
@@ -206,7 +208,7 @@ EXAMPLES = [bytes(carrier(IP(INNER.ip()))) for carrier in CARRIERS.values()]
         max_size=20,
     )
 )
-def test_no_header_does_harm(damaged: list[tuple[bytes, int, bytes, int]]) -> None:
+def test_damaged_headers_never_raise(damaged: list[tuple[bytes, int, bytes, int]]) -> None:
     packets = [(raw[:place] + patch + raw[place + len(patch) :])[:size] for raw, place, patch, size in damaged]
     bytes_of = [what for lane in assembled(packets).lanes.values() for what in lane if isinstance(what, bytes)]
     assert sum(map(len, bytes_of)) <= sum(map(len, packets))

@@ -9,9 +9,9 @@ from messenger.v2.wire import Ack
 from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, control, exchange, msg
 from tests.support.links import SESSIONS, session
 from tests.support.packets import ACK, PSH
+from toolkit.dissect.capture import Capture
 from toolkit.dissect.decode import decode_capture
 from toolkit.dissect.frames import Verdict
-from toolkit.dissect.reading import Capture
 
 
 def jittered(tape: Tape, rng: Random, most_ns: int = 500_000) -> Tape:
@@ -44,7 +44,7 @@ def test_no_invariant_is_violated_by_the_order_of_the_capture(
     assert [result for result in Capture(path).check() if not result.ok] == []
 
 
-def test_a_syn_behind_the_data_of_its_connection(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_decoder_accepts_data_captured_before_its_syn(tmp_path_factory: pytest.TempPathFactory) -> None:
     tape = Tape()
     Connection(tape).open().play(Peers().begin())
     tape.packets[:5] = [

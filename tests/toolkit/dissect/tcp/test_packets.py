@@ -48,7 +48,7 @@ def test_cooked_captures(segment: Segment) -> None:
 
 @pytest.mark.parametrize("tags", [(), (0x8100,), (0x88A8, 0x8100), (0x9100, 0x8100, 0x8100)])
 @pytest.mark.parametrize("segment", [V4, V6])
-def test_ethernet_behind_vlan_tags(segment: Segment, tags: tuple[int, ...]) -> None:
+def test_packets_with_vlan_tags_are_read(segment: Segment, tags: tuple[int, ...]) -> None:
     assert assembled([segment.ethernet(*tags)]).to_server() == [segment.payload]
 
 
@@ -81,7 +81,7 @@ def test_both_versions_of_ip_are_numbered_in_one_order() -> None:
     assert [what for _, what in result.order] == [b"sixsix", b"four", b"sixsix", b"four"]
 
 
-def test_what_pads_a_short_frame_is_no_payload() -> None:
+def test_ethernet_padding_is_no_payload() -> None:
     assert assembled([V4.ethernet() + bytes(20)]).to_server() == [b"four"]
 
 
@@ -110,7 +110,7 @@ def test_extension_headers_of_ipv6() -> None:
     assert assembled([packet], link_type=101).to_server() == [b"sixsix"]
 
 
-def test_other_protocols_are_passed_over() -> None:
+def test_other_protocols_are_skipped() -> None:
     udp = bytearray(V4.ip())
     udp[9] = 17
     other = bytearray(V6.ip())
@@ -119,7 +119,7 @@ def test_other_protocols_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("segment", [V4, V6])
-def test_a_packet_cut_anywhere_does_no_harm(segment: Segment) -> None:
+def test_packet_cut_at_any_byte_gives_a_gap(segment: Segment) -> None:
     packet = segment.ethernet(0x8100)
     head = len(packet) - len(segment.payload)
     for size in range(len(packet)):
@@ -191,7 +191,7 @@ def test_memory_for_fragments_is_bounded() -> None:
 # ---- endpoints
 
 
-def test_only_the_ports_asked_for() -> None:
+def test_assembler_reads_only_the_given_ports() -> None:
     packets = [
         Segment(f"10.0.0.1:{number}", f"10.0.0.2:{port}", payload=b"x", flags=ACK).ethernet()
         for number, port in [(40000, 80), (40001, 3300), (3300, 40002), (40003, 3301)]

@@ -12,8 +12,8 @@ import toolkit
 from messenger.errors import LocalError
 from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange, msg
 from toolkit.capture.formats import LinkType, PacketBatch
+from toolkit.dissect.capture import Capture
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.reading import Capture
 from toolkit.dissect.top import CaptureTop, Limits, Row, Snapshot, Top
 
 CAPTURES = Path(__file__).parents[4] / "captures"
@@ -156,7 +156,7 @@ def test_session_with_an_ended_link_is_down_and_names_the_ender() -> None:
         ([(TO_SERVER, msg(1, front=b"a" * 90).replace(b"a" * 9, b"b" * 9))], 2, "crc: MESSAGE is wrong"),
     ],
 )
-def test_what_is_violated_is_the_verdict(
+def test_verdict_names_the_violated_rule(
     script: list[tuple[Direction, bytes]], following: int, verdict: str
 ) -> None:
     tape = Tape()
@@ -181,7 +181,7 @@ def test_an_acknowledgement_of_what_was_not_captured_is_no_violation() -> None:
     assert only(top.snapshot()).verdict == f"ok, {len(msg(2))} bytes not captured"
 
 
-def test_a_port_of_cephs_shows_although_no_frame_is_recognised() -> None:
+def test_top_shows_unreadable_links_on_ceph_ports() -> None:
     tape = Tape()
     noise = bytes(range(1, 200)) * 5
     Connection(tape).play([(TO_SERVER, noise)] * 40)
@@ -219,7 +219,7 @@ def short_links(tape: Tape, count: int) -> Iterator[Tape]:
     yield tape
 
 
-def test_what_is_kept_of_many_short_links_does_not_grow() -> None:
+def test_memory_for_many_short_links_is_bounded() -> None:
     top = Top(limits=Limits(ended_s=3.0, links=100))
     tape, sizes = Tape(), []
     for _ in range(3):
@@ -243,7 +243,7 @@ def test_of_too_many_sessions_those_that_are_silent_longest_are_folded() -> None
     assert [row.session for row in rows] == list(range(180, 200))
 
 
-def test_what_is_kept_of_a_session_that_reconnects_over_and_over_does_not_grow() -> None:
+def test_memory_for_a_reconnecting_session_is_bounded() -> None:
     top, tape, sizes = Top(limits=Limits(links=100)), Tape(), []
     Connection(tape).open().play(LOSSLESS.begin()).reset(TO_CLIENT)
     for number in range(1, 1501):

@@ -95,7 +95,7 @@ def test_tshark_reads_it(tmp_path: Path) -> None:
     assert "con_mode was secure: what follows was encrypted" in comments
 
 
-def test_what_cannot_be_opened_stays_as_it_is(tmp_path: Path) -> None:
+def test_export_without_keys_leaves_streams_encrypted(tmp_path: Path) -> None:
     chunks, _ = record("v2-secure")
     source = write_capture(tmp_path / "source.pcapng", chunks)
     target = tmp_path / "sealed.pcapng"
@@ -107,7 +107,7 @@ def test_what_cannot_be_opened_stays_as_it_is(tmp_path: Path) -> None:
     assert list(map(what, decoded(target))) == list(map(what, decoded(source)))
 
 
-def test_other_traffic_is_as_it_was(tmp_path: Path) -> None:
+def test_export_copies_other_traffic(tmp_path: Path) -> None:
     source = write_capture(
         tmp_path / "source.pcapng", HTTP, HTTP[:1], server="[fd00::1]:80", client="[fd00::2]:1024"
     )
@@ -153,7 +153,7 @@ def test_undecryptable_frame_is_left_out_and_reported(tmp_path: Path) -> None:
         assert any(note.startswith("left out: MESSAGE, ") for note in reader.notes)
 
 
-def test_wrong_crcs_stay_wrong(tmp_path: Path) -> None:
+def test_export_keeps_wrong_crcs_wrong(tmp_path: Path) -> None:
     for options in ({}, COMPRESSED):
         chunks, keys = record("v2-crc", **options)
         folder = tmp_path / str(len(options))
@@ -171,7 +171,7 @@ def seqs_of(frames: Sequence[DecodedFrame]) -> list[tuple[Direction, int]]:
     return [(frame.direction, frame.message.seq) for frame in whole if frame.message]
 
 
-def test_what_the_capture_does_not_have_is_missing_there_too(tmp_path: Path) -> None:
+def test_export_keeps_the_gaps_of_the_capture(tmp_path: Path) -> None:
     for way in ("v2-crc", "v2-secure"):
         chunks, keys = record(way, sizes=[3000] * 6)
         packets = packets_of(chop(chunks, 1, 700))
@@ -187,7 +187,7 @@ def test_what_the_capture_does_not_have_is_missing_there_too(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("link", ["crc", "secure"])
-def test_what_was_captured_out_of_order_is_in_order(link: str, tmp_path: Path) -> None:
+def test_export_puts_reordered_packets_in_order(link: str, tmp_path: Path) -> None:
     chunks, keys = record(LINKS[link][0], sizes=[3000] * 6)
     frames = decoded(write_capture(tmp_path / "whole.pcapng", chunks), keys)
     packets = packets_of([(frame.direction, bytes(frame.wire)) for frame in frames])
@@ -232,7 +232,7 @@ def fin_is_last(path: Path) -> bool:
     return fins[-1] and not any(fins[:-1])
 
 
-def test_what_does_not_decompress_stays_compressed(tmp_path: Path) -> None:
+def test_export_leaves_undecompressible_frames_compressed(tmp_path: Path) -> None:
     chunks, keys = record("v2-crc", **COMPRESSED)
     broken: list[Buffer] = []
     CrcWriter().compressed(broken, Tag.ACK, (b"no such thing", b"", b"", b""))
@@ -245,7 +245,7 @@ def test_what_does_not_decompress_stays_compressed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("link", ["v1", "secure", "secure of 2.0 compressed"])
-def test_noise_is_survived(link: str, tmp_path: Path) -> None:
+def test_export_survives_random_damage(link: str, tmp_path: Path) -> None:
     chunks, keys = record(LINKS[link][0], sizes=[10, 3000], **LINKS[link][1])
     packets = packets_of(chop(chunks, 1, 900))
     for seed in range(15):
@@ -269,7 +269,7 @@ def intact(frames: Sequence[DecodedFrame]) -> list[tuple[object, ...]]:
     )
 
 
-def test_an_aborted_message_is_left_out() -> None:
+def test_export_omits_aborted_messages() -> None:
     """It would come back as a whole one."""
     packets: list[tuple[int, bytes, str | None]] = []
 
@@ -321,7 +321,7 @@ def test_command_reports_what_stays_encrypted(tmp_path: Path, capsys: pytest.Cap
     assert output.err.count("\n") == 1
 
 
-def test_a_capture_that_is_none_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_export_of_an_invalid_capture_writes_no_file(tmp_path: Path) -> None:
     source = tmp_path / "noise.pcap"
     source.write_bytes(b"no capture at all, but some bytes")
     with pytest.raises(LocalError, match="noise"):

@@ -46,7 +46,7 @@ def number(value: str) -> int:
 
 
 @pytest.mark.parametrize("name", LINKS)
-def test_frames_are_those_our_own_reader_sees(name: str, tmp_path: Path) -> None:
+def test_dissector_shows_the_frames_of_our_reader(name: str, tmp_path: Path) -> None:
     chunks, keys = record("v2-crc", **LINKS[name])
     seen = [frame for frame in follow(chunks, keys) if frame.tag != "BANNER"]
     packings = [chunks, pack(chunks), chop(chunks, 1, 97), chop(chunks, 2, 4000)]
@@ -83,7 +83,7 @@ def test_any_port_will_do(tmp_path: Path) -> None:
     assert column(path, "msgr2.banner") == [r"ceph v2\n"] * 2
 
 
-def test_a_capture_may_begin_in_the_midst(tmp_path: Path) -> None:
+def test_dissector_finds_frames_midstream(tmp_path: Path) -> None:
     for name in ("2.1", "2.0"):
         chunks, _ = record("v2-crc", sizes=[100, 100, 100], **LINKS[name])
         frames = [frame for frame in follow(chunks) if frame.tag == "MESSAGE" and frame.direction is UP]
@@ -172,7 +172,7 @@ def test_addresses_of_every_form(tmp_path: Path) -> None:
     assert not column(path, "msgr2.trailing")
 
 
-def test_a_click_on_a_field_marks_its_bytes(tmp_path: Path) -> None:
+def test_fields_have_the_position_of_their_bytes(tmp_path: Path) -> None:
     chunks, _ = record("v2-crc", sizes=[5])
     (frame,) = [frame for frame in follow(chunks) if frame.tag == "MESSAGE" and frame.direction is UP]
     path = write_capture(tmp_path / "bytes.pcapng", chop(chunks, 5, 30))
@@ -191,7 +191,7 @@ def test_a_click_on_a_field_marks_its_bytes(tmp_path: Path) -> None:
 # ---- what is wrong
 
 
-def test_damage_shows_where_it_is(tmp_path: Path) -> None:
+def test_dissector_marks_the_damaged_part(tmp_path: Path) -> None:
     chunks, _ = record("v2-crc", sizes=[400, 400, 400])
     messages = [frame for frame in follow(chunks) if frame.tag == "MESSAGE" and frame.direction is UP]
     before = b"".join(frame.raw for frame in follow(chunks) if frame.direction is UP and frame.tag != "ACK")
@@ -217,7 +217,7 @@ def test_damage_shows_where_it_is(tmp_path: Path) -> None:
     assert list(found.values()) == [verdicts for _, verdicts in links.values()]
 
 
-def test_a_length_that_no_frame_has_holds_nothing_up(tmp_path: Path) -> None:
+def test_dissector_skips_an_impossible_length(tmp_path: Path) -> None:
     long = preamble(lengths=(1 << 28, 1 << 28, 1 << 28, 1 << 28), segments=4)
     ack = writer("crc").control(Tag.ACK, (5).to_bytes(8, "little"))
     banners = [(UP, encode_banner(1, 0)), (DOWN, encode_banner(1, 0))]
@@ -226,7 +226,7 @@ def test_a_length_that_no_frame_has_holds_nothing_up(tmp_path: Path) -> None:
     assert column(path, "msgr2.ack.seq") == ["5"]
 
 
-def test_what_was_not_computed_is_not_wrong(tmp_path: Path) -> None:
+def test_zero_crc_is_unverified_and_not_bad(tmp_path: Path) -> None:
     raw = bytearray(writer("crc").control(Tag.ACK, (5).to_bytes(8, "little")))
     raw[-4:] = bytes(4)  # a sender with ms_crc_data off
     banners = [(UP, encode_banner(1, 0)), (DOWN, encode_banner(1, 0))]
@@ -266,7 +266,7 @@ def test_payloads_that_end_early_or_late(tmp_path: Path) -> None:
     assert len(column(path, "msgr2.expert.malformed")) == len(good)
 
 
-def test_noise_is_survived(tmp_path: Path) -> None:
+def test_dissector_survives_random_damage(tmp_path: Path) -> None:
     """Any mangling of a link leaves tshark with something to show, and the script without an error."""
     chunks, _ = record("v2-crc", sizes=[10, 300])
     everything = b"".join(chunk for direction, chunk in chunks if direction is UP)
@@ -300,7 +300,7 @@ def test_a_capture_that_cuts_packets_short(tmp_path: Path) -> None:
 # ---- others' streams
 
 
-def test_v1_stays_with_the_dissector_that_wireshark_has(tmp_path: Path) -> None:
+def test_dissector_leaves_v1_to_wireshark(tmp_path: Path) -> None:
     v1, _ = record("v1", sizes=[100])
     path = write_capture(tmp_path / "v1.pcapng", v1, [(UP, b"GET / HTTP/1.1\r\n\r\n")], [(UP, bytes(500))])
     columns = ("_ws.col.Protocol", "_ws.col.Info", "ceph.ver", "tcp.len")

@@ -19,7 +19,7 @@ def test_a_file_or_a_folder(tmp_path: Path) -> None:
     assert write_dissector(tmp_path / "other.lua").read_text(encoding="utf-8") == dissector()
 
 
-def test_files_of_others_stay(tmp_path: Path) -> None:
+def test_write_dissector_does_not_overwrite_other_files(tmp_path: Path) -> None:
     (tmp_path / "mine.lua").write_text("-- mine\n", encoding="utf-8")
     with pytest.raises(LocalError, match=r"mine\.lua exists and is not a dissector"):
         write_dissector(tmp_path / "mine.lua")
@@ -38,7 +38,7 @@ def test_wireshark_loads_what_was_installed(tmp_path: Path, monkeypatch: pytest.
     assert "Ceph Messenger v2\tMSGR2\tmsgr2" in protocols.stdout
 
 
-def test_without_wireshark_the_usual_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_folder_has_a_default_without_wireshark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", os.devnull)
     assert plugin_folder() == tmp_path / ".local/lib/wireshark/plugins"

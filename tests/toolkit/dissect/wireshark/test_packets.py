@@ -53,7 +53,7 @@ def test_tshark_finds_nothing_wrong(client: str, server: str, tmp_path: Path) ->
     assert found[-1][4] == ["31"]  # SYN, SYN-ACK, ACK, data, FIN
 
 
-def test_bytes_that_nobody_has_are_missed(tmp_path: Path) -> None:
+def test_skipped_bytes_are_a_lost_segment_in_tshark(tmp_path: Path) -> None:
     talk = Conversation("10.0.0.1:40000", "10.0.0.2:12345")
     packets = [*talk.open(), *talk.data(UP, b"before"), *talk.skip(UP, 100), *talk.data(UP, b"behind")]
     packets += [talk.acknowledge(DOWN), talk.reset(DOWN)]

@@ -40,7 +40,7 @@ def test_violations_refusals_and_resets_are_expert_infos(tmp_path: Path) -> None
 
 @pytest.mark.needs("tshark")
 @pytest.mark.parametrize(("name", "resumed"), [("reef-crc", 0), ("reef-osds", 1)])
-def test_of_ceph_itself_nothing_is_violated(name: str, resumed: int, tmp_path: Path) -> None:
+def test_captures_of_ceph_have_no_violation_marks(name: str, resumed: int, tmp_path: Path) -> None:
     folder, plain = CAPTURES / name, tmp_path / "plain.pcapng"
     export_capture(folder / "capture.pcapng.gz", plain, KeyBook.read([folder / "keyring"]))
     marks = [row for row in rows(plain, *EXPERTS) if any(row)]
@@ -69,7 +69,7 @@ def test_the_profile_has_columns_and_colours_that_wireshark_takes(
     assert all(name.count("[") == 2 for name in names)
 
 
-def test_files_of_others_stay_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_profile_does_not_replace_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "colorfilters").write_text("@mine@tcp@[0,0,0][1,1,1]\n")
     assert msgrlab(["wireshark", "--profile", str(tmp_path)]) == 2
     assert "it stays as it is" in capsys.readouterr().err

@@ -23,7 +23,7 @@ def content(frame: DecodedFrame) -> tuple[object, ...]:
 
 @pytest.mark.needs("tshark")
 @pytest.mark.parametrize("name", NAMES)
-def test_everybody_reads_the_same(name: str, tmp_path: Path) -> None:
+def test_exported_captures_decode_alike_in_tshark_and_our_decoder(name: str, tmp_path: Path) -> None:
     source, target = CAPTURES / name / "capture.pcapng.gz", tmp_path / "plain.pcapng"
     keyring = [CAPTURES / name / "keyring"]
     exported = export_capture(source, target, KeyBook.read(keyring))

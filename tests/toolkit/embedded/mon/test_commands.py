@@ -73,7 +73,7 @@ def test_every_command_is_described_as_the_command_line_reads_it() -> None:
     json.dumps(described)
 
 
-def test_an_osd_that_is_down_is_a_trouble(cluster: Cluster) -> None:
+def test_down_osd_is_a_health_warning(cluster: Cluster) -> None:
     assert run(cluster, "health").render("plain") == b"HEALTH_OK\n"
     cluster.maps.mark_down(1)
     assert b"1 osds down" in run(cluster, "health").render("plain")
@@ -84,7 +84,7 @@ def test_an_osd_that_is_down_is_a_trouble(cluster: Cluster) -> None:
     assert run(cluster, "health").render("plain") == b"HEALTH_OK\n"
 
 
-def test_space_is_that_of_osds_that_are_up(cluster: Cluster) -> None:
+def test_df_counts_the_osds_that_are_up(cluster: Cluster) -> None:
     cluster.use = {0: {1: Use(2, 300)}, 1: {1: Use(1, 50)}}
     stats = json.loads(run(cluster, "df").render("json"))
     assert stats["stats"]["total_bytes"] == 2 * CAPACITY_BYTES
@@ -122,7 +122,7 @@ def test_entities_come_and_go(cluster: Cluster) -> None:
         run(cluster, "auth get", entity="client.x")
 
 
-def test_librados_makes_pools_by_a_message_of_its_own(cluster: Cluster) -> None:
+def test_pool_operations_of_librados_create_and_delete_pools(cluster: Cluster) -> None:
     def ask(op: PoolOpCode, **fields: Any) -> MPoolOpReply:
         return pool_operation(cluster, MPoolOp(FSID, fields.pop("pool", 0), op, **fields))
 

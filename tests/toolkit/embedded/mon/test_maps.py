@@ -47,7 +47,7 @@ def test_increments_lead_to_the_same_map(maps: Maps) -> None:
     assert maps.osdmap_message(known.epoch + 1, FEATURES) is None
 
 
-def test_all_osds_lead_placement_groups_until_they_are_down(maps: Maps) -> None:
+def test_down_and_out_osds_lead_no_placement_group(maps: Maps) -> None:
     def primaries() -> list[int]:
         placement = Placement(OSDMap.decode(maps.osdmap.encode()))
         return [placement.mapping(placement.pg_of(1, seed)).acting_primary for seed in range(32)]

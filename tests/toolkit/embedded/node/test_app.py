@@ -24,7 +24,7 @@ def spec():
     return parse_spec(SPEC, "mine.yaml")
 
 
-def test_our_clients_use_them_and_osds_come_back(msgrlab_cluster: Callable[..., Cluster], spec) -> None:
+def test_client_keeps_its_objects_over_a_restart_of_an_osd(msgrlab_cluster: Callable[..., Cluster], spec) -> None:
     cluster = msgrlab_cluster(spec, check=True)
     app = cluster.nodes["app"]
     app.command("fill", count=20, size_bytes=1000)
@@ -100,13 +100,13 @@ def test_a_spec_of_another_kind_is_refused() -> None:
         ("osd2: {ceph: osd, options: {osd_debug: 1}}", "unknown option 'osd_debug'"),
     ],
 )
-def test_what_cannot_be_embedded(text: str, words: str) -> None:
+def test_spec_refuses_what_the_embedded_release_lacks(text: str, words: str) -> None:
     nodes = f"nodes:\n  mon: {{ceph: mon}}\n  osd: {{ceph: osd}}\n  {text}\nceph: {{release: embedded}}\n"
     with pytest.raises(LocalError, match=words):
         parse_spec(nodes, "mine.yaml")
 
 
-def test_tickets_that_nobody_could_renew_in_time_are_refused() -> None:
+def test_spec_refuses_too_short_ticket_lifetimes() -> None:
     text = SPEC.replace("release: embedded", "release: embedded, options: {auth_service_ticket_ttl: 1}")
     with pytest.raises(LocalError, match=r"6: ceph\.options\.auth_service_ticket_ttl: .*give seconds, 2 or more"):
         parse_spec(text, "mine.yaml")

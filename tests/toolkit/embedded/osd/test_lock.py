@@ -68,7 +68,7 @@ def refusal(number: int):
     return pytest.raises(OpError, match=errno.errorcode[number])
 
 
-def test_what_the_client_sends_is_read() -> None:
+def test_lock_operations_of_a_client_decode() -> None:
     given = LockOp.decode(Decoder(bytes.fromhex(LOCK)))
     assert given == LockOp("mine", LockType.EXCLUSIVE, "c", "t", "d", UTime(60), 0)
     assert GetInfoOp.decode(Decoder(bytes.fromhex(GET_INFO))).name == "mine"
@@ -120,7 +120,7 @@ def test_renewals_need_a_lock_where_they_must() -> None:
         Locked().take(kind=7)
 
 
-def test_a_lock_whose_time_is_over_is_free() -> None:
+def test_expired_lock_is_free() -> None:
     locked = Locked()
     locked.call(lock, encoded(LockOp("mine", LockType.EXCLUSIVE, "c", "", "", UTime(0, 1), 0)))
     locked.take(gid=4101)

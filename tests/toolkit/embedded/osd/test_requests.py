@@ -56,13 +56,13 @@ def test_a_write_that_is_resent_is_not_done_again(peer: Peer) -> None:
     assert peer.ask("a", operation(OpCode.READ)).ops[0].data == b"xx"
 
 
-def test_a_refusal_is_remembered_too(peer: Peer) -> None:
+def test_resent_request_gets_the_same_refusal(peer: Peer) -> None:
     assert peer.ask("a", operation(OpCode.DELETE), tid=7).result == -errno.ENOENT
     peer.ask("a", operation(OpCode.CREATE))
     assert peer.ask("a", operation(OpCode.DELETE), tid=7).result == -errno.ENOENT
 
 
-def test_reads_are_done_again(peer: Peer) -> None:
+def test_resent_read_is_executed_again(peer: Peer) -> None:
     peer.ask("a", operation(OpCode.WRITEFULL, b"1"))
     assert peer.ask("a", operation(OpCode.READ), tid=7).ops[0].data == b"1"
     peer.ask("a", operation(OpCode.WRITEFULL, b"2"))
@@ -104,7 +104,7 @@ def test_refused_writes_change_nothing(peer: Peer, op: OsdOp, number: int) -> No
     assert [bytes(each.data) for each in reply.ops] == [b"old", b"v"]
 
 
-def test_what_does_not_fit_is_refused(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_beyond_the_capacity_fails_with_enospc(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests_module, "CAPACITY_BYTES", 10)
     assert peer.ask("a", operation(OpCode.WRITEFULL, b"12345678")).result == 0
     assert peer.ask("b", operation(OpCode.WRITEFULL, b"12345678")).result == -errno.ENOSPC
@@ -119,7 +119,7 @@ def test_objects_of_pools_that_are_gone_are_dropped(peer: Peer) -> None:
     assert (peer.requests.store.use(), peer.requests.store.held_bytes) == ({}, 0)
 
 
-def test_listings_go_on_where_they_ended(peer: Peer) -> None:
+def test_listing_continues_at_its_cursor(peer: Peer) -> None:
     names = sorted(f"object{number}" for number in range(10))
     for name in names:
         peer.ask(name, operation(OpCode.CREATE))
@@ -178,7 +178,7 @@ def watching(requests: Requests, cookie: int) -> Peer:
     return watcher
 
 
-def test_a_watcher_that_comes_back_is_sent_what_it_has_not_answered() -> None:
+def test_reconnected_watcher_gets_the_unanswered_notification() -> None:
     async def watched() -> None:
         requests = Requests()
         watcher, notifier = watching(requests, 9), Peer(requests, gid=4200)

@@ -54,7 +54,7 @@ def test_examples_print_as_they_are_parsed(word) -> None:
         ("undo partition a b", Undo(Partition("a", "b"))),
     ],
 )
-def test_words_mean(text: str, fault: Fault) -> None:
+def test_text_parses_to_its_fault(text: str, fault: Fault) -> None:
     assert parse(text) == fault
     assert parse(str(fault)) == fault
 
@@ -65,16 +65,16 @@ def test_words_mean(text: str, fault: Fault) -> None:
         ("", "a fault begins with its word: msgrlab fault --list shows them"),
         ("kil b", "no fault 'kil'; did you mean kill?"),
         ("xyzzy", "no fault 'xyzzy'; known: arm, black-hole, block"),
-        ("kill", "kill: NODE is missing; it is written: kill NODE"),
-        ("kill a b", "kill: 'b' is too much; it is written: kill NODE"),
+        ("kill", "kill: NODE is missing; the syntax is kill NODE"),
+        ("kill a b", "kill: 'b' is one argument too many; the syntax is kill NODE"),
         ("kill B", "kill: NODE 'B' must be the name of a node"),
         ("kill 'b", "no closing quotation"),
-        ("partition a", "partition: B is missing; it is written: partition A B [--one-way]"),
+        ("partition a", "partition: B is missing; the syntax is partition A B [--one-way]"),
         ("partition a a", "partition: a and a must be two nodes"),
         ("partition a b --oneway", "partition: no option --oneway; did you mean --one-way?"),
         ("partition a b --one-way --one-way", "--one-way is given twice"),
         ("partition a b --one-way=1", "--one-way takes no value"),
-        ("flap a b --period-s", "--period-s without its SECONDS"),
+        ("flap a b --period-s", "--period-s needs SECONDS"),
         ("flap a b --up 1", "--up '1' must be a number above 0 and of at most 0.99"),
         ("clock a soon", "SECONDS 'soon' must be a number"),
         ("clock a nan", "SECONDS 'nan' must be a number"),
@@ -83,17 +83,17 @@ def test_words_mean(text: str, fault: Fault) -> None:
         ("link a b", "KEY=VALUE… is missing"),
         ("link a b dely=5", "there is delay-ms"),
         ("link a b loss=200", "loss"),
-        ("link a b ' '", "says nothing; clear is a link without impairments"),
-        ("heal a", "heal: between which two nodes?"),
+        ("link a b ' '", "is empty; clear is a link without impairments"),
+        ("heal a", "heal: which two nodes?"),
         ("arm a 'X Y' FAULT", "'X Y' is no point"),
         ("arm a 'HELLO READ' EXPLODE", "ACTION 'EXPLODE' must be one of CONTINUE, FAULT, BLOCK, STALL"),
-        ("proxy a b 'cut it'", "RULE 'cut it' is none: rule, column"),
-        ("undo", "undo: of what?"),
+        ("proxy a b 'cut it'", "RULE 'cut it' is invalid: rule, column"),
+        ("undo", "undo: which fault?"),
         ("undo reset a b", "undo: reset a b does not last"),
         ("undo undo partition a b", "does not last"),
     ],
 )
-def test_mistakes_are_errors(text: str, complaint: str) -> None:
+def test_parse_reports_mistakes_in_one_line(text: str, complaint: str) -> None:
     with pytest.raises(LocalError) as caught:
         parse(text)
     assert complaint in str(caught.value)
@@ -131,7 +131,7 @@ def test_any_link_is_read_as_it_is_written(pair, state) -> None:
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
-def test_no_text_does_worse_than_a_complaint(text: str) -> None:
+def test_any_text_parses_or_raises_a_local_error(text: str) -> None:
     for word in ("", "kill ", "link a b ", "arm a ", "flap a b ", "undo "):
         try:
             fault = parse(word + text)

@@ -101,7 +101,7 @@ def test_one_fault_ends_another(cluster: RecordedCluster, fault: str, ending: st
     assert fault not in map(str, cluster.scene.in_force)
 
 
-def test_healing_two_nodes_leaves_others_alone(cluster: RecordedCluster) -> None:
+def test_heal_of_two_nodes_keeps_other_faults(cluster: RecordedCluster) -> None:
     cluster.do("partition a b")
     cluster.do("partition a c")
     cluster.do("kill b")
@@ -109,14 +109,14 @@ def test_healing_two_nodes_leaves_others_alone(cluster: RecordedCluster) -> None
     assert [str(fault) for fault in cluster.scene.in_force] == ["partition a c", "kill b"]
 
 
-def test_a_way_is_open_when_nobody_blocks_it(cluster: RecordedCluster) -> None:
+def test_direction_opens_when_its_last_block_ends(cluster: RecordedCluster) -> None:
     cluster.do("partition a b")
     assert ("block", "a", "b") not in cluster.do("isolate a")
     assert ("unblock", "a", "b") not in cluster.do("undo partition a b")
     assert ("unblock", "a", "b") in cluster.do("undo isolate a")
 
 
-def test_the_last_word_on_a_link_counts(cluster: RecordedCluster) -> None:
+def test_latest_link_state_applies_until_it_is_undone(cluster: RecordedCluster) -> None:
     before = LinkState(delay_ms=1)
     cluster.network.states["a", "b"] = before
     cluster.do("link a b delay-ms=5")
@@ -126,7 +126,7 @@ def test_the_last_word_on_a_link_counts(cluster: RecordedCluster) -> None:
     assert cluster.network.states["a", "b"] == before
 
 
-def test_flapping_goes_on_and_leaves_the_way_open(cluster: RecordedCluster) -> None:
+def test_flapping_repeats_and_ends_unblocked(cluster: RecordedCluster) -> None:
     cluster.do("flap a b --period-s 0.02")
     eventually(lambda: cluster.calls.count(("unblock", "b", "a")) >= 3)
     (flapping,) = (thread for thread in threading.enumerate() if "flap" in thread.name)
@@ -164,7 +164,7 @@ def no_rules(*_: object, **__: object) -> None:
     ("texts", "complaint"),
     [
         (["kill x"], "no node 'x'; known: a, b, c, d"),
-        (["kill b", "kill b"], "kill b: it is so already"),
+        (["kill b", "kill b"], "kill b: it is in force already"),
         (["kill b", "stop b"], "b does not run: start b"),
         (["kill b", "mark-down b a"], "b does not run: start b"),
         (["kill b", "freeze b"], "b does not run"),
@@ -176,7 +176,9 @@ def no_rules(*_: object, **__: object) -> None:
         (["undo kill b"], "undo: kill b is not in force; nothing is"),
     ],
 )
-def test_what_makes_no_sense_now(cluster: RecordedCluster, texts: list[str], complaint: str) -> None:
+def test_scene_refuses_faults_that_contradict_its_state(
+    cluster: RecordedCluster, texts: list[str], complaint: str
+) -> None:
     *before, last = texts
     for text in before:
         cluster.do(text)
@@ -194,14 +196,14 @@ def test_what_makes_no_sense_now(cluster: RecordedCluster, texts: list[str], com
         ("descriptors d 0", "on another machine"),
     ],
 )
-def test_what_cannot_be_had_here(cluster: RecordedCluster, text: str, complaint: str) -> None:
+def test_scene_refuses_unsupported_faults(cluster: RecordedCluster, text: str, complaint: str) -> None:
     with pytest.raises(Unsupported) as caught:
         cluster.do(text)
     assert complaint in str(caught.value)
     assert cluster.scene.in_force == ()
 
 
-def test_words_know_what_cannot_be_had_here(cluster: RecordedCluster) -> None:
+def test_words_name_the_reason_why_a_fault_is_unsupported(cluster: RecordedCluster) -> None:
     assert not any(word.missing for word in words(cluster.scene))
     del cluster.nodes["a"], cluster.nodes["b"], cluster.nodes["c"]
     missing = {word.word: word.missing for word in words(cluster.scene) if word.missing}
@@ -213,7 +215,7 @@ def test_words_know_what_cannot_be_had_here(cluster: RecordedCluster) -> None:
     assert {word.word: word.missing for word in words(cluster.scene)}["reset"] == "not on this network"
 
 
-def test_a_partition_that_fails_half_way_is_taken_back(cluster: RecordedCluster) -> None:
+def test_failed_partition_is_undone(cluster: RecordedCluster) -> None:
     blocked = cluster.network.block
 
     def block(sender: str, receiver: str, *, port: int = 0) -> None:
@@ -228,7 +230,7 @@ def test_a_partition_that_fails_half_way_is_taken_back(cluster: RecordedCluster)
     assert cluster.scene.in_force == ()
 
 
-def test_all_is_made_whole(cluster: RecordedCluster) -> None:
+def test_mend_undoes_every_fault(cluster: RecordedCluster) -> None:
     for text in ("partition a b", "kill b", "freeze c", "link a c loss=5", "clock a +9"):
         cluster.do(text)
     cluster.nodes["d"].alive = False  # by itself

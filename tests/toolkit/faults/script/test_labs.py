@@ -54,7 +54,7 @@ def test_links_are_cut_and_closed_at_any_frame_of_a_kind(lab: Lab) -> None:
     lab.expect_delivered("a", "b", 25)
 
 
-def test_what_is_held_comes_when_it_is_released_and_all_behind_it(lab: Lab) -> None:
+def test_release_delivers_the_held_frame_and_all_behind_it(lab: Lab) -> None:
     (held,) = lab.script("a", "b", "-> M* #2: hold it")
     lab.send("a", "b", count=4)
     lab.expect_struck(held)

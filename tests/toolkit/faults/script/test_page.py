@@ -7,7 +7,7 @@ from toolkit.faults.script import VERBS
 PAGE = Path(__file__).parents[4] / "docs" / "proxy.md"
 
 
-def test_every_verb_is_on_the_page_as_it_is() -> None:
+def test_page_lists_every_verb() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     for verb in VERBS.values():
         usage = verb.usage.replace("|", "\\|")

@@ -33,7 +33,7 @@ class TestInContainers:
     pytestmark = _IN_DOCKER
 
     @pytest.mark.parametrize("lab", ["v2-crc", "v1"], indirect=True)
-    def test_nothing_passes_a_partition_until_it_heals(self, lab: RealLab) -> None:
+    def test_partition_blocks_messages_until_it_heals(self, lab: RealLab) -> None:
         lab.partition("a", "b", one_way=True)
         lab.send("a", "b", count=3)
         with pytest.raises(ScenarioFailed, match=r"8 messages from a delivered at b; 5 were"):
@@ -86,9 +86,7 @@ class TestInContainers:
         finally:
             second.close()
 
-    def test_containers_of_a_lab_that_went_wrong_are_not_used_again(
-        self, kept: None, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_containers_of_a_failed_lab_are_removed(self, kept: None, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(NamespaceNetwork, "heal", lambda _: 1 / 0)
         lab = RealLab("docker")
         lease = lab._place.lease
@@ -97,7 +95,7 @@ class TestInContainers:
         assert docker_objects(lease) == []
         assert not lease.directory.exists()
 
-    def test_without_keeping_nothing_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_lab_without_kept_containers_removes_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
         node.build(announce=lambda _: None)
         monkeypatch.setattr(containers, "_shelf", None)
         lab = RealLab("docker")
@@ -108,9 +106,9 @@ class TestInContainers:
         assert not lease.directory.exists()
 
 
-def test_breaking_links_takes_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docker_lab_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(Unsupported, match="takes root: sudo msgrlab run"):
+    with pytest.raises(Unsupported, match="needs root: sudo msgrlab run"):
         RealLab("docker")
 
 

@@ -15,7 +15,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[RealLab]:
         yield lab
 
 
-def test_nothing_passes_a_partition_until_it_heals(lab: RealLab) -> None:
+def test_partition_blocks_messages_until_it_heals(lab: RealLab) -> None:
     lab.partition("a", "b", one_way=True)
     lab.send("a", "b", count=3)
     lab.send("b", "a", count=3)
@@ -43,7 +43,7 @@ def test_refused_dials_are_tried_again(lab: RealLab) -> None:
 
 
 @pytest.mark.parametrize("fault", ["half_open", "half_close"])
-def test_a_stream_that_one_side_believes_in_is_replaced(lab: RealLab, fault: str) -> None:
+def test_half_open_stream_is_replaced(lab: RealLab, fault: str) -> None:
     dials = lab.dials("a") + lab.dials("b")
     getattr(lab, fault)("a", "b")
     lab.send("a", "b", count=2)
@@ -61,7 +61,7 @@ def test_half_open_stream_is_silent_until_a_write(lab: RealLab) -> None:
     lab.exchange(count=1)
 
 
-def test_delay_and_slowness_lose_nothing(lab: RealLab) -> None:
+def test_delayed_and_slow_links_lose_no_message(lab: RealLab) -> None:
     lab.delay("a", "b", 0.02, 0.02)
     lab.exchange(count=5)
     lab.slow("b", "a", 100_000)
@@ -83,7 +83,7 @@ def test_only_a_process_can_be_frozen(lab: RealLab) -> None:
         lab.freeze("a")
 
 
-def test_a_frozen_process_answers_when_it_goes_on() -> None:
+def test_frozen_process_receives_messages_after_thaw() -> None:
     lab = RealLab("local", "v2-crc", 1)
     try:
         lab.two()

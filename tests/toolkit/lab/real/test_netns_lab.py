@@ -18,12 +18,12 @@ def lab(request: pytest.FixtureRequest) -> Iterator[RealLab]:
         yield lab
 
 
-def test_nodes_have_addresses_of_their_own_in_the_order_of_description(lab: RealLab) -> None:
+def test_nodes_have_ascending_addresses_in_the_order_of_description(lab: RealLab) -> None:
     assert "10.77.0.1:6800" in lab.address("a")
     assert "10.77.0.2:6800" in lab.address("b")
 
 
-def test_nothing_passes_a_partition_until_it_heals(lab: RealLab) -> None:
+def test_partition_blocks_messages_until_it_heals(lab: RealLab) -> None:
     lab.partition("a", "b", one_way=True)
     lab.send("a", "b", count=3)
     with pytest.raises(ScenarioFailed, match=r"8 messages from a delivered at b; 5 were"):
@@ -63,7 +63,7 @@ def test_frames_are_cut_by_a_proxy_on_the_way(lab: RealLab) -> None:
     lab.expect_delivered("a", "b", 6)
 
 
-def test_what_no_proxy_can_do_is_unsupported(lab: RealLab) -> None:
+def test_delayed_dial_is_unsupported_outside_simulation(lab: RealLab) -> None:
     with pytest.raises(Unsupported, match="delay_dial a b 1: only in simulation"):
         lab.delay_dial("a", "b", 1.0)
 

@@ -29,7 +29,7 @@ def test_bytes_arrive_in_order_whatever_their_latencies(pair: Pair) -> None:
     assert near.written == 500
 
 
-def test_closing_is_seen_behind_what_was_written(pair: Pair) -> None:
+def test_end_of_a_stream_arrives_after_the_written_bytes(pair: Pair) -> None:
     near, far = pair.stream()
     near.write(b"last words")
     near.close()
@@ -57,7 +57,7 @@ def test_partition_holds_bytes_back_until_it_is_healed(pair: Pair) -> None:
     assert (near.received, far.received) == (b"two", b"one more")
 
 
-def test_partition_catches_what_is_on_its_way(pair: Pair) -> None:
+def test_partition_holds_bytes_in_flight(pair: Pair) -> None:
     near, far = pair.stream()
     near.write(b"one")
     partition(pair, "b", "a")
@@ -77,7 +77,7 @@ def test_one_way_partition_leaves_the_other_way_open(pair: Pair) -> None:
     assert (near.received, far.received) == (b"two", b"")
 
 
-def test_end_of_a_stream_is_held_back_as_well(pair: Pair) -> None:
+def test_block_holds_back_the_end_of_a_stream(pair: Pair) -> None:
     near, far = pair.stream()
     pair.network.block("a", "b")
     near.write(b"bye")
@@ -89,7 +89,7 @@ def test_end_of_a_stream_is_held_back_as_well(pair: Pair) -> None:
     assert (far.received, far.broken) == (b"bye", [EOF])
 
 
-def test_a_crash_behind_a_partition_is_not_noticed(pair: Pair) -> None:
+def test_crash_is_not_visible_across_a_partition(pair: Pair) -> None:
     near, _ = pair.stream()
     partition(pair, "a", "b")
     pair.b.crash()
@@ -166,7 +166,7 @@ def test_late_dial_is_overtaken_by_the_next(pair: Pair) -> None:
 # ---- pace
 
 
-def test_slow_reader_takes_its_time_and_the_writer_knows(pair: Pair) -> None:
+def test_slow_link_delays_bytes_and_reports_backpressure(pair: Pair) -> None:
     near, far = pair.stream()
     pair.network.set_link("a", "b", LinkState(rate_bits_per_s=8000))
     near.write(bytes(1500))
@@ -275,7 +275,7 @@ def test_cut_at_a_byte_lets_exactly_that_many_pass(pair: Pair, sender: str, byte
     assert bytes_cut == [(sender, byte)]
 
 
-def test_streams_that_are_over_cost_nothing(pair: Pair) -> None:
+def test_closed_streams_are_removed_from_the_network(pair: Pair) -> None:
     for _ in range(50):
         near, far = pair.stream()
         near.close()
@@ -288,7 +288,7 @@ def test_streams_that_are_over_cost_nothing(pair: Pair) -> None:
 # ---- links as on every network
 
 
-def test_a_link_reads_back_what_was_set(pair: Pair) -> None:
+def test_link_returns_the_state_that_was_set(pair: Pair) -> None:
     state = LinkState(**delayed(0.2, 0.5), rate_bits_per_s=8000, loss=RandomLoss(percent=5))
     pair.network.set_link("a", "b", state)
     assert pair.network.link("a", "b") == state
@@ -298,7 +298,7 @@ def test_a_link_reads_back_what_was_set(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("state", [{"duplicate_percent": 1}, {"loss": GilbertElliott(to_bad_percent=1)}])
-def test_what_takes_single_packets_is_unsupported(pair: Pair, state: dict[str, object]) -> None:
+def test_simulated_network_does_not_support_packet_faults(pair: Pair, state: dict[str, object]) -> None:
     with pytest.raises(Unsupported, match="a simulated network has no packets: --backend netns"):
         pair.network.set_link("a", "b", LinkState(**state))
 

@@ -30,7 +30,7 @@ def compiled(packages: Path, root: Path) -> dict[str, int]:
     return {str(path.relative_to(base)).partition(".")[0]: path.stat().st_mtime_ns for path in found}
 
 
-def test_what_has_no_bytecode_is_compiled_once(packages: Path, tmp_path: Path) -> None:
+def test_missing_bytecode_is_compiled_once(packages: Path, tmp_path: Path) -> None:
     root = tmp_path / "cache/images"
     before = compiled(packages, root)
     assert set(before) == {"__pycache__/second", "old/__pycache__/third"}
@@ -38,7 +38,7 @@ def test_what_has_no_bytecode_is_compiled_once(packages: Path, tmp_path: Path) -
     assert compiled(packages, root) == before
 
 
-def test_python_takes_it_as_up_to_date(packages: Path, tmp_path: Path) -> None:
+def test_bytecode_is_up_to_date_for_python(packages: Path, tmp_path: Path) -> None:
     directory = layer(packages, tmp_path / "cache/images")
     assert directory is not None
     source = packages / "toolkit/second.py"
@@ -48,7 +48,7 @@ def test_python_takes_it_as_up_to_date(packages: Path, tmp_path: Path) -> None:
     assert here.read_bytes()[:16] == beside.read_bytes()[:16]
 
 
-def test_it_follows_the_sources(packages: Path, tmp_path: Path) -> None:
+def test_bytecode_follows_changes_of_the_sources(packages: Path, tmp_path: Path) -> None:
     root = tmp_path / "cache/images"
     before = compiled(packages, root)
     os.utime(packages / "toolkit/second.py", (1, 1))

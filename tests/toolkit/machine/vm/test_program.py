@@ -88,7 +88,7 @@ def test_the_guest_has_another_kernel_and_the_same_files(ran: Ran) -> None:
 
 
 @in_guest()
-def test_only_the_chosen_directory_keeps_what_the_guest_writes(ran: Ran) -> None:
+def test_guest_writes_persist_only_in_the_out_directory(ran: Ran) -> None:
     assert [path.name for path in ran.directory.iterdir()] == ["kept"]
     assert (ran.directory / "kept/file").read_text() == "kept"
 
@@ -102,7 +102,7 @@ def test_programs_of_a_machine_share_it_but_not_their_processes(guest: vm.Machin
 
 
 @in_guest()
-def test_modules_are_forks_that_have_imported_what_was_preloaded(guest: vm.Machine, tmp_path: Path) -> None:
+def test_run_module_forks_an_interpreter_with_preloaded_modules(guest: vm.Machine, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "ODD": ODD}
     about = guest.run_module(
         "tests.toolkit.machine.vm.program", "7", "a b", directory=tmp_path, environment=environment
@@ -180,7 +180,7 @@ def test_a_killed_process_leaves_no_machine(
     assert [path.name for path in (state / ".vm").iterdir()] == [".registry"]
 
 
-def test_what_another_process_runs_is_not_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_keeps_a_running_vm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from toolkit.machine.vm.places import place
 
     monkeypatch.setenv("MSGRLAB_STATE", str(tmp_path / "state"))

@@ -42,7 +42,7 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 
 @given(link_states())
-def test_what_is_encoded_is_decoded(state: LinkState) -> None:
+def test_netem_message_encodes_and_decodes_link_states(state: LinkState) -> None:
     message = NetemMessage(message_of(state))
     message.decode()
     found = decode(message.get_attr("TCA_OPTIONS"))
@@ -139,7 +139,7 @@ def test_slots_and_seeds() -> None:
     assert struct.unpack("=Q", rest[14]) == (18446744073709551615,)
 
 
-def test_the_least_chance_is_a_chance() -> None:
+def test_tiny_probability_is_not_rounded_to_zero() -> None:
     tiny = LinkState(duplicate_percent=1e-12, duplicate_correlation_percent=50)
     message = NetemMessage(message_of(tiny))
     message.decode()

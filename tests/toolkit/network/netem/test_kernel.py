@@ -46,11 +46,11 @@ def test_netem_is_found_and_used(results: dict[str, dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("text", STATES)
-def test_what_is_set_is_read_back(results: dict[str, dict[str, Any]], text: str) -> None:
+def test_kernel_returns_the_link_state_that_was_set(results: dict[str, dict[str, Any]], text: str) -> None:
     assert LinkState.from_text(results[text]["read"]) == LinkState.from_text(text)
 
 
-def test_delays_happen(results: dict[str, dict[str, Any]]) -> None:
+def test_kernel_applies_delays(results: dict[str, dict[str, Any]]) -> None:
     assert min(results["delay 30ms"]["delays_ms"]) >= 30
     found = results["delay 40ms ± 5ms normal correlation 25%"]["delays_ms"]
     assert 38 < median(found) < 60
@@ -58,7 +58,7 @@ def test_delays_happen(results: dict[str, dict[str, Any]]) -> None:
     assert median(results["no impairments"]["delays_ms"]) < 10
 
 
-def test_losses_happen(results: dict[str, dict[str, Any]]) -> None:
+def test_kernel_applies_losses(results: dict[str, dict[str, Any]]) -> None:
     for text in ("loss 30%", "loss to-bad 10% to-good 40% in-bad 90% in-good 1%"):
         found = results[text]
         assert found["lost"] == 200 - len(found["numbers"])
@@ -66,7 +66,7 @@ def test_losses_happen(results: dict[str, dict[str, Any]]) -> None:
     assert results["no impairments"]["numbers"] == list(range(20))
 
 
-def test_duplicates_corruption_and_reordering_happen(results: dict[str, dict[str, Any]]) -> None:
+def test_kernel_applies_duplicates_corruption_and_reordering(results: dict[str, dict[str, Any]]) -> None:
     numbers = results["duplicate 40% correlation 10%"]["numbers"]
     assert set(numbers) == set(range(100))
     assert 110 < len(numbers) < 180
@@ -76,24 +76,24 @@ def test_duplicates_corruption_and_reordering_happen(results: dict[str, dict[str
     assert numbers.index(4) < numbers.index(0)
 
 
-def test_rates_and_slots_happen(results: dict[str, dict[str, Any]]) -> None:
+def test_kernel_applies_rates_and_slots(results: dict[str, dict[str, Any]]) -> None:
     # A datagram of 200 bytes takes 242 on the wire, which takes 4.84 ms.
     assert min(results["rate 400kbit"]["delays_ms"]) >= 4.84
     assert max(results["slot 20ms..30ms packets 50"]["delays_ms"]) >= 20
 
 
-def test_seeds_are_refused_or_kept(results: dict[str, dict[str, Any]]) -> None:
+def test_kernel_refuses_or_keeps_seeds(results: dict[str, dict[str, Any]]) -> None:
     assert results["seed"]["seed"] == 5 or "since Linux 6.5" in results["seed"]["seed"]
 
 
-def test_peers_have_links_of_their_own(results: dict[str, dict[str, Any]]) -> None:
+def test_each_pair_of_peers_has_its_own_link_state(results: dict[str, dict[str, Any]]) -> None:
     assert min(results["delays_ms"]["delays_ms"]) >= 30
     assert (results["delays_ms"]["to_c"], results["delays_ms"]["from_b"]) == (0, 10)
     assert results["to_b"] == {"to_b": 10, "to_c": 10, "read": "delay 5ms"}
     assert results["healed"] == {"healed": ["delay 30ms", "loss 100%"]}
 
 
-def test_what_the_kernel_refuses_changes_nothing(results: dict[str, dict[str, Any]]) -> None:
+def test_state_refused_by_the_kernel_changes_nothing(results: dict[str, dict[str, Any]]) -> None:
     found = results["duplicates"]
     if found["duplicates"] != 20:
         assert "MSGRLAB_LINKS=wire" in found["duplicates"]

@@ -40,8 +40,8 @@ def test_devices_are_seen_from_other_namespaces(results: dict[str, Any]) -> None
 
 
 @in_machine
-def test_what_the_kernel_refuses_is_named_and_not_undone(results: dict[str, Any]) -> None:
-    assert results["name_taken"] == "RDMA device rxe0 on vb: there is a device of that name already"
+def test_refused_rdma_device_is_named_and_not_journaled(results: dict[str, Any]) -> None:
+    assert results["name_taken"] == "RDMA device rxe0 on vb: a device of that name exists already"
     assert results["interface_taken"] == "RDMA device rxe2 on va: the interface has a device already"
     assert results["no_interface"] == "RDMA device rxe2 on vc: there is no such interface"
     assert results["changes"] == [{"change": "RdmaLink", "name": name} for name in ("rxe0", "rxe1")]
@@ -60,6 +60,6 @@ def test_a_device_goes_with_its_interface(results: dict[str, Any]) -> None:
 
 def test_a_kernel_without_rdma_is_one_line_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(netlink, "_NETLINK_RDMA", 31)  # a family that no kernel has
-    with pytest.raises(Unsupported, match="this kernel has no RDMA: msgrlab vm run -- CMD runs one that has"):
+    with pytest.raises(Unsupported, match="this kernel has no RDMA: msgrlab vm run -- CMD runs a kernel with it"):
         rdma.devices()
     netlink.remove_rxe("rxe0")

@@ -28,7 +28,7 @@ def test_event_has_the_given_probability(percent: float) -> None:
     assert fmean(outcomes(event(Random(1).random, percent, 0))) * 100 == pytest.approx(percent, rel=0.1)
 
 
-def test_always_and_never_are_exact() -> None:
+def test_events_of_0_and_100_percent_are_exact() -> None:
     assert all(outcomes(event(Random(1).random, 100, 0)))
     assert all(outcomes(event(Random(1).random, 100, 90)))
     assert not any(outcomes(event(Random(1).random, 0, 0)))
@@ -82,5 +82,5 @@ def test_packets_arrive_within_bursts() -> None:
     assert fmean(lost) == pytest.approx(1 / (1 + share_1 + share_2), rel=0.05)
 
 
-def test_no_model_loses_nothing() -> None:
+def test_link_without_a_loss_model_loses_no_packet() -> None:
     assert not any(outcomes(losses(Random(1).random, None)))

@@ -63,7 +63,7 @@ def test_another_seed_is_another_fate() -> None:
 
 
 @given(link_states())
-def test_nothing_arrives_before_it_was_sent_and_all_are_accounted_for(state: LinkState) -> None:
+def test_packets_arrive_after_sending_and_all_are_counted(state: LinkState) -> None:
     fate = Fate(state)
     arrivals = run(fate, numbered(40))
     assert [at_ns for at_ns, _ in arrivals] == sorted(at_ns for at_ns, _ in arrivals)
@@ -78,7 +78,7 @@ def test_nothing_arrives_before_it_was_sent_and_all_are_accounted_for(state: Lin
 
 
 @given(link_states(), st.lists(st.integers(0, 50), max_size=40))
-def test_when_one_looks_changes_nothing_but_lateness(state: LinkState, pauses_ms: list[int]) -> None:
+def test_polling_times_do_not_change_the_order_of_arrival(state: LinkState, pauses_ms: list[int]) -> None:
     """Everything that is due by a time arrives in the same order, however seldom one asks."""
     # A queue that is emptied later overflows earlier, and late packets are not overtaken any more.
     seeded = state.model_copy(update={"seed": 1, "limit_packets": 1000, "reorder_percent": 0.0})
@@ -119,7 +119,7 @@ def test_jitter_has_its_mean_and_deviation(distribution: str) -> None:
     assert pstdev(found) == pytest.approx(10, rel=0.25)
 
 
-def test_correlated_jitter_keeps_near_the_one_before() -> None:
+def test_correlated_jitter_stays_near_the_previous_value() -> None:
     def steps(text: str) -> float:
         arrivals = run(of(text), numbered(3000))
         found = [delay for _, delay in sorted(zip(order(arrivals), delays_ms(arrivals), strict=True))]
@@ -134,7 +134,7 @@ def test_duplicates_arrive_twice() -> None:
     assert fate.counts.duplicated == 3
 
 
-def test_one_of_two_is_lost() -> None:
+def test_original_and_duplicate_are_lost_independently() -> None:
     fate = of("duplicate 100%, loss 50%, seed 1")
     arrived = order(run(fate, numbered(1000)))
     # Lost as an original, it arrives once; otherwise twice, unless the second one is lost as well.
@@ -178,14 +178,14 @@ def test_rate_and_delay_overlap() -> None:
     assert [at_ns / MS for at_ns, _ in arrivals] == [110, 120, 130]
 
 
-def test_a_full_queue_loses_what_comes_on_top() -> None:
+def test_full_queue_drops_new_packets() -> None:
     fate = of("delay 50ms, limit 3")
     assert order(run(fate, numbered(10))) == [0, 1, 2]
     assert fate.counts.overflowed == 7
     assert order(run(fate, numbered(2))) == [0, 1]
 
 
-def test_slots_let_go_of_all_that_has_come() -> None:
+def test_slot_releases_all_waiting_packets() -> None:
     arrivals = run(of("slot 10ms"), numbered(30))
     # The first one opens a slot that begins 10 ms later; so does the first one after that.
     assert sorted({at_ns / MS for at_ns, _ in arrivals}) == [10, 21, 32]
@@ -206,7 +206,7 @@ def test_slots_begin_within_their_bounds() -> None:
     assert fmean(found) == pytest.approx(15, abs=1)
 
 
-def test_packets_under_way_arrive_as_they_would_have() -> None:
+def test_state_change_does_not_affect_packets_in_flight() -> None:
     fate = of("delay 50ms")
     fate.offer(b"early".ljust(60), 0)
     fate.become(LinkState())
@@ -217,7 +217,7 @@ def test_packets_under_way_arrive_as_they_would_have() -> None:
     assert fate.next_ns is None
 
 
-def test_a_seed_begins_anew_with_a_state() -> None:
+def test_setting_a_state_restarts_its_seed() -> None:
     state = LinkState.from_text("loss 50%, seed 7")
     fate = Fate(state)
     first = order(run(fate, numbered(50)))

@@ -64,24 +64,24 @@ def interfaces(namespace: Path) -> dict[str, tuple[str, int, str]]:
         }
 
 
-def test_an_interface_is_there_and_up(wire: Wire, namespace: Path) -> None:
+def test_attach_creates_an_interface_that_is_up(wire: Wire, namespace: Path) -> None:
     (mac,) = wire.attach(Attachment("a", "public", namespace, "eth0", 9000))
     assert interfaces(namespace)["eth0"][:2] == (mac, 9000)
 
 
-def test_it_goes_when_it_is_detached(wire: Wire, namespace: Path) -> None:
+def test_interface_is_removed_by_detach(wire: Wire, namespace: Path) -> None:
     wire.attach(Attachment("a", "public", namespace), Attachment("a", "cluster", namespace, "eth1"))
     wire.detach("a")
     assert set(interfaces(namespace)) == {"lo"}
 
 
-def test_it_goes_with_the_wire(namespace: Path) -> None:
+def test_interface_is_removed_with_the_wire(namespace: Path) -> None:
     with Wire() as wire:
         wire.attach(Attachment("a", "public", namespace))
     assert set(interfaces(namespace)) == {"lo"}
 
 
-def test_it_goes_when_the_wire_is_killed(namespace: Path) -> None:
+def test_interface_is_removed_when_the_wire_is_killed(namespace: Path) -> None:
     with Wire() as wire:
         wire.attach(Attachment("a", "public", namespace))
         os.kill(wire.pid, signal.SIGKILL)

@@ -101,7 +101,7 @@ def test_multicast_goes_to_all(net: Net) -> None:
     assert net["b"].received() == net["c"].received() == [b"neighbours"]
 
 
-def test_strangers_are_looked_for_everywhere_until_they_speak(net: Net) -> None:
+def test_switch_floods_frames_to_unknown_addresses(net: Net) -> None:
     net["a"].send(STRANGER, b"anybody")
     net.settle()
     assert net["b"].received() == net["c"].received() == [b"anybody"]
@@ -213,7 +213,7 @@ def test_a_host_may_leave_with_packets_under_way(net: Net) -> None:
     assert net["c"].received() == [b"unknown"]
 
 
-def test_what_a_receiver_does_not_take_is_counted(net: Net) -> None:
+def test_switch_counts_undelivered_packets(net: Net) -> None:
     net["b"].socket.close()
     net["a"].send(net["b"].mac, b"void")
     net.settle()

@@ -50,7 +50,7 @@ def records_of(spec: RadosSpec, script: Callable[[RadosApp], Coroutine[Any, Any,
     return records
 
 
-def test_what_is_put_is_there(spec: RadosSpec) -> None:
+def test_app_gets_and_verifies_objects_that_it_put(spec: RadosSpec) -> None:
     async def script(app: RadosApp) -> None:
         put = await app.carry_out("put", {"oid": "object", "size_bytes": 3000})
         assert (put["state"], put["size_bytes"]) == ("done", 3000)
@@ -63,7 +63,7 @@ def test_what_is_put_is_there(spec: RadosSpec) -> None:
     records_of(spec, script)
 
 
-def test_what_somebody_else_changed_is_wrong(spec: RadosSpec, real_cluster: Clusters) -> None:
+def test_verify_reports_objects_changed_by_another_client(spec: RadosSpec, real_cluster: Clusters) -> None:
     cluster = real_cluster(3, "crc", "cephx")
 
     async def script(app: RadosApp) -> None:
@@ -96,7 +96,7 @@ def test_an_answer_does_not_wait_for_ever(spec: RadosSpec, real_cluster: Cluster
     records_of(spec, script)
 
 
-def test_watchers_hear_of_notifications(spec: RadosSpec) -> None:
+def test_watchers_receive_notifications(spec: RadosSpec) -> None:
     async def script(app: RadosApp) -> None:
         await app.carry_out("put", {"oid": "bell", "text": "here"})
         await app.carry_out("watch", {"oid": "bell"})
@@ -111,7 +111,7 @@ def test_watchers_hear_of_notifications(spec: RadosSpec) -> None:
     records_of(spec, script)
 
 
-def test_what_cannot_be_is_refused(spec: RadosSpec) -> None:
+def test_app_refuses_unknown_verbs_and_missing_objects(spec: RadosSpec) -> None:
     async def script(app: RadosApp) -> None:
         with pytest.raises(LocalError, match="unknown verb 'fly'; known: "):
             await app.carry_out("fly", {})
@@ -138,7 +138,7 @@ def test_history_contains_the_monitor_and_its_frames(spec: RadosSpec) -> None:
     assert all(frame["link"].startswith("app/") for frame in frames)
 
 
-def test_a_cluster_that_is_not_there(spec: RadosSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_app_reports_an_unreachable_cluster(spec: RadosSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolkit.rados.node.app.CONNECT_TIMEOUT_S", 0.2)
     absent = RadosSpec.from_json(spec.as_json() | {"monitors": ["v2:127.0.0.1:1/0"]})
 

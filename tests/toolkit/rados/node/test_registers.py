@@ -53,7 +53,7 @@ def answers_of(pool: Pool, count: int = 30, spec: RadosSpec = SPEC) -> list[dict
     return records[1::2]
 
 
-def test_what_is_read_is_in_the_answer() -> None:
+def test_answers_of_reads_contain_the_value() -> None:
     answers = answers_of(Pool())
     assert {answer["action"] for answer in answers} == {"ok"}
     values = {answer["verb"]: answer.get("value") for answer in answers}
@@ -73,12 +73,12 @@ def test_what_is_read_is_in_the_answer() -> None:
     ],
     ids=["EEXIST", "ENOENT", "EIO", "an end", "silence"],
 )
-def test_only_what_was_refused_was_not_done(pool: Pool, action: str, error: str) -> None:
+def test_only_refusals_are_recorded_as_failed(pool: Pool, action: str, error: str) -> None:
     answers = answers_of(pool, count=5)
     assert {(answer["action"], answer["error"]) for answer in answers} == {(action, error)}
 
 
-def test_lives_of_a_client_differ_and_repeat() -> None:
+def test_workload_depends_on_seed_and_incarnation() -> None:
     def drawn(seed: int, incarnation: int) -> list[tuple[str, str]]:
         spec = RadosSpec(name="app", rados="client.app", monitors=[], seed=seed, incarnation=incarnation)
         records: list[dict[str, Any]] = []
@@ -96,7 +96,7 @@ def test_lives_of_a_client_differ_and_repeat() -> None:
     assert len({tuple(drawn(seed, life)) for seed in (1, 2) for life in (1, 2)}) == 4
 
 
-def test_an_end_is_followed_by_a_last_look_and_a_cancellation_by_nothing() -> None:
+def test_end_reads_each_object_and_cancel_reads_nothing() -> None:
     records: list[dict[str, Any]] = []
 
     async def live() -> None:
@@ -116,7 +116,7 @@ def test_an_end_is_followed_by_a_last_look_and_a_cancellation_by_nothing() -> No
 
 
 @pytest.mark.parametrize("args", [(0, 1, 0), (65, 1, 0), (1, -1, 0), (1, 1, -1)])
-def test_what_is_impossible_is_refused(args: tuple[int, float, int]) -> None:
+def test_registers_refuse_invalid_numbers_of_objects(args: tuple[int, float, int]) -> None:
     registers = Registers(SPEC, Pool, lambda *_: None)  # type: ignore[arg-type]
     with pytest.raises(LocalError, match="give 1 to 64 objects"):
         asyncio.run(registers.begin(*args))

@@ -8,11 +8,11 @@ from toolkit.rados.node.spec import RadosSpec
 SPEC = RadosSpec(name="app", rados="client.app", monitors=["v2:10.0.0.1:3300/0"])
 
 
-def test_it_survives_json() -> None:
+def test_spec_survives_json() -> None:
     assert RadosSpec.from_json(SPEC.as_json()) == SPEC
 
 
-def test_what_is_missing_or_strange_is_named() -> None:
+def test_spec_names_missing_and_unknown_fields() -> None:
     with pytest.raises(LocalError, match=r"client spec: .*'monitors'"):
         RadosSpec.from_json({"name": "app", "rados": "client.app"})
     with pytest.raises(LocalError, match=r"client spec: .*'colour'"):

@@ -118,7 +118,7 @@ def test_an_accepted_link_that_is_taken_over_is_replaced() -> None:
     assert str(story) == "established accept (1, 1, 0, 2) | replaced accept (1, 0, 1, 0)"
 
 
-def test_an_accepted_link_that_comes_to_nothing_is_closed() -> None:
+def test_accepted_link_without_a_session_counts_as_closed() -> None:
     story = Story()
     story.link("a/1", "accept")
     story.link("a/1", "close")
@@ -126,7 +126,7 @@ def test_an_accepted_link_that_comes_to_nothing_is_closed() -> None:
     assert str(story) == "closed accept (1, 0, 0, 0) | established accept (1, 1, 0, 1)"
 
 
-def test_a_session_that_ends_before_anybody_heard_of_it_is_its_link() -> None:
+def test_session_closed_before_its_event_counts_as_its_link() -> None:
     story = Story()
     story.link("a/1", "accept")
     story.decide("a/1", "OPEN")

@@ -56,7 +56,7 @@ def test_a_sub_run_is_in_the_table_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "FAULT", "HIT HELLO READ", "FAULT HELLO DOWN", "FAULT HELLO READ #x"])
-def test_a_stop_that_is_none_is_refused(text: str) -> None:
+def test_stop_refuses_invalid_text(text: str) -> None:
     with pytest.raises(LocalError):
         Stop.parse(text)
 
@@ -81,7 +81,7 @@ def _changed(run: SubRun) -> list[SubRun]:
 
 
 @pytest.mark.parametrize("index", range(9))
-def test_a_row_that_is_wrong_in_one_thing_fails(index: int) -> None:
+def test_row_with_one_wrong_value_fails(index: int) -> None:
     function, run = TABLE.runs["X030"]
     with pytest.raises(ScenarioFailed):
         Play.of(SimLab("v2-crc", 1), function, _changed(run)[index], "lower").play()

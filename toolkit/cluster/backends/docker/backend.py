@@ -89,7 +89,7 @@ class DockerBackend(Backend):
     @classmethod
     def _check_engine(cls, engine: "DockerClient", place: str) -> None:
         if (kind := engine.version()["Os"]) != "linux":
-            raise Unsupported(f"Docker at {place} has containers of {kind}: nodes take Linux")
+            raise Unsupported(f"Docker at {place} has containers of {kind}: nodes need Linux")
 
     @classmethod
     @override

@@ -171,7 +171,7 @@ class ContainerHost(Host):
     @override
     def inside(self, what: Callable[[], T]) -> T:
         if self.namespace is None:
-            where = "takes root" if self.place.startswith("unix://") else f"is on another machine ({self.place})"
+            where = "needs root" if self.place.startswith("unix://") else f"is on another machine ({self.place})"
             raise Unsupported(f"node {self.name}: the network namespace of its container {where}")
         return inside(self.namespace, what)
 

@@ -109,7 +109,7 @@ class ContainerProgram:
         deadline_s = time.monotonic() + timeout_s
         while (code := self.poll()) is None:
             if time.monotonic() > deadline_s:
-                raise TimeoutError(f"{self._argv} goes on")
+                raise TimeoutError(f"{self._argv} still runs")
             self._thread.join(_POLL_S)
             if not self._thread.is_alive():
                 time.sleep(_POLL_S)

@@ -31,9 +31,7 @@ class OverlayNetwork(NamespaceNetwork):
     def set_link(self, sender: str, receiver: str, state: LinkState) -> None:
         """Accept only a link without impairments."""
         if not state.is_clear:
-            raise Unsupported(
-                f"link {sender} {receiver}: a swarm's networks have no impairments: --backend docker has"
-            )
+            raise Unsupported(f"link {sender} {receiver}: links of a swarm cannot be impaired: --backend docker")
 
 
 class SwarmBackend(DockerBackend):
@@ -61,7 +59,9 @@ class SwarmBackend(DockerBackend):
         manager = cls.places()[0]
         with connected(manager) as engine:
             if not engine.info()["Swarm"].get("ControlAvailable"):
-                raise Unsupported(f"Docker at {manager} manages no swarm: networks are made by a manager")
+                raise Unsupported(
+                    f"Docker at {manager} is no manager of a swarm: only managers can create networks"
+                )
 
     @staticmethod
     def _own_range(subnet: Subnet) -> str | None:

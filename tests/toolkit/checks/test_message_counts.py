@@ -41,7 +41,7 @@ def test_first_message_has_seq_1(story):
 
 
 @pytest.mark.parametrize(("written", "texts"), [([1, 3], []), ([1, 2, 3], ["seq 2 is missing"])])
-def test_gap_is_documented_by_what_the_peer_wrote(story, written, texts):
+def test_gap_of_an_aborted_message_is_explained_by_written_frames(story, written, texts):
     """SQ-18: an aborted message uses up a number that never comes."""
     story.pair()
     story.link("a", "a/1", "dial", B_ADDR)
@@ -60,7 +60,7 @@ def test_gap_of_a_peer_without_a_history_is_noted(story):
     story.deliver("a", 1, 3, peer="osd.0")
     result = story.judge("INV-8")
     assert result.ok
-    assert result.note == "a session 1 skips from seq 1 to 3; its peer has no history that would tell why"
+    assert result.note == "a session 1 skips from seq 1 to 3; its peer has no history that explains it"
 
 
 def test_count_starts_again_in_a_new_session(story):
@@ -93,7 +93,7 @@ def test_v1_starts_anywhere_after_a_reset(story):
     assert story.judge("INV-8").ok
 
 
-def test_in_seq_behind_what_was_delivered(story):
+def test_in_seq_below_the_last_delivered_seq_is_reported(story):
     story.pair()
     story.send("a", 1, 2)
     story.deliver("b", 1, 2)
@@ -108,14 +108,14 @@ def test_acked_beyond_out_seq(story):
     assert story.texts("INV-8")[0] == "a session 1: acked_seq 1000000 is beyond out_seq 3"
 
 
-def test_replay_list_is_not_what_is_unacknowledged(story):
+def test_replay_list_other_than_the_unacknowledged_messages_is_reported(story):
     story.pair()
     story.deliver("b", 1, 2, 3, 4, 5)
     story.state("a", out_seq=5, acked_seq=2, sent=2)
     assert story.texts("INV-8") == ["a session 1: 2 messages are kept for replay, but seq 3..5 are unacknowledged"]
 
 
-def test_lossy_session_keeps_nothing(story):
+def test_replay_list_of_a_lossy_session_is_reported(story):
     story.pair("lossy_client", "stateless_server")
     story.state("a", out_seq=5, acked_seq=3)
     story.state("a", out_seq=5, acked_seq=3, sent=2)
@@ -163,7 +163,7 @@ def test_the_seq_of_an_ack_is_no_message(story):
 
 @pytest.mark.parametrize("sharded", [False, True])
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_process_that_died_with_shards_may_have_done_more_than_it_recorded(story, killed, sharded):
+def test_killed_process_with_shards_may_have_sent_unrecorded_messages(story, killed, sharded):
     story.process("b", "start")
     story.pair()
     if sharded:
@@ -210,7 +210,7 @@ def test_in_seq_beyond_what_was_sent(story):
     assert story.texts("INV-8") == ["a session 1: the peer reports in_seq 4, but 3 is the last sent"]
 
 
-def test_in_seq_behind_what_was_acknowledged(story):
+def test_in_seq_below_the_acknowledged_seq_is_reported(story):
     reconnected(story, 1, acked=2)
     assert story.texts("INV-8") == ["a session 1: the peer reports in_seq 1, but has acknowledged 2"]
 

@@ -16,7 +16,7 @@ from toolkit.dissect.direction import Direction
 from toolkit.dissect.follow import SeenFrame
 from toolkit.faults.edits import Sign
 from toolkit.faults.mangle import Altered, Change, Mangle
-from toolkit.faults.rewriting import decoded, encoded, is_message, with_payload
+from toolkit.faults.rewrites import decoded, encoded, is_message, with_payload
 from toolkit.faults.strike import ALL, Strike
 
 Place = tuple[str, int]
@@ -27,7 +27,7 @@ _MESSAGES = ("MESSAGE", "MSG")
 
 
 @dataclass(frozen=True, slots=True)
-class Seats:
+class BothAddresses:
     """Addresses on both sides of a proxy; port 0 matches any."""
 
     listening: Place
@@ -45,11 +45,11 @@ class Pretend(Change):
     """Replace addresses in a frame."""
 
     what = "rewrite"
-    seats: Seats
+    addresses: BothAddresses
 
     @override
     def alter(self, frame: SeenFrame) -> Altered:
-        translation = self.seats.translation(frame.direction)
+        translation = self.addresses.translation(frame.direction)
         if is_message(frame):
             made = with_payload(frame, lambda payload: translated(payload, translation))
         else:
@@ -82,19 +82,19 @@ def translated(value: Any, translation: Mapping[Place, Place]) -> Any:  # noqa: 
     return value
 
 
-def pretending(seats: Seats) -> list[Strike]:
+def translating_strikes(addresses: BothAddresses) -> list[Strike]:
     """Return the strikes that translate addresses on both sides of a proxy.
 
     Raises:
         LocalError: the proxy or its target has a wildcard address.
     """
-    for host, _ in (seats.listening, seats.target):
+    for host, _ in (addresses.listening, addresses.target):
         if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared
-            raise LocalError(f"pretending takes a certain address, {host} is any")
-    addressed = [Mangle("", tag, passes=ALL, change=Pretend(seats), lenient=True) for tag in _ADDRESS_TAGS]
+            raise LocalError(f"--pretend needs a specific address; {host} is a wildcard")
+    addressed = [Mangle("", tag, passes=ALL, change=Pretend(addresses), lenient=True) for tag in _ADDRESS_TAGS]
     maps = [
-        Mangle("", tag, passes=ALL, change=Pretend(seats), lenient=True, accepts=_is_monmap)
-        for tag in ("MESSAGE", "MSG")
+        Mangle("", tag, passes=ALL, change=Pretend(addresses), lenient=True, accepts=_is_monmap)
+        for tag in _MESSAGES
     ]
     return [*addressed, *maps, Mangle("", "AUTH_SIGNATURE", passes=ALL, change=Sign(), lenient=True)]
 

@@ -65,7 +65,7 @@ def test_a_server_waits_for_its_client(story):
     assert story.judge("liveness_after_heal").ok
 
 
-def test_a_peer_that_is_gone(story):
+def test_killed_peer_needs_no_recovery(story):
     story.process("b", "start")
     story.pair()
     story.send("a", 1)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.checks.history import History
-from toolkit.checks.merging import clocks_ahead_s, in_order, merged
+from toolkit.checks.merge import clocks_ahead_s, in_order, merged
 from toolkit.checks.records import Record
 
 
@@ -38,7 +38,7 @@ def test_messages_determine_clock_differences(ahead_s: float) -> None:
     assert kinds[:4] == [("a", "send"), ("b", "deliver"), ("b", "send"), ("a", "deliver")]
 
 
-def test_one_way_moves_a_clock_only_as_far_as_it_must() -> None:
+def test_one_way_messages_move_a_clock_by_the_least_needed() -> None:
     late = {
         "a": history_of("a", (1.0, *message("send", "b", 1))),
         "b": history_of("b", (9.0, *message("deliver", "a", 1))),
@@ -71,7 +71,7 @@ def test_a_known_difference_is_taken() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 10), st.sampled_from(("frame", "process")))))
-def test_nodes_keep_their_own_order(drawn: list[tuple[str, float, str]]) -> None:
+def test_in_order_keeps_the_order_of_each_node(drawn: list[tuple[str, float, str]]) -> None:
     records = [Record(time_s, node, kind, {}) for node, time_s, kind in drawn]
     ordered = in_order(records)
     assert sorted(map(id, ordered)) == sorted(map(id, records))
@@ -80,7 +80,7 @@ def test_nodes_keep_their_own_order(drawn: list[tuple[str, float, str]]) -> None
         assert [record for record in ordered if record.node == node and record.kind == "frame"] == own
 
 
-def test_process_records_keep_their_place_in_time() -> None:
+def test_in_order_sorts_process_records_by_time() -> None:
     """What a killed node had written before comes in behind the record of its end."""
     kill = Record(2.0, "a", "process", {"action": "kill", "incarnation": 1})
     last = Record(1.9, "a", "frame", {})

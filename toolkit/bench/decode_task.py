@@ -1,6 +1,6 @@
 """Child process of the decoder benchmark: decodes one capture once and prints the cost as a line of JSON.
 
-It is a process of its own, so that its peak memory is that of this decoder alone. The time to start and to import
+It is a separate process, so that its peak memory is that of this decoder alone. The time to start and to import
 libraries is not counted; :mod:`toolkit.bench.decode` subtracts the start-up time of tshark.
 """
 

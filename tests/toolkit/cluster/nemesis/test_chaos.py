@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from messenger.errors import LocalError
 from tests.support.scene import RecordedCluster
 from toolkit.cluster.nemesis import Crowd, Timeline, draw
-from toolkit.cluster.nemesis.drawing import DRAWN
+from toolkit.cluster.nemesis.chaos import DRAWN
 from toolkit.cluster.spec.model import Chaos
 from toolkit.faults.language import Undo, parse
 
@@ -40,7 +40,7 @@ def test_seeds_differ() -> None:
     assert len(drawn) == 50
 
 
-def test_a_timeline_stays_what_it_was() -> None:
+def test_drawn_timeline_of_a_seed_is_stable() -> None:
     """Saved seeds are worth something: this one changes only with the drawing."""
     drawn = draw(Chaos(seed=4, every_s=1, lasts_s=1, for_s=4, faults=("kill", "partition")), THREE)
     assert [str(step) for step in drawn] == [
@@ -53,17 +53,17 @@ def test_a_timeline_stays_what_it_was() -> None:
     ]
 
 
-def test_everything_comes_in_time() -> None:
+def test_every_kind_of_fault_is_drawn_eventually() -> None:
     words = Counter(step.fault.WORD for seed in range(40) for step in draw(Chaos(seed=seed, for_s=60), THREE))
     assert set(words) - {"undo"} == set(DRAWN) - {"memory", "stop"}
 
 
-def test_what_is_asked_for_is_drawn() -> None:
+def test_draw_uses_exactly_the_requested_faults() -> None:
     drawn = draw(Chaos(seed=1, for_s=100, faults=("memory", "freeze")), THREE)
     assert {step.fault.WORD for step in drawn} == {"memory", "freeze", "undo"}
 
 
-def test_loopback_has_no_packets() -> None:
+def test_draw_uses_no_packet_impairments_on_loopback() -> None:
     chaos = Chaos(seed=1, every_s=0.5, for_s=200, faults=("link",))
     states = [step.fault.state for step in draw(chaos, TWO) if step.fault.WORD == "link"]  # type: ignore[attr-defined]
     assert states
@@ -92,21 +92,21 @@ def test_two_faults_are_not_done_to_one_process_at_a_time() -> None:
         (("clock",), Crowd(("a", "b"), ()), "chaos: clock: no node is one of ours"),
         (("isolate",), TWO, "chaos: isolate: between two nodes it is a partition"),
         (("reset",), Crowd(("a",), ("a",)), "chaos: reset: it needs two nodes"),
-        ((), Crowd((), ()), "there is nothing that could be done"),
+        ((), Crowd((), ()), "this cluster supports no fault"),
     ],
 )
-def test_wishes_that_cannot_be_had(faults: tuple[str, ...], crowd: Crowd, complaint: str) -> None:
+def test_draw_refuses_unsupported_faults(faults: tuple[str, ...], crowd: Crowd, complaint: str) -> None:
     with pytest.raises(LocalError) as caught:
         draw(Chaos(faults=faults), crowd)
     assert complaint in str(caught.value)
 
 
-def test_no_endless_timelines() -> None:
+def test_draw_refuses_more_than_100000_faults() -> None:
     with pytest.raises(LocalError, match="more than 100000 faults"):
         draw(Chaos(every_s=0.001, for_s=1e6), THREE)
 
 
-def test_the_crowd_of_a_cluster() -> None:
+def test_crowd_lists_the_nodes_and_unsupported_faults_of_a_cluster() -> None:
     cluster = RecordedCluster()
     cluster.network.lacks = {"packets": "none", "reset": "not here"}
     crowd = Crowd.of(cluster.scene)

@@ -132,7 +132,7 @@ def kinds_for(chaos: "Chaos", crowd: Crowd) -> list[str]:
     wanted = chaos.faults or [word for word in DRAWN if word not in _ON_REQUEST]
     found = [word for word in DRAWN if word in wanted and not _why_not(word, crowd)]
     if not found:
-        raise LocalError("chaos: there is nothing that could be done to this cluster")
+        raise LocalError("chaos: this cluster supports no fault")
     return found
 
 

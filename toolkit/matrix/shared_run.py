@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from toolkit.machine.private import write_private
-from toolkit.machine.sharing import Line, Lost, stream_by_dask
+from toolkit.machine.workers import Line, Lost, stream_by_dask
 from toolkit.matrix.runner import Grounds, Outcome, Run, Trying
 from toolkit.matrix.table import Cell, Verdict
 

@@ -4,7 +4,7 @@ A long run repeats itself: messages are sent, delivered and acknowledged. Once t
 a message do not affect the verdict on later records, and leave the history: its ``send`` and ``deliver``, and its
 frames. One ``FOLDED`` frame at each end of the link replaces consecutive frames, with their number and bytes, so
 that the frames after it continue the stream. Operations on objects are folded in the same way
-(:mod:`toolkit.checks.folding_operations`). All other records stay: handshakes, states, events, faults.
+(:mod:`toolkit.checks.settled_operations`). All other records stay: handshakes, states, events, faults.
 """
 
 from bisect import bisect_left
@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from toolkit.checks.folding_operations import foldable_operations
 from toolkit.checks.index import Index
 from toolkit.checks.records import FOLDED, MESSAGE_TAGS, Record, frames_of, long_frames_of, traffic_until_s
 from toolkit.checks.sessions import SessionLog
+from toolkit.checks.settled_operations import foldable_operations
 from toolkit.checks.wires import Entry, LinkLog
 
 _FOLDABLE = frozenset({FOLDED, *MESSAGE_TAGS, "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK"})
@@ -280,7 +280,7 @@ def _stands_for(run: list[Entry]) -> Record:
 
 
 def _numbers(run: list[Entry]) -> dict[str, int]:
-    """What the audit needs of a run: its number of KEEPALIVE2, and the last seq and ack if there are any."""
+    """Numbers of a run for the audit: its KEEPALIVE2 frames, and the last seq and ack if there are any."""
     keepalives = (record["fields"].get("keepalives", record["tag"] == "KEEPALIVE2") for _, record in run)
     found = {"keepalives": sum(keepalives)}
     for _, record in run:

@@ -16,10 +16,10 @@ from tests.conftest import require
 from tests.toolkit.capture.conftest import converse
 from tests.toolkit.capture.test_key_log import LINES
 from toolkit.capture import capturing, open_capture
-from toolkit.capture import recording as recording_module
+from toolkit.capture import recorder as recorder_module
 from toolkit.capture.formats import PcapngWriter
 from toolkit.capture.packet_socket import PacketSocket
-from toolkit.capture.recording import Recording, Taken, new_capture
+from toolkit.capture.recorder import Recorder, Taken, new_capture
 from toolkit.capture.target import Target
 
 pytestmark = pytest.mark.needs("capture")
@@ -33,7 +33,7 @@ def payloads(path: Path) -> list[bytes]:
     return found
 
 
-def test_all_that_happens_inside_the_block_is_in_the_file(tmp_path: Path) -> None:
+def test_capture_file_contains_every_packet_of_the_block(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with capturing("lo", path) as taken:
         for _ in range(20):
@@ -46,7 +46,7 @@ def test_all_that_happens_inside_the_block_is_in_the_file(tmp_path: Path) -> Non
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_nothing_is_overwritten_and_the_folder_must_be_there(tmp_path: Path) -> None:
+def test_capture_refuses_an_existing_file_and_a_missing_folder(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     path.write_text("mine")
     with pytest.raises(LocalError, match="exists already"), capturing("lo", path):
@@ -71,7 +71,7 @@ def test_key_log_and_notes_are_inside(tmp_path: Path) -> None:
 
 
 def test_packets_wait_for_a_key_that_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording_module, "_KEY_PATIENCE_S", 60.0)
+    monkeypatch.setattr(recorder_module, "_KEY_PATIENCE_S", 60.0)
     path, log = tmp_path / "a.pcapng", tmp_path / "keys"
     with capturing("lo", path, key_log=log) as taken:
         converse(PAYLOAD)
@@ -97,7 +97,7 @@ def test_an_error_of_the_block_is_the_callers_and_the_file_is_good(tmp_path: Pat
     assert any(PAYLOAD in packet for packet in payloads(path))
 
 
-def test_a_capture_of_nothing_can_be_read(tmp_path: Path) -> None:
+def test_capture_without_packets_is_readable(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with capturing("lo", path, ports="1"):
         pass
@@ -108,9 +108,9 @@ def test_full_disk_is_an_error() -> None:
     full = Path("/dev/full")
     with PacketSocket(Target.parse("lo")) as source, full.open("wb", buffering=0) as file:
         converse(PAYLOAD)
-        recording = Recording(source, Taken(full, "lo"), writer=PcapngWriter(file), count=1)
-        with closing(recording), pytest.raises(LocalError, match="/dev/full: No space left"):
-            recording.run()
+        recorder = Recorder(source, Taken(full, "lo"), writer=PcapngWriter(file), count=1)
+        with closing(recorder), pytest.raises(LocalError, match="/dev/full: No space left"):
+            recorder.run()
 
 
 def test_watcher_gets_packets_and_new_keys(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_watcher_gets_packets_and_new_keys(tmp_path: Path) -> None:
     secrets: list[str] = []
     taken = Taken(None, "lo")
     with PacketSocket(Target.parse("lo")) as source:
-        recording = Recording(
+        recorder = Recorder(
             source,
             taken,
             watch=lambda packets, text: (
@@ -126,18 +126,18 @@ def test_watcher_gets_packets_and_new_keys(tmp_path: Path) -> None:
                 secrets.append(text),
             ),
         )
-        with closing(recording):
+        with closing(recorder):
             converse(PAYLOAD)
-            recording.stop()
-            recording.run()
+            recorder.stop()
+            recorder.run()
     assert sum(PAYLOAD in packet for packet in packets_seen) == 1
     assert set(secrets) == {""}
 
 
 def test_a_duration_ends_it() -> None:
     source = PacketSocket(Target.parse("lo"))
-    with source, closing(Recording(source, Taken(None, "lo"), duration_s=0.0)) as recording:
-        thread = threading.Thread(target=recording.run)
+    with source, closing(Recorder(source, Taken(None, "lo"), duration_s=0.0)) as recorder:
+        thread = threading.Thread(target=recorder.run)
         thread.start()
         thread.join(10)
         assert not thread.is_alive()
@@ -175,7 +175,7 @@ def test_wireshark_reads_it(tmp_path: Path) -> None:
     assert [row[1] for row in rows if row[1]] == [PAYLOAD.hex()]
 
 
-def test_standard_output_is_a_file_too(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_capture_may_be_written_to_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     with new_capture(Path("-"), ["a note"]) as writer:
         writer.interface("lo")
     written = capfdbinary.readouterr().out

@@ -97,7 +97,7 @@ def _judge_gap(index: Index, findings: Findings, conversation: Conversation, pos
     if not last and conversation.after_reset and not conversation.cookies[1]:
         return  # after a reset v1 starts at a random seq (§3.6)
     if conversation.log.peer_node is None:
-        findings.note(f"{name} skips from seq {last} to {seq}; its peer has no history that would tell why")
+        findings.note(f"{name} skips from seq {last} to {seq}; its peer has no history that explains it")
         return
     far = [link.far for link in conversation.links() if link.far is not None]
     on_wire = [number for link in far for _, number in link.messages("tx") if last < number < seq]

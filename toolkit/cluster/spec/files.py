@@ -14,7 +14,7 @@ from messenger.files import read_text
 from toolkit.cluster.spec.document import MAX_CHARS, BadDocument, Document, parse_document
 from toolkit.cluster.spec.mistakes import Mistake
 from toolkit.cluster.spec.model import ClusterSpec
-from toolkit.cluster.spec.wording import mistakes_of, shown
+from toolkit.cluster.spec.validation_errors import mistakes_of, shown
 
 SUFFIX = ".yaml"
 MAX_BYTES = 4 * MAX_CHARS

@@ -8,7 +8,7 @@ from messenger.connection import Connection
 from messenger.messages.message import Message
 from messenger.messenger import Messenger
 from toolkit.node.live_random import LiveRandom
-from toolkit.node.recording import RecordingMessenger, Records, Write
+from toolkit.node.recording_messenger import RecordingMessenger, Records, Write
 from toolkit.rados.client import Rados
 from toolkit.rados.node.spec import RadosSpec
 

@@ -15,7 +15,7 @@ from tests.support.ports import low_port
 from tests.toolkit.matrix.test_runner import Fake, FakeTrial, fine
 from toolkit.cli.main import run as msgrlab
 from toolkit.matrix.evidence import require
-from toolkit.matrix.sharing import SharedRun
+from toolkit.matrix.shared_run import SharedRun
 from toolkit.matrix.table import HOST, Verdict, select
 
 pytestmark = pytest.mark.xdist_group("dask")
@@ -81,9 +81,7 @@ def test_the_cells_of_a_lost_worker_are_run_by_another(cluster: LocalCluster, tm
             assert outcome.evidence == (f"{outcome.cell.case} was seen",)
 
 
-def test_a_setup_that_takes_its_workers_along_is_not_run_and_the_others_are(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
+def test_setup_that_kills_its_workers_is_skipped_and_others_run(cluster: LocalCluster, tmp_path: Path) -> None:
     run = SharedRun(
         *(select(SETUPS), tmp_path), grounds=Fake().open, case=always_dies, dask=cluster.scheduler_address
     )
@@ -95,10 +93,10 @@ def test_a_setup_that_takes_its_workers_along_is_not_run_and_the_others_are(
     assert found["pacific/v1/aes/server/handshake"].verdict is Verdict.SUCCEEDED
 
 
-def test_without_a_scheduler_nothing_is_left(
+def test_unreachable_scheduler_is_one_line_and_leaves_no_files(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("toolkit.machine.sharing._ANSWER_S", 0.5)
+    monkeypatch.setattr("toolkit.machine.workers._ANSWER_S", 0.5)
     out = tmp_path / "out"
     words = ["matrix", "--only", "reef/v1", "--dask", f"127.0.0.1:{low_port()}", "--out", str(out)]
     assert msgrlab(words) == 3

@@ -27,7 +27,7 @@ _LOST = re.compile(r"^([1-9]\d*) packets? dropped by kernel", re.MULTILINE)
 _FILTER = f"tcp or udp port {MARKER_PORT}"
 
 
-class Taking:
+class Tcpdump:
     """A capture of all TCP packets on the loopback interface, from entering the ``with`` block to leaving it."""
 
     def __init__(self, path: Path) -> None:

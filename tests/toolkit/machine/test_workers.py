@@ -52,7 +52,7 @@ def test_scenarios_and_seeds_take_an_address(cluster: LocalCluster, capsys: pyte
 def test_workers_with_other_code_are_refused(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("toolkit.machine.sharing.PACKAGES", tmp_path)
+    monkeypatch.setattr("toolkit.machine.workers.PACKAGES", tmp_path)
     with pytest.raises(Unsupported, match="has another msgrlab than this machine"):
         run_seeds(SEEDS, dask=cluster.scheduler_address)
 
@@ -66,14 +66,14 @@ def test_workers_with_other_code_are_refused(
         (["run", "reconnect", "--dask", "local", "--jobs", "2"], 2, "--jobs and --dask exclude each other"),
     ],
 )
-def test_what_cannot_be_is_one_line(
+def test_sharing_errors_are_one_line(
     arguments: list[str],
     code: int,
     words: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("toolkit.machine.sharing._ANSWER_S", 0.5)
+    monkeypatch.setattr("toolkit.machine.workers._ANSWER_S", 0.5)
     assert msgrlab([word.format(port=low_port()) for word in arguments]) == code
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

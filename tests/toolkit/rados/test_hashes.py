@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.rados.hashing import (
+from toolkit.rados.hashes import (
     crush_hash32,
     crush_hash32_2,
     crush_hash32_3,

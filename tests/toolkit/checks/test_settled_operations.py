@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from tests.support.operations import Op, history_of, life
 from toolkit.checks import linearizable
-from toolkit.checks.folding import foldable
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.invariants import find
 from toolkit.checks.long_run import LongRun
 from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Outcome
+from toolkit.checks.settled_records import foldable
 
 
 def folded(records: Iterable[Record], until_s: float) -> list[Record]:
@@ -50,7 +50,7 @@ def drawn(seed: int) -> list[Op]:
 
 
 @given(st.integers(0, 1 << 32), st.floats(0.5, 5.0))
-def test_true_histories_hold_however_they_are_cut(seed: int, every_s: float) -> None:
+def test_valid_histories_hold_at_any_folding_interval(seed: int, every_s: float) -> None:
     history = history_of(*drawn(seed))
     kept, _ = folded_step_by_step(history, every_s)
     result = judged(kept)
@@ -58,7 +58,7 @@ def test_true_histories_hold_however_they_are_cut(seed: int, every_s: float) -> 
 
 
 @given(st.integers(0, 1 << 32), st.floats(0.5, 5.0), st.integers(0, 1000))
-def test_the_verdict_on_a_damaged_history_is_that_on_all_of_it(seed: int, every_s: float, which: int) -> None:
+def test_folded_and_whole_histories_get_the_same_verdict(seed: int, every_s: float, which: int) -> None:
     ops = drawn(seed)
     reads = [place for place, op in enumerate(ops) if op.verb == "read" and op.action == "ok"]
     if reads:
@@ -97,7 +97,7 @@ def test_memory_stays_small_and_a_late_violation_is_found() -> None:
     assert "register0: read 1.6000 of c is answered with '3;' at 6002.000 s" in violation.text
 
 
-def test_an_operation_that_may_be_answered_yet_stays() -> None:
+def test_folding_keeps_an_operation_that_may_still_be_answered() -> None:
     first = Op("a", "write", 0, 1, "a;")
     open_ = Op("b", "append", 2, 3, "b;", action="")
     read = Op("c", "read", 4, 5, answer="a;b;")
@@ -109,7 +109,7 @@ def test_an_operation_that_may_be_answered_yet_stays() -> None:
     assert [record["action"] for record in folded(ended, 100.0)] == ["invoke", "settled", "kill"]
 
 
-def test_what_was_under_way_at_a_cut_is_done_once() -> None:
+def test_folding_applies_an_operation_pending_at_the_cut_exactly_once() -> None:
     first, lost = Op("a", "write", 0, 1, "a;"), Op("b", "append", 2, 3, "b;", action="unknown")
     done = folded(history_of(first, lost, Op("c", "read", 4, 5, answer="a;b;")), 100.0)
     for seen, ok in (("a;b;", True), ("a;", False), ("a;b;b;", False)):
@@ -117,7 +117,7 @@ def test_what_was_under_way_at_a_cut_is_done_once() -> None:
         assert judged([*done, *later]).ok is ok
 
 
-def test_an_object_whose_state_is_not_known_is_not_judged_from_there_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_object_is_not_judged_after_its_state_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linearizable, "MOST_TRIALS", 2000)
     many = [Op(f"c{number}", "append", 0, 1, f"{number};", action="unknown") for number in range(9)]
     records = folded(history_of(*many, Op("a", "read", 2, 3, answer="9;")), 100.0)
@@ -128,7 +128,7 @@ def test_an_object_whose_state_is_not_known_is_not_judged_from_there_on(monkeypa
 
 
 @pytest.mark.parametrize("points", [[1], [{}], [{"exists": True, "data": "", "omap": 3, "done": []}], [{"x": []}]])
-def test_points_that_make_no_sense_are_no_state(points: list[object]) -> None:
+def test_invalid_points_of_a_settled_record_are_not_judged(points: list[object]) -> None:
     records = folded(history_of(Op("a", "write", 0, 1, "a;")), 100.0)
     records[-1].fields["points"] = points
     assert judged(records).outcome is Outcome.NOT_JUDGED

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.report.folding import cap, fold_frames, mark_silences
+from toolkit.report.folds import cap, fold_frames, mark_silences
 from toolkit.report.rows import Arrow, Fate, Gap, Steps
 
 
@@ -21,14 +21,14 @@ def test_short_runs_stay():
     assert fold_frames(rows, 12) == rows
 
 
-def test_a_stretch_keeps_its_ends():
+def test_folding_keeps_first_and_last_frame_of_a_stretch():
     rows = fold_frames([message(seq) for seq in range(11, 53)], 12)
     assert summaries(rows) == [("a", 1, (11, 11)), ("a", 40, (12, 51)), ("a", 1, (52, 52))]
     assert rows[1].detail == "seq 12-51"
     assert rows[1].tip.splitlines()[0] == "40 frames MESSAGE a → b, arrived"
 
 
-def test_what_was_lost_is_not_folded_with_what_arrived():
+def test_lost_and_arrived_frames_fold_separately():
     rows = [message(seq, fate=Fate.ARRIVED if seq <= 10 else Fate.LOST) for seq in range(1, 21)]
     assert [(row.count, row.fate) for row in fold_frames(rows, 12)] == [
         (1, Fate.ARRIVED),

@@ -33,7 +33,7 @@ _DRAIN_S = 2.0
 
 @dataclass(slots=True)
 class Taken:
-    """What a capture has recorded so far."""
+    """Counters of a capture."""
 
     path: Path | None
     """Path of its file; None without one."""
@@ -48,7 +48,7 @@ class Taken:
     """Why the capture ended, unless the user ended it."""
 
 
-class Recording:
+class Recorder:
     """A capture in progress: :meth:`run` records until :meth:`stop`.
 
     Args:
@@ -247,23 +247,23 @@ def capturing(
     with (
         open_source(target, parse_ports(ports)) as source,
         new_capture(path, notes) as writer,
-        contextlib.closing(Recording(source, taken, writer=writer, key_log=log, count=count)) as recording,
+        contextlib.closing(Recorder(source, taken, writer=writer, key_log=log, count=count)) as recorder,
     ):
         failures: list[Exception] = []
-        thread = threading.Thread(target=_run, args=(recording, failures), name="capture", daemon=True)
+        thread = threading.Thread(target=_run, args=(recorder, failures), name="capture", daemon=True)
         thread.start()
         try:
             yield taken
         finally:
-            recording.stop()
+            recorder.stop()
             thread.join()
         if failures:
             raise failures[0]
 
 
-def _run(recording: Recording, failures: list[Exception]) -> None:
+def _run(recorder: Recorder, failures: list[Exception]) -> None:
     try:
-        recording.run()
+        recorder.run()
     except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
         failures.append(error)
 

@@ -45,7 +45,7 @@ class UnpackedFrames:
         self._name, opened, self._errors = FRAME_MAGICS[magic]()
         self._file = opened(_Packed(source, head))
         self.problem: str | None = None
-        """What is wrong with the end of the file; None if nothing is."""
+        """The problem at the end of the file; None if there is none."""
 
     def read_into(self, room: memoryview) -> int:
         """Decompress into ``room``; returns the number of bytes, 0 at the end."""
