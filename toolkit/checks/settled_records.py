@@ -77,9 +77,7 @@ def _settled(index: Index, until_s: float) -> Iterator[_Way]:
         source = sent.source.log
         if source not in acked:
             acked[source] = _acks(source, until_s)
-        end = index.ended(source)
-        is_over = index.lossy(source) or (end is not None and index.history[end].time_s <= until_s)
-        through = position if is_over else _acked_at(acked[source], position, record["seq"])
+        through = _held_until(index, source, acked[source], position, record["seq"], until_s)
         states = [at for at, _ in source.of("state")]
         # The messages that a state record counts as queued or kept for replay must stay, too.
         if through is not None and bisect_left(states, sent.index) == bisect_left(states, through):
@@ -132,8 +130,6 @@ def _settled_with(index: Index, log: SessionLog, sends: Counter[_Way], until_s: 
             if record["tag"] in MESSAGE_TAGS and (way := _way(link, peer, record)) is not None:
                 frames[way].append((position, record["fields"]["seq"]))
     acks, states = _acks(log, until_s), [at for at, _ in log.of("state")]
-    end = index.ended(log)
-    is_over = index.lossy(log) or (end is not None and index.history[end].time_s <= until_s)
     delivers = Counter(_Way(peer, log.node, record["tid"]) for _, record in log.of("deliver"))
     for kind in ("send", "deliver"):
         for position, record in log.of(kind):
@@ -147,8 +143,8 @@ def _settled_with(index: Index, log: SessionLog, sends: Counter[_Way], until_s: 
                 continue
             ((at, seq),) = frames[way]
             through: int | None = at
-            if kind == "send" and not is_over:
-                through = _acked_at(acks, at, seq)
+            if kind == "send":
+                through = _held_until(index, log, acks, at, seq, until_s)
             if through is not None and bisect_left(states, position) == bisect_left(states, through):
                 yield way
 
@@ -165,10 +161,31 @@ def _acks(log: SessionLog, until_s: float) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def _acked_at(acks: list[tuple[int, int]], position: int, seq: int) -> int | None:
-    """Position where a message delivered at ``position`` was acknowledged; None if it was not."""
+def _held_until(
+    index: Index, log: SessionLog, acks: list[tuple[int, int]], position: int, seq: int, until_s: float
+) -> int | None:
+    """Return the position up to which a session counts a message as queued or kept for replay.
+
+    That ends when the peer acknowledges the message or when the session ends; a lossy session keeps no messages.
+
+    Args:
+        index: the history.
+        log: the sending session.
+        acks: positions where the peer acknowledged its messages, with the seqs.
+        position: position of the message's frame or delivery.
+        seq: the message's seq.
+        until_s: time in seconds; later ends do not count.
+
+    Returns:
+        None if the session may still keep the message.
+    """
+    if index.lossy(log):
+        return position
     behind = (at for at, acked in islice(acks, bisect_left(acks, (position, 0)), None) if acked >= seq)
-    return next(behind, None)
+    if (acked_at := next(behind, None)) is not None:
+        return acked_at
+    end = index.ended(log)
+    return end if end is not None and index.history[end].time_s <= until_s else None
 
 
 def _messages(index: Index) -> Iterator[tuple[_Way, int]]:

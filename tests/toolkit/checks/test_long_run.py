@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.support.long_history import long_history
-from toolkit.checks.history import History
+from toolkit.checks.history import SCENARIO, History
 from toolkit.checks.invariants import check
 from toolkit.checks.live import check_so_far
 from toolkit.checks.long_run import LongRun, settled_until_s
 from toolkit.checks.records import Record
+from toolkit.scenarios.catalogue import find
+from toolkit.scenarios.runner import run_scenario
 from toolkit.simulation.swarm import live
 
 
@@ -129,7 +131,7 @@ def test_records_leave_memory_although_a_node_is_often_frozen() -> None:
 def test_time_in_which_a_node_is_frozen_does_not_settle_records(
     frozen: list[tuple[float, float | None]], until_s: float
 ) -> None:
-    records = [Record(float(second), "a", "usage", {}) for second in range(101)]
+    records = [Record(float(second), SCENARIO, "step", {"verb": "wait", "args": ""}) for second in range(101)]
     for began_s, ended_s in frozen:
         records.append(Record(began_s, "b", "process", {"action": "freeze", "incarnation": 1}))
         if ended_s is not None:
@@ -209,6 +211,22 @@ def test_violations_at_one_end_are_found(
     found, _, _ = judged(records, 400, settled_s=5.0)
     assert found == whole(records)
     assert not all(found.values())
+
+
+@pytest.mark.parametrize("known", [list, of_one_end])
+@pytest.mark.parametrize("tag", ["ACK", "MESSAGE"])
+def test_messages_held_at_a_reconnect_raise_no_alarm_when_the_session_ends(
+    known: Callable[[list[Record]], list[Record]], tag: str
+) -> None:
+    """The peer has delivered them and its ACK was lost: the sender's state still counts them."""
+    run = run_scenario(find("reconnect"), cuts=[f"b:{tag}:1"])
+    records = known([record for record in run.history if record.kind != "end"])
+    last_s = records[-1].time_s
+    records.append(Record(last_s + 1, "a", "process", {"action": "kill", "incarnation": 1}))
+    records.append(Record(last_s + 100, SCENARIO, "step", {"verb": "wait", "args": ""}))
+    found, _, _ = judged(records, len(records), settled_s=5.0)
+    assert found == whole(records)
+    assert found["INV-8"]
 
 
 @pytest.mark.parametrize("seed", range(10))
