@@ -350,8 +350,8 @@ def test_faults_stay_when_a_host_comes_later(net: Net) -> None:
     ("ask", "words"),
     [
         (lambda net: net.block("a", "x"), "no node 'x'; there is a, b, c"),
-        (lambda net: net.block("a", "a"), "no way through a network"),
-        (lambda net: net.refuse("a", "b", port=65_536), "port 65536 is none"),
+        (lambda net: net.block("a", "a"), "not two different nodes"),
+        (lambda net: net.refuse("a", "b", port=65_536), "port 65536 is invalid"),
         (lambda net: net.black_hole("a", "b", 20), "every link carries 68 bytes"),
         (lambda net: net.set_link("a", "x", LinkState()), "no node 'x'"),
     ],

@@ -186,7 +186,7 @@ class TestSwarm:
         ("swarm", "words"),
         [
             ({"LocalNodeState": "inactive"}, "is in no swarm: docker swarm init, or docker swarm join"),
-            ({"LocalNodeState": "active", "ControlAvailable": False}, "manages no swarm: networks are made by a"),
+            ({"LocalNodeState": "active", "ControlAvailable": False}, "is no manager of a swarm: only"),
         ],
     )
     @pytest.mark.needs("docker")
@@ -213,7 +213,7 @@ class TestSwarm:
             b.run("python3", "-c", ask, a.addresses["public"])
             assert server.wait(20) == 0
             backend.network.set_link("a", "b", LinkState())
-            with pytest.raises(Unsupported, match="a swarm's networks have no impairments"):
+            with pytest.raises(Unsupported, match="links of a swarm cannot be impaired"):
                 backend.network.set_link("a", "b", LinkState(delay_ms=1))
             server.stdin.close()
             server.stdout.close()

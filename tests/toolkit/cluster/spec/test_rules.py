@@ -180,7 +180,7 @@ nodes:
         ("links: [{from: a, to: a}]", "links.0.to: it is a itself; give another node"),
         ("links: [{from: a, to: b}]", "links.0: a and b have no network in common"),
         ("links: [{from: a, to: c}, {from: a, to: c}]", "links.1: the link from a to c is given twice"),
-        ("links: [{from: a, to: c, both_ways: true}, {from: c, to: a}]", "links.1: the way from c to a is there"),
+        ("links: [{from: a, to: c, both_ways: true}, {from: c, to: a}]", "links.1: the link from c to a is given"),
         ("links: [{from: a, to: c, delay_ms: -1}]", "links.0.delay_ms: give at least 0, not -1"),
         ("links: [{from: a, to: c, loss: 1}]", "links.0.loss: give a mapping (key: value), not 1"),
         ("links: [{from: a, to: c, delay: 1}]", "links.0.delay: unknown key; did you mean delay_ms?"),

@@ -82,7 +82,7 @@ def test_view_writes_its_timeline_as_a_test(cluster: Cluster) -> None:
     assert Timeline.parse(written[1]) == view.timeline
     assert 'msgrlab_cluster("two-peers")' in text
     compile(text, "test_frozen.py", "exec")
-    with pytest.raises(LocalError, match="no name of a test function"):
+    with pytest.raises(LocalError, match="no valid name of a test function"):
         view.as_test("frozen")
 
 
