@@ -395,6 +395,8 @@ INDEX: Mapping[str, Entry] = {
     "ST-05": Entry("ST", "reconnect_storm", "random_operations"),
     "IX-05": Entry("IX", "two_implementations_random", "two_places"),
     "IX-06": Entry("IX", "known_difference_list", "known_differences"),
+    "IX-07": Entry("IX", "newer_message_of_an_osd", "daemon_messages"),
+    "IX-08": Entry("IX", "beacon_of_an_older_mds", "daemon_messages"),
     "GRID-01": Entry("GRID", "peers_shaking_hands", "every_point"),
     "GRID-02": Entry("GRID", "peers_talking", "every_point"),
     "GRID-03": Entry("GRID", "client_shaking_hands", "every_point"),
