@@ -118,6 +118,7 @@ INDEX: Mapping[str, Entry] = {
     "LS-10": Entry("LS", "queue_growth_client_dead", "standby"),
     "LS-11": Entry("LS", "send_races_with_fault", "standby"),
     "LS-12": Entry("LS", "standby_backoff", "standby"),
+    "LS-13": Entry("LS", "fault_before_accept", "half_accepted"),
     "LP-01": Entry("LP", "simple_connect_race", "crimson_races"),
     "LP-02": Entry("LP", "connect_race_acceptor_wins", "crimson_races"),
     "LP-03": Entry("LP", "connect_race_acceptor_loses", "crimson_races"),
