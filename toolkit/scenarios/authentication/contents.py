@@ -13,7 +13,7 @@ from messenger.cephx.tickets import open_ticket
 from messenger.denc.codec import Decoder
 from messenger.denc.entity import EntityType
 from messenger.outputs import EventKind
-from toolkit.faults.rewriting import decoded
+from toolkit.faults.rewrites import decoded
 from toolkit.faults.tap import Tape
 from toolkit.lab.lab import Lab
 from toolkit.lab.raw_places import ACCEPTOR, CONNECTOR, stage

@@ -24,8 +24,8 @@ def fault_before_accept(lab: Lab, client: str, server: str) -> None:
     """
     lab.node("a", "client.1" if client != "lossless_peer" else "osd.1", client, listens=client == "lossless_peer")
     delay_s = 1.0 if lab.real_time else 0.2
-    slow = {"ms_inject_internal_delays": delay_s, "ms_connection_ready_timeout": 1.5 * delay_s}
-    lab.node("b", "osd.2", server, **slow)
+    timeout_s = 1.5 * delay_s
+    lab.node("b", "osd.2", server, ms_inject_internal_delays=delay_s, ms_connection_ready_timeout=timeout_s)
     lab.start()
     lab.dial("a", "b")
     lab.wait_until(lambda: _timed_out_late(lab), "a handshake that times out behind b's decision")
