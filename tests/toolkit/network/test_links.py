@@ -9,16 +9,16 @@ from statistics import median
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.hosts import Hosts
+from tests.support.hosts import Hosts, make_hosts
 from tests.support.machine import new_lease  # noqa: F401 - a fixture
 from toolkit.errors import Unsupported
-from toolkit.machine.changes import Namespace
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import Lease
 from toolkit.network.links import Links, open_links
 from toolkit.network.namespaces import within
 from toolkit.network.netem import kernel
 from toolkit.network.state import LinkState
+from toolkit.network.wire import forwarding
 from toolkit.network.wire.links import WireLinks
 
 pytestmark = pytest.mark.needs("netns", "tun")
@@ -33,16 +33,11 @@ def hosts(new_lease: Callable[[], Lease]) -> Hosts:  # noqa: F811
     return make_hosts(new_lease(), "abc")
 
 
-def make_hosts(lease: Lease, names: str) -> Hosts:
-    def namespace(name: str) -> str:
-        lease.journal.note(Namespace(lease.label.namespace(name)))
-        return lease.label.namespace(name)
-
-    return Hosts(names, namespace)
-
-
-@pytest.fixture
-def links(hosts: Hosts) -> Iterator[Links]:
+@pytest.fixture(params=["steered", "bridged"])
+def links(hosts: Hosts, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Links]:
+    """Links impaired by the wire, with and without rules that steer frames into it."""
+    if request.param == "bridged":
+        monkeypatch.setattr(forwarding, "why_not", lambda: "no nft here")
     with open_links(hosts.cables, way="wire") as links:
         yield links
 

@@ -315,6 +315,30 @@ def test_links_have_states_that_are_read_back_and_healed(net: Net) -> None:
     assert net.faults.link("a", "b") == LinkState()
 
 
+@pytest.mark.needs("nft-fwd")
+def test_impaired_link_can_be_partitioned(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MSGRLAB_LINKS", "wire")
+    a, b, c = net.datagrams("a", "b", "c")
+    to_b = net.address("b"), PORT
+    net.faults.set_link("a", "b", LinkState(delay_ms=60))
+    net.faults.block("a", "b")
+    c.sendto(b"bystander", to_b)
+    a.sendto(b"blocked", to_b)
+    assert b.recv(10) == b"bystander"
+    assert receive_one(b) is None
+    began_s = time.monotonic()
+    net.faults.unblock("a", "b")
+    a.sendto(b"delayed", to_b)
+    assert b.recv(10) == b"delayed"
+    assert time.monotonic() - began_s >= 0.06
+    net.faults.heal()
+    net.faults.block("b", "a")
+    a.sendto(b"healed", to_b)
+    assert b.recv(10) == b"healed"
+    b.sendto(b"blocked", (net.address("a"), PORT))
+    assert receive_one(a) is None
+
+
 def test_healing_gives_links_back_what_they_began_with(net: Net) -> None:
     initial = LinkState(delay_ms=5)
     net.faults.set_link("a", "b", initial)

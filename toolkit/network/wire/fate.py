@@ -169,6 +169,14 @@ class Fate:
         self.counts.delivered += len(arrived)
         return arrived
 
+    def flush(self) -> list[bytes]:
+        """Remove all queued packets and return them in the order of their times."""
+        arrived = [frame for _, _, frame in sorted(self._heap, key=lambda entry: entry[:2])]
+        self._heap.clear()
+        self._look_ahead()
+        self.counts.delivered += len(arrived)
+        return arrived
+
     def _look_ahead(self) -> None:
         """Set the time of the next packet; the first packet after the end of a slot opens another one."""
         if not self._heap:

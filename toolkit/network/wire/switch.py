@@ -142,12 +142,15 @@ class Switch:
             yield from port.links
 
     def _apply(self, link: PortLink) -> None:
-        state = self._states.get((link.sender.host, link.receiver.host))
-        if link.fate is not None and (link.fate.queued or not (state or LinkState()).is_clear):
-            link.fate.become(state or LinkState())
-            self._plan(link)
-        elif state is None or state.is_clear:
+        state = self._states.get((link.sender.host, link.receiver.host)) or LinkState()
+        if state.is_clear:
+            if link.fate is not None:
+                for frame in link.fate.flush():
+                    self._write(link, frame)
             link.fate = None
+        elif link.fate is not None:
+            link.fate.become(state)
+            self._plan(link)
         else:
             link.fate = Fate(state, link.counts)
 
@@ -227,8 +230,6 @@ class Switch:
             if fate.next_ns <= now_ns:
                 for frame in fate.due(now_ns):
                     self._write(link, frame)
-                if not fate.queued and fate.state.is_clear:
-                    link.fate = None
                 self._plan(link)
 
     def _learn(self, port: Port, mac: bytes) -> None:
