@@ -131,10 +131,10 @@ def test_packets_go_on_in_order_while_the_wire_is_put_in(hosts: Hosts, links: Li
     links.set({("a", "c"): state("loss 1%")})
     arrived_late = hosts.send("b", "a", 20)
     sender.join()
-    # A few are lost while ports change from one bridge to another, and none after that.
     assert arrived == sorted(arrived)
-    assert len(arrived) > 400
     assert arrived[-1] == 499
+    # While ports change from one bridge to another, a few are lost.
+    assert len(arrived) == 500 if not forwarding.why_not() else len(arrived) > 400
     assert len(arrived_late) == 20
 
 
