@@ -92,7 +92,8 @@ def test_damaged_packets_do_not_reach_a_program(hosts: Hosts, links: Links) -> N
 
 
 def test_tcp_goes_through(hosts: Hosts, links: Links) -> None:
-    links.set({("a", "b"): state("delay 2ms ± 1ms, loss 1%, duplicate 1%, seed 1"), ("b", "a"): state("loss 1%")})
+    impaired = state("delay 2ms ± 1ms, loss 1%, duplicate 1%, corrupt 1%, seed 1")
+    links.set({("a", "b"): impaired, ("b", "a"): state("loss 1%")})
     sent = bytes(range(256)) * 2000
     received = bytearray()
     with hosts.socket("b", socket.SOCK_STREAM) as listener, hosts.socket("a", socket.SOCK_STREAM) as client:

@@ -6,8 +6,9 @@ the same result; the moments at which :meth:`Fate.due` is called affect only how
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import asdict, dataclass
+from typing import Generic, TypeVar
 
 from toolkit.network.distributions import ENTRIES, SCALE, table
 from toolkit.network.state import LinkState
@@ -15,6 +16,8 @@ from toolkit.network.wire import chance
 
 MILLISECOND_NS = 1_000_000
 _SECOND_NS = 1_000_000_000
+P = TypeVar("P", bound=Sized)
+"""A packet; its length is its size in bytes."""
 
 
 @dataclass(slots=True)
@@ -41,11 +44,12 @@ class Counts:
         return asdict(self)
 
 
-class Fate:
+class Fate(Generic[P]):
     """The queue of a link.
 
     Args:
         state: the impairments.
+        flip: returns a packet with one bit flipped, but the same checksums.
         counts: counters to update; new ones unless given.
     """
 
@@ -54,6 +58,7 @@ class Fate:
         "_corrupted",
         "_delay",
         "_duplicated",
+        "_flip",
         "_gap",
         "_heap",
         "_last_ns",
@@ -72,11 +77,12 @@ class Fate:
         "state",
     )
 
-    def __init__(self, state: LinkState, counts: Counts | None = None) -> None:
+    def __init__(self, state: LinkState, flip: Callable[[P, int], P], counts: Counts | None = None) -> None:
+        self._flip = flip
         self.counts = counts or Counts()
         self.next_ns: int | None = None
         """Time at which :meth:`due` has the next packet; None if the queue is empty."""
-        self._heap: list[tuple[int, int, bytes]] = []
+        self._heap: list[tuple[int, int, P]] = []
         self._number = 0
         self._last_ns = 0
         self.become(state)
@@ -106,29 +112,30 @@ class Fate:
         """Number of queued packets."""
         return len(self._heap)
 
-    def offer(self, frame: bytes, now_ns: int) -> None:
-        """Take a packet from the sender."""
+    def offer(self, packets: Sequence[P], now_ns: int) -> None:
+        """Take packets from the sender."""
         counts = self.counts
-        counts.packets += 1
-        counts.bytes += len(frame)
-        twice = self._duplicated()
-        if self._lost():
-            if not twice:
-                counts.lost += 1
-                return
-            twice = False  # a duplicated packet that is lost once still arrives once
-        if twice:
-            counts.duplicated += 1
+        counts.packets += len(packets)
+        for packet in packets:
+            counts.bytes += len(packet)
+            twice = self._duplicated()
             if self._lost():
-                counts.lost += 1
-            else:
-                self._queue(frame, now_ns)
-        self._queue(frame, now_ns)
+                if not twice:
+                    counts.lost += 1
+                    continue
+                twice = False  # a duplicated packet that is lost once still arrives once
+            if twice:
+                counts.duplicated += 1
+                if self._lost():
+                    counts.lost += 1
+                else:
+                    self._queue(packet, now_ns)
+            self._queue(packet, now_ns)
         self._look_ahead()
 
-    def _queue(self, frame: bytes, now_ns: int) -> None:
+    def _queue(self, packet: P, now_ns: int) -> None:
         if self._corrupted():
-            frame = self._flipped(frame)
+            packet = self._flip(packet, int(self._random.random() * len(packet) * 8))
             self.counts.corrupted += 1
         if len(self._heap) >= self._limit:
             self.counts.overflowed += 1
@@ -139,39 +146,32 @@ class Fate:
             self._since_reordered = 0
             self.counts.reordered += 1
             # The negative number sorts it before all packets that leave at the same time.
-            heapq.heappush(self._heap, (now_ns, -self._number, frame))
+            heapq.heappush(self._heap, (now_ns, -self._number, packet))
             return
         leaves_ns = now_ns + self._delay()
         if self._bits_per_s:
             # It is sent once the previous packet has been.
             if self._heap:
                 leaves_ns = max(leaves_ns, self._last_ns)
-            leaves_ns = max(leaves_ns, now_ns) + len(frame) * 8 * _SECOND_NS // self._bits_per_s
+            leaves_ns = max(leaves_ns, now_ns) + len(packet) * 8 * _SECOND_NS // self._bits_per_s
             self._last_ns = leaves_ns
-        heapq.heappush(self._heap, (max(leaves_ns, now_ns), self._number, frame))
+        heapq.heappush(self._heap, (max(leaves_ns, now_ns), self._number, packet))
 
-    def _flipped(self, frame: bytes) -> bytes:
-        """Flip one bit of a frame; its checksums are not updated."""
-        bit = int(self._random.random() * len(frame) * 8)
-        damaged = bytearray(frame)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        return bytes(damaged)
-
-    def due(self, now_ns: int) -> list[bytes]:
+    def due(self, now_ns: int) -> list[P]:
         """Return the packets that have arrived by now, in order."""
-        arrived: list[bytes] = []
+        arrived: list[P] = []
         while self.next_ns is not None and self.next_ns <= now_ns:
-            frame = heapq.heappop(self._heap)[2]
-            arrived.append(frame)
+            packet = heapq.heappop(self._heap)[2]
+            arrived.append(packet)
             if self._slot is not None:
-                self._spend(len(frame))
+                self._spend(len(packet))
             self._look_ahead()
         self.counts.delivered += len(arrived)
         return arrived
 
-    def flush(self) -> list[bytes]:
+    def flush(self) -> list[P]:
         """Remove all queued packets and return them in the order of their times."""
-        arrived = [frame for _, _, frame in sorted(self._heap, key=lambda entry: entry[:2])]
+        arrived = [packet for _, _, packet in sorted(self._heap, key=lambda entry: entry[:2])]
         self._heap.clear()
         self._look_ahead()
         self.counts.delivered += len(arrived)
