@@ -251,6 +251,24 @@ def test_ipv6_is_no_different(new_lease: Callable[[], Lease], undo: ExitStack) -
     assert (accepted.recv(10), accepted.recv(10)) == (b"x", b"")
 
 
+@pytest.mark.needs("tun")
+def test_stream_over_ipv6_passes_an_impaired_link(
+    new_lease: Callable[[], Lease], undo: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSGRLAB_LINKS", "wire")
+    net = Net(new_lease(), undo, subnet="fd77:1::/64")
+    net.faults.set_link("a", "b", LinkState.from_text("delay 1ms ± 0.5ms, loss 1%, corrupt 1%, seed 1"))
+    dialled, accepted = net.connect()
+    pattern = bytes(range(251)) * 4000
+    sender = threading.Thread(target=dialled.sendall, args=(pattern,))
+    sender.start()
+    received = bytearray()
+    while len(received) < len(pattern):
+        received += accepted.recv(1 << 16)
+    sender.join()
+    assert received == pattern
+
+
 def test_a_forged_fin_ends_one_direction_behind_what_has_arrived(any_net: Net) -> None:
     dialled, accepted = any_net.connect()
     dialled.sendall(b"all of it")

@@ -7,7 +7,7 @@ again, so that little is done for each packet. The header is ``struct virtio_net
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 HEADER_BYTES = 10
@@ -16,6 +16,8 @@ MAX_BYTES = HEADER_BYTES + 18 + 65_535
 """Most bytes of a bundle: a header, an Ethernet header with a VLAN tag, and an IP packet."""
 _HEADER = struct.Struct("=BBHHHH")
 """flags, gso_type, hdr_len, gso_size, csum_start, csum_offset; the last two count from the frame's beginning."""
+_KIND = 1
+"""Position of gso_type."""
 _NEEDS_CHECKSUM = 1
 _NO_BUNDLE, _IPV4, _IPV6 = 0, 1, 4
 """Values of gso_type."""
@@ -28,46 +30,45 @@ _WORD = struct.Struct("!H")
 _LONG = struct.Struct("!I")
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, eq=False)
 class Bundle:
     """A frame with its header, as read from a tap."""
 
     raw: bytes
-    size_bytes: int
+    count: int = 1
+    """Number of packets. The following fields matter for more than one."""
+    size_bytes: int = 0
     """Bytes of each packet's payload, but for the last one, which may be shorter."""
-    kind: int
-    """Value of gso_type; 0 for a single packet."""
-    network: int
+    kind: int = _NO_BUNDLE
+    """Value of gso_type."""
+    network: int = 0
     """Position of the IP header in ``raw``."""
-    transport: int
+    transport: int = 0
     """Position of the TCP header in ``raw``."""
-    payload: int
+    payload: int = 0
     """Position of the payload in ``raw``."""
 
     @classmethod
     def read(cls, raw: bytes) -> "Bundle":
         """Parse a frame with its header; one that is no bundle is a single packet, whatever it has inside."""
-        _, kind, _, size, start, _ = _HEADER.unpack_from(raw)
-        kind &= 0x7F
-        if kind not in {_IPV4, _IPV6} or not size or HEADER_BYTES + start + 20 > len(raw):
-            return cls(raw, 0, _NO_BUNDLE, 0, 0, 0)
+        kind = raw[_KIND] & 0x7F
+        if kind not in {_IPV4, _IPV6}:
+            return cls(raw)
+        _, _, _, size, start, _ = _HEADER.unpack_from(raw)
+        if not size or HEADER_BYTES + start + 20 > len(raw):
+            return cls(raw)
         at = HEADER_BYTES + _ETHERNET_BYTES
         network = at + _TAG_BYTES if raw[at - 2 : at] == _TAGGED else at
         transport = HEADER_BYTES + start
-        return cls(raw, size, kind, network, transport, transport + (raw[transport + 12] >> 4) * 4)
+        payload = transport + (raw[transport + 12] >> 4) * 4
+        count = -(-(len(raw) - payload) // size)
+        return cls(raw, count, size, kind, network, transport, payload) if count > 1 else cls(raw)
 
-    @property
-    def count(self) -> int:
-        """Number of packets."""
-        if self.kind == _NO_BUNDLE:
-            return 1
-        return max(1, -(-(len(self.raw) - self.payload) // self.size_bytes))
-
-    def packets(self) -> "list[Packet]":
+    def packets(self) -> "Sequence[Packet]":
         """Return the packets in order."""
         count = self.count
         if count == 1:
-            return [Packet(self, 0, len(self.raw) - HEADER_BYTES)]
+            return (Packet(self, 0, len(self.raw) - HEADER_BYTES),)
         whole = self.payload - HEADER_BYTES + self.size_bytes
         packets = [Packet(self, number, whole) for number in range(count)]
         packets[-1].size_bytes = len(self.raw) - HEADER_BYTES - (count - 1) * self.size_bytes
@@ -80,8 +81,7 @@ class Bundle:
 
     def part(self, first: int, end: int) -> bytes:
         """Return the frame, with header, that has the packets from ``first`` to ``end``, which is excluded."""
-        count = self.count
-        if (first, end) == (0, count):
+        if first == 0 and end == self.count:
             return self.raw
         raw, size = self.raw, self.size_bytes
         head = bytearray(raw[: self.payload])
@@ -100,7 +100,7 @@ class Bundle:
         _LONG.pack_into(head, self.transport + 4, seq & 0xFFFF_FFFF)
         # The sum of the pseudo header, to which the kernel adds the rest.
         _WORD.pack_into(head, self.transport + 16, (_sum(self._addresses) + _TCP + tcp_bytes) % 0xFFFF)
-        if end < count:
+        if end < self.count:
             head[self.transport + 13] &= ~(_FIN | _PSH)
         return bytes(head) + data
 
@@ -119,7 +119,7 @@ class Bundle:
         _WORD.pack_into(head, at + 10, ~_sum(head[at : self.transport]) & 0xFFFF)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Packet:
     """A packet of a bundle; its length is that of its frame."""
 
@@ -135,7 +135,7 @@ class Packet:
         raw = complete(self.bundle.part(self.number, self.number + 1))
         damaged = bytearray(raw)
         damaged[HEADER_BYTES + (bit >> 3)] ^= 1 << (bit & 7)
-        return Packet(Bundle(bytes(damaged), 0, _NO_BUNDLE, 0, 0, 0), 0, self.size_bytes)
+        return Packet(Bundle(bytes(damaged)), 0, self.size_bytes)
 
 
 def joined(packets: Iterable[Packet]) -> Iterator[tuple[bytes, int]]:
