@@ -7,7 +7,7 @@ again, so that little is done for each packet. The header is ``struct virtio_net
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 HEADER_BYTES = 10
@@ -138,19 +138,19 @@ class Packet:
         return Packet(Bundle(bytes(damaged)), 0, self.size_bytes)
 
 
-def joined(packets: Iterable[Packet]) -> Iterator[tuple[bytes, int]]:
-    """Yield frames with headers, and the number of packets in each; neighbours in a bundle stay together."""
-    bundle: Bundle | None = None
-    first = end = 0
-    for packet in packets:
-        if packet.bundle is bundle and packet.number == end:
+def joined(packets: Sequence[Packet]) -> list[tuple[bytes, int]]:
+    """Return frames with headers, and the number of packets in each; neighbours in a bundle stay together."""
+    frames = []
+    at = 0
+    while at < len(packets):
+        packet = packets[at]
+        bundle, number = packet.bundle, packet.number
+        end = at + 1
+        while end < len(packets) and packets[end].bundle is bundle and packets[end].number == number + end - at:
             end += 1
-            continue
-        if bundle is not None:
-            yield bundle.part(first, end), end - first
-        bundle, first, end = packet.bundle, packet.number, packet.number + 1
-    if bundle is not None:
-        yield bundle.part(first, end), end - first
+        frames.append((bundle.part(number, number + end - at), end - at))
+        at = end
+    return frames
 
 
 def complete(raw: bytes) -> bytes:

@@ -8,7 +8,7 @@ packets, so any number of state changes take effect at the same moment.
 import heapq
 import os
 import select
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import monotonic_ns
 
@@ -210,7 +210,7 @@ class Switch:
         elif before is None or fate.next_ns < before:
             self._plan(link)
 
-    def _write(self, link: PortLink, packets: Iterable[Packet]) -> None:
+    def _write(self, link: PortLink, packets: Sequence[Packet]) -> None:
         for raw, count in joined(packets):
             self._put(link, raw, count)
 

@@ -1,5 +1,5 @@
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import fmean, pstdev
 
 import pytest
@@ -103,6 +103,22 @@ def test_when_one_looks_changes_nothing_but_lateness(state: LinkState, pauses_ms
         seen += eager.due(eager.next_ns)
     if not state.slot and not state.rate_bits_per_s:
         assert lazy.due(10**15) == seen
+
+
+@given(link_states(), st.lists(st.integers(1, 5), max_size=8))
+def test_packets_offered_together_have_the_fates_of_single_ones(state: LinkState, sizes: list[int]) -> None:
+    # A slot draws its length when the queue is looked at, which is more often for single packets.
+    seeded = state.model_copy(update={"seed": 1, "slot": None})
+    together, single = Fate(seeded, flip), Fate(seeded, flip)
+    frames = iter(numbered(sum(sizes)))
+    for number, size in enumerate(sizes):
+        bundle = list(islice(frames, size))
+        together.offer(bundle, number * MS)
+        for frame in bundle:
+            single.offer([frame], number * MS)
+    assert together.queued == single.queued
+    assert together.due(10**15) == single.due(10**15)
+    assert together.counts == single.counts
 
 
 def test_delay() -> None:
