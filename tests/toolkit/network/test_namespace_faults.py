@@ -388,6 +388,18 @@ def test_faults_stay_when_a_host_comes_later(net: Net) -> None:
     assert receive_one(b) is None
 
 
+def test_impairments_stay_when_a_host_leaves(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MSGRLAB_LINKS", "wire")
+    net.faults.set_link("a", "b", LinkState(delay_ms=60))
+    net.faults.set_link("a", "c", LinkState(delay_ms=60))
+    net.backend.remove("b")
+    a, c = net.datagrams("a", "c")
+    began_s = time.monotonic()
+    a.sendto(b"late", (net.address("c"), PORT))
+    assert c.recv(10) == b"late"
+    assert time.monotonic() - began_s >= 0.06
+
+
 @pytest.mark.parametrize(
     ("ask", "words"),
     [

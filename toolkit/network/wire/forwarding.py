@@ -23,6 +23,8 @@ def why_not() -> str:
     """Return why frames cannot be forwarded by rules; empty if they can."""
     try:
         in_new(lambda: nft("-f", "-", text=PROBE))
-    except (LocalError, OSError) as error:
+    except LocalError as error:
         return str(error)
+    except OSError as error:
+        return f"no network namespace: {error.strerror}"
     return ""

@@ -75,9 +75,11 @@ class Steering(Detour):
             return
         lines = []
         for one, other in healthy:
-            number = self._numbers[one]
-            lines.append(f"delete element {self._table} steered{number} {{ {other.mac} }}")
-            lines.append(f"add element {self._table} healthy{number} {{ {other.mac} }}")
+            number, address = self._numbers[one], f"{{ {other.mac} }}"
+            graced = f"element {self._table} healthy{number} {address}"
+            lines.append(f"delete element {self._table} steered{number} {address}")
+            # Adding an element again does not renew its time, so one of an earlier grace period is removed.
+            lines += [f"add {graced}", f"delete {graced}", f"add {graced}"]
         self._run(lines)
         self._steered -= set(healthy)
 

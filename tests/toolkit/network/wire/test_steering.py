@@ -15,7 +15,7 @@ from tests.support.hosts import Hosts, make_hosts
 from tests.support.machine import new_lease  # noqa: F401 - a fixture
 from toolkit.machine.leaks import leftovers
 from toolkit.machine.leases import Lease
-from toolkit.machine.nft import tables
+from toolkit.machine.nft import nft, tables
 from toolkit.network.links import Links, open_links
 from toolkit.network.namespaces import within
 from toolkit.network.state import LinkState
@@ -153,6 +153,23 @@ def test_healed_link_stays_in_the_wire_until_a_pause(hosts: Hosts, monkeypatch: 
         assert numbers(hosts.send("a", "b", 20)) == list(range(20))
         assert in_wire(hosts) == links.passed()["a", "b"].packets == 20
         assert bypassed(hosts, "b", "a")
+
+
+def test_each_healing_begins_a_grace_period(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steering, "PAUSE_MS", 60_000)
+
+    def rest_s() -> int:
+        """Seconds until the first grace period ends."""
+        with within(hosts.switch):
+            found = re.findall(r'"expires": (\d+)', nft("-j", "list", "ruleset", "netdev"))
+        return min(map(int, found))
+
+    with open_links(hosts.cables, way="wire") as links:
+        for _ in range(2):
+            links.set({("a", "b"): state("delay 1ms")})
+            links.heal()
+            assert rest_s() >= 59
+            wait_until(lambda: rest_s() < 59)
 
 
 def rules(hosts: Hosts) -> list[str]:
