@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from messenger.compat import override
 from messenger.errors import LocalError
+from toolkit.errors import Unsupported
 from toolkit.machine.changes import Change, Interface
 from toolkit.network.links import Cable
-from toolkit.network.wire.detour import CableLink, Detour, bridge_of, index_of, kernel_of, silence
+from toolkit.network.wire.detour import CableLink, Detour, kernel_of, silence
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -43,11 +44,11 @@ class Bridging(Detour):
             if cable.switch is None:
                 self._note(Interface(cable.bridge))
             with kernel_of(cable.switch) as route:
-                self._bridges[cable] = bridge_of(route, cable)
+                self._bridges[cable] = _bridge_of(route, cable)
                 own[cable] = _prepare(route, cable)
         for cable in self._all:
             with kernel_of(cable.switch) as route:
-                route.link("set", index=index_of(route, cable.port), master=own[cable])
+                route.link("set", index=_index_of(route, cable.port), master=own[cable])
 
     @override
     def end(self, links: Collection[CableLink]) -> None:
@@ -58,9 +59,9 @@ class Bridging(Detour):
         for cable, bridge in self._bridges.items():
             try:
                 with kernel_of(cable.switch) as route:
-                    route.link("set", index=index_of(route, cable.port), master=bridge)
+                    route.link("set", index=_index_of(route, cable.port), master=bridge)
                     if cable.switch is None:  # others vanish with their namespace, which is faster
-                        route.link("del", index=index_of(route, cable.bridge))
+                        route.link("del", index=_index_of(route, cable.bridge))
             except LocalError:
                 continue  # gone with its host
         self._bridges.clear()
@@ -70,8 +71,25 @@ def _prepare(route: "IPRoute", cable: Cable) -> int:
     """Make a bridge for a port and the wire's tap, unless it exists; returns its index."""
     if not route.link_lookup(ifname=cable.bridge):
         route.link("add", ifname=cable.bridge, kind="bridge", mtu=cable.mtu, br_mcast_snooping=0)
-    own = index_of(route, cable.bridge)
+    own = _index_of(route, cable.bridge)
     silence(cable.tap, cable.bridge)
     route.link("set", index=own, state="up")
-    route.link("set", index=index_of(route, cable.tap), master=own)
+    route.link("set", index=_index_of(route, cable.tap), master=own)
     return own
+
+
+def _bridge_of(route: "IPRoute", cable: Cable) -> int:
+    """Return the index of the bridge that a port belongs to; raises Unsupported if it is on none."""
+    (link,) = route.get_links(_index_of(route, cable.port))
+    bridge = link.get_attr("IFLA_MASTER")
+    if bridge is None:
+        raise Unsupported(f"wire: {cable.port} is on no bridge")
+    return int(bridge)
+
+
+def _index_of(route: "IPRoute", name: str) -> int:
+    """Return the index of an interface; raises LocalError if there is none of that name."""
+    found = route.link_lookup(ifname=name)
+    if not found:
+        raise LocalError(f"wire: no interface {name}")
+    return int(found[0])

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from messenger.errors import LocalError
-from toolkit.errors import Unsupported
 from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.network.links import Cable
 from toolkit.network.namespaces import set_sysctl, within
@@ -57,23 +56,6 @@ def kernel_of(switch: Path | None) -> Iterator["IPRoute"]:
             yield route
         except NetlinkError as error:
             raise LocalError(f"wire: {error.args[-1]}") from None
-
-
-def bridge_of(route: "IPRoute", cable: Cable) -> int:
-    """Return the index of the bridge that a port belongs to; raises Unsupported if it is on none."""
-    (link,) = route.get_links(index_of(route, cable.port))
-    bridge = link.get_attr("IFLA_MASTER")
-    if bridge is None:
-        raise Unsupported(f"wire: {cable.port} is on no bridge")
-    return int(bridge)
-
-
-def index_of(route: "IPRoute", name: str) -> int:
-    """Return the index of an interface; raises LocalError if there is none of that name."""
-    found = route.link_lookup(ifname=name)
-    if not found:
-        raise LocalError(f"wire: no interface {name}")
-    return int(found[0])
 
 
 def silence(*interfaces: str) -> None:

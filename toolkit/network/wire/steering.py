@@ -11,15 +11,20 @@ set whose elements expire unless a frame renews them.
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from messenger.compat import override
 from messenger.errors import LocalError
+from toolkit.errors import Unsupported
 from toolkit.machine.changes import Change, NftTable
 from toolkit.machine.nft import nft
 from toolkit.network.links import Cable
 from toolkit.network.namespaces import within
-from toolkit.network.wire.detour import CableLink, Detour, bridge_of, index_of, kernel_of, silence
+from toolkit.network.wire.detour import CableLink, Detour, kernel_of, silence
 from toolkit.network.wire.forwarding import PRIORITY
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
 
 PAUSE_MS = 100
 """Pause after which the frames of a healthy link take the bridge; far more than a frame needs through the wire."""
@@ -45,6 +50,7 @@ class Steering(Detour):
         self._numbers: dict[Cable, int] = {}
         """Cables with rules, and the number in the names of their chains and sets."""
         self._steered: set[CableLink] = set()
+        self._settled: set[Cable] = set()
         if switch is None:
             note(NftTable(_FAMILY, table))
 
@@ -87,12 +93,12 @@ class Steering(Detour):
     def close(self) -> None:
         try:
             self._run([f"delete table {self._table}"])
-            for cable in self._numbers:
-                self._forget(cable)
+            self._forget()
         except LocalError:
-            pass  # gone with its namespace
+            pass  # gone with their namespace
         self._numbers = {}
         self._steered.clear()
+        self._settled.clear()
 
     def _run(self, lines: list[str]) -> None:
         with within(self._switch):
@@ -121,16 +127,27 @@ class Steering(Detour):
         """
         with kernel_of(self._switch) as route:
             silence(*(cable.tap for cable in cables))
+            ports = _ports(route)
             for cable in cables:
-                bridge_of(route, cable)
-                port = index_of(route, cable.port)
-                route.fdb("replace", ifindex=port, lladdr=cable.mac, state=_STATIC, flags=_MASTER)
+                if cable.port not in ports:
+                    raise Unsupported(f"wire: there is no {cable.port}, or it is on no bridge")
+                self._settled.add(cable)
+                route.fdb("replace", ifindex=ports[cable.port], **_entry(cable))
 
-    def _forget(self, cable: Cable) -> None:
-        """Let the bridge learn again where a host is, if the port still exists."""
-        try:
-            with kernel_of(self._switch) as route:
-                port = index_of(route, cable.port)
-                route.fdb("del", ifindex=port, lladdr=cable.mac, state=_STATIC, flags=_MASTER)
-        except LocalError:
-            pass
+    def _forget(self) -> None:
+        """Let the bridges learn again where hosts are."""
+        with kernel_of(self._switch) as route:
+            ports = _ports(route)
+            for cable in self._settled:
+                if cable.port in ports:
+                    route.fdb("del", ifindex=ports[cable.port], **_entry(cable))
+
+
+def _ports(route: "IPRoute") -> dict[str, int]:
+    """Return the indices of all ports of bridges by name."""
+    return {link.get("ifname"): link["index"] for link in route.get_links() if link.get_attr("IFLA_MASTER")}
+
+
+def _entry(cable: Cable) -> dict[str, object]:
+    """Return the entry for a host in the bridge's table of addresses."""
+    return {"lladdr": cable.mac, "state": _STATIC, "flags": _MASTER}
