@@ -6,17 +6,33 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from toolkit.machine.changes import Interface, Namespace
+from toolkit.machine.leases import Lease
 from toolkit.network.links import Cable
 from toolkit.network.namespaces import within
 
 _DIRECTORY = Path("/run/netns")
 _PORT = 7
 _SO_TIMESTAMPNS, _SO_RCVBUFFORCE = 35, 33
-_BUFFER_BYTES = 1 << 22
+_BUFFER_BYTES = 1 << 26
 _TIMESPEC = struct.Struct("=qq")
 _PERMANENT = 0x80
 """NUD_PERMANENT: no ARP either."""
 _NO_IPV6 = Path("/proc/sys/net/ipv6/conf/default/disable_ipv6")
+
+
+def make_hosts(lease: Lease, names: str, *, on_machine: bool = False) -> "Hosts":
+    """Hosts with names of one letter, on a bridge that is in a namespace or, as Docker's, on this machine."""
+
+    def namespace(name: str) -> str:
+        lease.journal.note(Namespace(lease.label.namespace(name)))
+        return lease.label.namespace(name)
+
+    def interface(name: str) -> str:
+        lease.journal.note(Interface(lease.label.interface(name)))
+        return lease.label.interface(name)
+
+    return Hosts(names, namespace, interface if on_machine else None)
 
 
 class Hosts:
@@ -25,17 +41,24 @@ class Hosts:
     Args:
         names: of the hosts.
         namespace: makes the name of a namespace, and sees to it that it goes again.
+        interface: makes the name of an interface likewise; with it, the bridge is in this process's namespace.
     """
 
-    def __init__(self, names: Sequence[str], namespace: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        namespace: Callable[[str], str],
+        interface: Callable[[str], str] | None = None,
+    ) -> None:
         from pyroute2 import IPRoute, netns
 
-        spaces = {name: _DIRECTORY / namespace(name) for name in (*names, "bridge")}
+        spaces = {name: _DIRECTORY / namespace(name) for name in (*names, *(() if interface else ("bridge",)))}
+        named = interface or (lambda name: name)
         for space in spaces.values():
             netns.create(space.name)
             with within(space):
                 _NO_IPV6.write_text("1")  # nothing is sent that no test has asked for
-        self.switch = spaces["bridge"]
+        self.switch = spaces.get("bridge")
         self.cables = [
             Cable(
                 name,
@@ -44,15 +67,18 @@ class Hosts:
                 "eth0",
                 f"02:00:00:00:00:{number:02x}",
                 1500,
-                f"{name}-0",
+                named(f"{name}-0"),
                 self.switch,
+                tap=named(f"t{name}") if interface else "",
+                bridge=named(f"b{name}") if interface else "",
             )
             for number, name in enumerate(names, 1)
         ]
         self._addresses = {name: f"10.9.0.{number}" for number, name in enumerate(names, 1)}
         with within(self.switch), IPRoute() as route:
-            route.link("add", ifname="br0", kind="bridge", state="up")
-            (bridge,) = route.link_lookup(ifname="br0")
+            name = named("br0")
+            route.link("add", ifname=name, kind="bridge", state="up")
+            (bridge,) = route.link_lookup(ifname=name)
             for cable in self.cables:
                 with cable.namespace.open("rb") as space:
                     peer = {"ifname": "eth0", "net_ns_fd": space.fileno(), "address": cable.mac}

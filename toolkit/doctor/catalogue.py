@@ -58,6 +58,7 @@ CAPABILITIES = (
         "partitions and refusals between namespaces",
         partial(programs.program, "nft", packages=("nftables",)),
     ),
+    Capability("nft-fwd", "without netem, impaired links at their own cost alone", kernel.forwarding_rules),
     Capability("tun", "packets through user space", kernel.tun_device),
     Capability("netem", "delay, loss and reordering by the kernel", kernel.netem),
     Capability("rxe", "RDMA without RDMA hardware", kernel.soft_roce),

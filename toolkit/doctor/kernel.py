@@ -12,6 +12,7 @@ from messenger.errors import LocalError
 from toolkit.machine.capability import Finding, not_installed
 from toolkit.machine.programs import run
 from toolkit.network import rdma
+from toolkit.network.wire import forwarding
 
 ROOT = Path("/")
 
@@ -50,6 +51,14 @@ def tun_device(path: Path = ROOT / "dev/net/tun") -> Finding:
 def netem(root: Path = ROOT) -> Finding:
     """Check for netem: delay, loss, duplication and reordering by the kernel."""
     return feature("CONFIG_NET_SCH_NETEM", "sch_netem", root)
+
+
+def forwarding_rules() -> Finding:
+    """Load a rule that forwards frames from an interface, in a short-lived namespace."""
+    if shutil.which("nft") is None:
+        return not_installed("no nft in PATH", ("nftables",))
+    why = forwarding.why_not()
+    return Finding(available=not why, detail=why or "nftables forwards frames at an interface")
 
 
 def soft_roce(root: Path = ROOT) -> Finding:

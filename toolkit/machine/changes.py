@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from messenger.errors import LocalError
+from toolkit.errors import Unsupported
 from toolkit.extras import require
 from toolkit.machine.labels import DOCKER_LABEL, PROCESS_VARIABLE
 from toolkit.machine.mounts import mounts_below
+from toolkit.machine.nft import nft, tables
 from toolkit.machine.rdma import remove_rxe
 from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.machine.trees import remove_tree
@@ -141,6 +143,20 @@ class Interface(Change):
                 except NetlinkError as error:
                     if error.code != errno.ENODEV:
                         raise LocalError(f"interface {self.name}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class NftTable(Change):
+    """A table of nftables in the machine's own namespace; those in other namespaces are removed with them."""
+
+    family: str
+    name: str
+
+    def undo(self) -> None:
+        """Remove the table with its rules; without nft, no table was made."""
+        with contextlib.suppress(Unsupported):
+            if self.name in tables(self.family):
+                nft("delete", "table", self.family, self.name)
 
 
 @dataclass(frozen=True, slots=True)

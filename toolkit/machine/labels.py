@@ -43,9 +43,13 @@ class Label:
             raise LocalError(f"{name!r} is too long for an interface ({INTERFACE_NAME_BYTES} bytes)")
         return name
 
+    def table(self, purpose: str) -> str:
+        """Return the name of a table of nftables in the machine's own namespace."""
+        return f"msgrlab_{purpose}_{self.prefix}"
+
     @property
     def prefix(self) -> str:
-        """Prefix of the names of all its namespaces and interfaces."""
+        """Prefix of the names of all its namespaces and interfaces; tables have it at the end."""
         return f"ml{self.number}"
 
 

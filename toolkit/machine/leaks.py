@@ -8,6 +8,7 @@ from toolkit.machine.journal import removed_name
 from toolkit.machine.labels import DOCKER_LABEL, Label
 from toolkit.machine.leases import Lease, leases
 from toolkit.machine.mounts import mounts_below
+from toolkit.machine.nft import tables
 from toolkit.machine.numbers import holder_of
 
 _NAMESPACES = Path("/run/netns")
@@ -40,6 +41,7 @@ def _network_names(lease: Lease) -> list[str]:
     label = lease.label
     found = [f"namespace {name}" for name in _names(_NAMESPACES, label.prefix + "-")]
     found += [f"interface {name}" for name in _interfaces(label)]
+    found += [f"nft table {name}" for name in _tables(label)]
     # If another cluster has got the number since, they belong to it.
     holder = holder_of(label.number)
     is_given = holder is not None and holder.token != label.token
@@ -57,6 +59,15 @@ def _names(directory: Path, prefix: str) -> list[str]:
 def _interfaces(label: Label) -> list[str]:
     """Return the interfaces of the label; another digit after its number means another cluster."""
     return [name for name in _names(_INTERFACES, label.prefix) if not name[len(label.prefix) :][:1].isdecimal()]
+
+
+def _tables(label: Label) -> list[str]:
+    """Return the tables of the label; none if nft cannot list them, because only root makes tables."""
+    try:
+        found = tables("netdev")
+    except LocalError:
+        return []
+    return [name for name in found if name.startswith("msgrlab_") and name.endswith(f"_{label.prefix}")]
 
 
 def _command(pid: int) -> str:

@@ -154,6 +154,7 @@ def open_links(
     note: Callable[[Change], None] = lambda _: None,
     environment: Mapping[str, str] | None = None,
     log: Path | None = None,
+    table: str = "msgrlab_wire",
 ) -> Links:
     """Return the links over existing veth pairs and bridges, unimpaired unless ``states`` says otherwise.
 
@@ -163,9 +164,11 @@ def open_links(
         cables: cables of all hosts; there may be several networks.
         states: states of impaired links.
         way: netem or wire; if None, MSGRLAB_LINKS decides, else netem where the kernel has it.
-        note: called with interfaces in this process's own namespace before they are made (``lease.journal.note``).
+        note: called with interfaces and tables in this process's own namespace before they are made
+            (``lease.journal.note``).
         environment: environment of the wire's process, with its cluster's label.
         log: log file of the wire's process.
+        table: name of the table of nftables with the wire's rules, in the namespace of the bridges.
 
     Raises:
         LocalError: a state is of no link, or MSGRLAB_LINKS has another value.
@@ -181,7 +184,7 @@ def open_links(
         NetemLinks.check(states)
         links = NetemLinks(cables, states)
     elif chosen == "wire":
-        links = WireLinks(cables, states, note=note, environment=environment, log=log)
+        links = WireLinks(cables, states, note=note, environment=environment, log=log, table=table)
     else:
         raise LocalError(f"{WAY_VARIABLE}: netem or wire, not {chosen!r}")
     try:

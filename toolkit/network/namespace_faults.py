@@ -99,6 +99,7 @@ class NamespaceNetwork(NetworkFaults):
             note=self._lease.journal.note,
             environment={PROCESS_VARIABLE: str(self._lease.label)},
             log=self._lease.directory / "wire.log",
+            table=self._lease.label.table("wire"),
         )
 
     def _impaired(self) -> dict[tuple[str, str], LinkState]:

@@ -70,6 +70,20 @@ def inside(namespace: Path, what: Callable[[], T]) -> T:
     return _in_thread(enter_first)
 
 
+def in_new(what: Callable[[], T]) -> T:
+    """Run a function in a new unnamed namespace, which vanishes with what the function leaves in it.
+
+    Raises:
+        OSError: no namespace can be made; and whatever ``what`` raises.
+    """
+
+    def unshare_first() -> T:
+        unshare()
+        return what()
+
+    return _in_thread(unshare_first)
+
+
 def set_sysctl(name: str, value: str) -> None:
     """Set a sysctl below net/ in the calling thread's namespace, if it exists."""
     path = _SYSCTL / name
@@ -87,7 +101,6 @@ def check() -> None:
     from pyroute2 import NetlinkError
 
     def attempt() -> None:
-        unshare()
         with rtnetlink() as route:
             for kind in ("veth", "bridge"):
                 try:
@@ -98,7 +111,7 @@ def check() -> None:
                     ) from None
 
     try:
-        _in_thread(attempt)
+        in_new(attempt)
     except OSError as error:
         if os.geteuid() != 0:
             raise Unsupported(

@@ -10,8 +10,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 from toolkit.errors import Unsupported
+from toolkit.machine.nft import nft
 from toolkit.network.namespaces import inside
-from toolkit.network.nft import nft
 
 MARK = 0x6D736772
 """Connections with this mark (SO_MARK) are not redirected; the listener uses it to reach the original

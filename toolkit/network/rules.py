@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from toolkit.machine.nft import nft
 from toolkit.network.links import Cable
 from toolkit.network.namespaces import inside
-from toolkit.network.nft import nft
 from toolkit.network.places import Direction, Places
 
 _TABLE = "msgrlab"

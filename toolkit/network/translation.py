@@ -15,8 +15,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from messenger.errors import LocalError
+from toolkit.machine.nft import nft
 from toolkit.network.namespaces import inside
-from toolkit.network.nft import nft
 from toolkit.network.places import Address, Direction, Places
 
 if TYPE_CHECKING:

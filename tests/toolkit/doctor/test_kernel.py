@@ -101,3 +101,17 @@ def test_kvm_of_this_machine_leaves_no_descriptor_open() -> None:
     before = descriptors()
     assert kvm().detail
     assert descriptors() == before
+
+
+def test_forwarding_rules_need_nft(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert kernel.forwarding_rules().detail.startswith("no nft in PATH")
+
+
+def test_forwarding_rules_are_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel.shutil, "which", lambda _: "/sbin/nft")
+    for why, available in (("", True), ("nft: not supported", False)):
+        monkeypatch.setattr(kernel.forwarding, "why_not", lambda why=why: why)
+        finding = kernel.forwarding_rules()
+        assert finding.available is available
+        assert finding.detail == (why or "nftables forwards frames at an interface")

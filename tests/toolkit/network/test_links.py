@@ -9,16 +9,16 @@ from statistics import median
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.hosts import Hosts
+from tests.support.hosts import Hosts, make_hosts
 from tests.support.machine import new_lease  # noqa: F401 - a fixture
 from toolkit.errors import Unsupported
-from toolkit.machine.changes import Namespace
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import Lease
 from toolkit.network.links import Links, open_links
 from toolkit.network.namespaces import within
 from toolkit.network.netem import kernel
 from toolkit.network.state import LinkState
+from toolkit.network.wire import forwarding
 from toolkit.network.wire.links import WireLinks
 
 pytestmark = pytest.mark.needs("netns", "tun")
@@ -33,16 +33,11 @@ def hosts(new_lease: Callable[[], Lease]) -> Hosts:  # noqa: F811
     return make_hosts(new_lease(), "abc")
 
 
-def make_hosts(lease: Lease, names: str) -> Hosts:
-    def namespace(name: str) -> str:
-        lease.journal.note(Namespace(lease.label.namespace(name)))
-        return lease.label.namespace(name)
-
-    return Hosts(names, namespace)
-
-
-@pytest.fixture
-def links(hosts: Hosts) -> Iterator[Links]:
+@pytest.fixture(params=["steered", "bridged"])
+def links(hosts: Hosts, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Links]:
+    """Links impaired by the wire, with and without rules that steer frames into it."""
+    if request.param == "bridged":
+        monkeypatch.setattr(forwarding, "why_not", lambda: "no nft here")
     with open_links(hosts.cables, way="wire") as links:
         yield links
 
@@ -97,7 +92,8 @@ def test_damaged_packets_do_not_reach_a_program(hosts: Hosts, links: Links) -> N
 
 
 def test_tcp_stream_survives_an_impaired_wire(hosts: Hosts, links: Links) -> None:
-    links.set({("a", "b"): state("delay 2ms ± 1ms, loss 1%, duplicate 1%, seed 1"), ("b", "a"): state("loss 1%")})
+    impaired = state("delay 2ms ± 1ms, loss 1%, duplicate 1%, corrupt 1%, seed 1")
+    links.set({("a", "b"): impaired, ("b", "a"): state("loss 1%")})
     sent = bytes(range(256)) * 2000
     received = bytearray()
     with hosts.socket("b", socket.SOCK_STREAM) as listener, hosts.socket("a", socket.SOCK_STREAM) as client:
@@ -136,10 +132,10 @@ def test_starting_the_wire_keeps_packets_in_order(hosts: Hosts, links: Links) ->
     links.set({("a", "c"): state("loss 1%")})
     arrived_late = hosts.send("b", "a", 20)
     sender.join()
-    # A few are lost while ports change from one bridge to another, and none after that.
     assert arrived == sorted(arrived)
-    assert len(arrived) > 400
     assert arrived[-1] == 499
+    # While ports change from one bridge to another, a few are lost.
+    assert len(arrived) == 500 if not forwarding.why_not() else len(arrived) > 400
     assert len(arrived_late) == 20
 
 

@@ -251,6 +251,24 @@ def test_ipv6_is_no_different(new_lease: Callable[[], Lease], undo: ExitStack) -
     assert (accepted.recv(10), accepted.recv(10)) == (b"x", b"")
 
 
+@pytest.mark.needs("tun")
+def test_stream_over_ipv6_passes_an_impaired_link(
+    new_lease: Callable[[], Lease], undo: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSGRLAB_LINKS", "wire")
+    net = Net(new_lease(), undo, subnet="fd77:1::/64")
+    net.faults.set_link("a", "b", LinkState.from_text("delay 1ms ± 0.5ms, loss 1%, corrupt 1%, seed 1"))
+    dialled, accepted = net.connect()
+    pattern = bytes(range(251)) * 4000
+    sender = threading.Thread(target=dialled.sendall, args=(pattern,))
+    sender.start()
+    received = bytearray()
+    while len(received) < len(pattern):
+        received += accepted.recv(1 << 16)
+    sender.join()
+    assert received == pattern
+
+
 def test_forged_fin_ends_one_direction_after_the_received_data(any_net: Net) -> None:
     dialled, accepted = any_net.connect()
     dialled.sendall(b"all of it")
@@ -315,6 +333,30 @@ def test_links_have_states_that_are_read_back_and_healed(net: Net) -> None:
     assert net.faults.link("a", "b") == LinkState()
 
 
+@pytest.mark.needs("nft-fwd")
+def test_impaired_link_can_be_partitioned(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MSGRLAB_LINKS", "wire")
+    a, b, c = net.datagrams("a", "b", "c")
+    to_b = net.address("b"), PORT
+    net.faults.set_link("a", "b", LinkState(delay_ms=60))
+    net.faults.block("a", "b")
+    c.sendto(b"bystander", to_b)
+    a.sendto(b"blocked", to_b)
+    assert b.recv(10) == b"bystander"
+    assert receive_one(b) is None
+    began_s = time.monotonic()
+    net.faults.unblock("a", "b")
+    a.sendto(b"delayed", to_b)
+    assert b.recv(10) == b"delayed"
+    assert time.monotonic() - began_s >= 0.06
+    net.faults.heal()
+    net.faults.block("b", "a")
+    a.sendto(b"healed", to_b)
+    assert b.recv(10) == b"healed"
+    b.sendto(b"blocked", (net.address("a"), PORT))
+    assert receive_one(a) is None
+
+
 def test_heal_restores_the_initial_link_states(net: Net) -> None:
     initial = LinkState(delay_ms=5)
     net.faults.set_link("a", "b", initial)
@@ -344,6 +386,18 @@ def test_faults_stay_when_a_host_comes_later(net: Net) -> None:
     assert b.recv(10) == b"a"
     assert time.monotonic() - began_s >= 0.06
     assert receive_one(b) is None
+
+
+def test_impairments_stay_when_a_host_leaves(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MSGRLAB_LINKS", "wire")
+    net.faults.set_link("a", "b", LinkState(delay_ms=60))
+    net.faults.set_link("a", "c", LinkState(delay_ms=60))
+    net.backend.remove("b")
+    a, c = net.datagrams("a", "c")
+    began_s = time.monotonic()
+    a.sendto(b"late", (net.address("c"), PORT))
+    assert c.recv(10) == b"late"
+    assert time.monotonic() - began_s >= 0.06
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class Control:
         tap, address = open_tap(Path(namespace) if namespace else None, interface, mtu)
         macs = [address, *([bytes.fromhex(behind.replace(":", ""))] if behind else [])]
         try:
-            self._switch.add(host, network, tap, macs, mtu)
+            self._switch.add(host, network, tap, macs)
         except LocalError:
             os.close(tap)
             raise

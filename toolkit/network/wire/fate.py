@@ -6,8 +6,9 @@ the same result; the moments at which :meth:`Fate.due` is called affect only how
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import asdict, dataclass
+from typing import Generic, TypeVar
 
 from toolkit.network.distributions import ENTRIES, SCALE, table
 from toolkit.network.state import LinkState
@@ -15,6 +16,8 @@ from toolkit.network.wire import chance
 
 MILLISECOND_NS = 1_000_000
 _SECOND_NS = 1_000_000_000
+P = TypeVar("P", bound=Sized)
+"""A packet; its length is its size in bytes."""
 
 
 @dataclass(slots=True)
@@ -41,25 +44,29 @@ class Counts:
         return asdict(self)
 
 
-class Fate:
+class Fate(Generic[P]):
     """The queue of a link.
 
     Args:
         state: the impairments.
+        flip: returns a packet with one bit flipped, but the same checksums.
         counts: counters to update; new ones unless given.
     """
 
     __slots__ = (
+        "_alike",
         "_bits_per_s",
         "_corrupted",
         "_delay",
         "_duplicated",
+        "_flip",
         "_gap",
         "_heap",
         "_last_ns",
         "_limit",
         "_lost",
         "_number",
+        "_queued",
         "_random",
         "_reordered",
         "_since_reordered",
@@ -72,11 +79,14 @@ class Fate:
         "state",
     )
 
-    def __init__(self, state: LinkState, counts: Counts | None = None) -> None:
+    def __init__(self, state: LinkState, flip: Callable[[P, int], P], counts: Counts | None = None) -> None:
+        self._flip = flip
         self.counts = counts or Counts()
         self.next_ns: int | None = None
         """Time at which :meth:`due` has the next packet; None if the queue is empty."""
-        self._heap: list[tuple[int, int, bytes]] = []
+        self._heap: list[tuple[int, int, Sequence[P]]] = []
+        """Packets that leave together, by time and by number."""
+        self._queued = 0
         self._number = 0
         self._last_ns = 0
         self.become(state)
@@ -96,6 +106,14 @@ class Fate:
         # In whole bytes, as in the kernel.
         self._bits_per_s = state.rate_bits_per_s // 8 * 8
         self._limit = state.limit_packets
+        self._alike = not (
+            state.jitter_ms
+            or state.duplicate_percent
+            or state.corrupt_percent
+            or state.reorder_percent
+            or self._bits_per_s
+            or state.slot
+        )
         self._slot = state.slot
         self._slot_ns = -1  # over
         self._slot_packets = self._slot_bytes = 0
@@ -104,13 +122,37 @@ class Fate:
     @property
     def queued(self) -> int:
         """Number of queued packets."""
-        return len(self._heap)
+        return self._queued
 
-    def offer(self, frame: bytes, now_ns: int) -> None:
-        """Take a packet from the sender."""
+    def offer(self, packets: Sequence[P], now_ns: int) -> None:
+        """Take packets from the sender."""
         counts = self.counts
-        counts.packets += 1
-        counts.bytes += len(frame)
+        counts.packets += len(packets)
+        counts.bytes += sum(map(len, packets))
+        if self._alike:
+            self._queue_together(packets, now_ns)
+        else:
+            for packet in packets:
+                self._decide(packet, now_ns)
+        self._look_ahead()
+
+    def _queue_together(self, packets: Sequence[P], now_ns: int) -> None:
+        """Queue packets that have the same delay, if any: one entry is much quicker than one for each."""
+        if self._lost is not chance.never:
+            lost = self._lost
+            arriving = [packet for packet in packets if not lost()]
+            self.counts.lost += len(packets) - len(arriving)
+            packets = arriving
+        if len(packets) > self._limit - self._queued:
+            room = max(0, self._limit - self._queued)
+            self.counts.overflowed += len(packets) - room
+            packets = packets[:room]
+        if packets:
+            self._push(now_ns + self._delay(), packets)
+
+    def _decide(self, packet: P, now_ns: int) -> None:
+        """Lose, duplicate or queue a packet."""
+        counts = self.counts
         twice = self._duplicated()
         if self._lost():
             if not twice:
@@ -122,50 +164,56 @@ class Fate:
             if self._lost():
                 counts.lost += 1
             else:
-                self._queue(frame, now_ns)
-        self._queue(frame, now_ns)
-        self._look_ahead()
+                self._queue(packet, now_ns)
+        self._queue(packet, now_ns)
 
-    def _queue(self, frame: bytes, now_ns: int) -> None:
+    def _queue(self, packet: P, now_ns: int) -> None:
         if self._corrupted():
-            frame = self._flipped(frame)
+            packet = self._flip(packet, int(self._random.random() * len(packet) * 8))
             self.counts.corrupted += 1
-        if len(self._heap) >= self._limit:
+        if self._queued >= self._limit:
             self.counts.overflowed += 1
             return
-        self._number += 1
         self._since_reordered += 1
         if self._since_reordered >= self._gap and self._reordered():
             self._since_reordered = 0
             self.counts.reordered += 1
-            # The negative number sorts it before all packets that leave at the same time.
-            heapq.heappush(self._heap, (now_ns, -self._number, frame))
+            self._push(now_ns, (packet,), before=True)
             return
         leaves_ns = now_ns + self._delay()
         if self._bits_per_s:
             # It is sent once the previous packet has been.
             if self._heap:
                 leaves_ns = max(leaves_ns, self._last_ns)
-            leaves_ns = max(leaves_ns, now_ns) + len(frame) * 8 * _SECOND_NS // self._bits_per_s
+            leaves_ns = max(leaves_ns, now_ns) + len(packet) * 8 * _SECOND_NS // self._bits_per_s
             self._last_ns = leaves_ns
-        heapq.heappush(self._heap, (max(leaves_ns, now_ns), self._number, frame))
+        self._push(max(leaves_ns, now_ns), (packet,))
 
-    def _flipped(self, frame: bytes) -> bytes:
-        """Flip one bit of a frame; its checksums are not updated."""
-        bit = int(self._random.random() * len(frame) * 8)
-        damaged = bytearray(frame)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        return bytes(damaged)
+    def _push(self, leaves_ns: int, packets: Sequence[P], *, before: bool = False) -> None:
+        """Add packets to the queue, behind or before all others that leave at the same time."""
+        self._number += 1
+        self._queued += len(packets)
+        heapq.heappush(self._heap, (leaves_ns, -self._number if before else self._number, packets))
 
-    def due(self, now_ns: int) -> list[bytes]:
+    def due(self, now_ns: int) -> list[P]:
         """Return the packets that have arrived by now, in order."""
-        arrived: list[bytes] = []
+        arrived: list[P] = []
         while self.next_ns is not None and self.next_ns <= now_ns:
-            frame = heapq.heappop(self._heap)[2]
-            arrived.append(frame)
+            packets = heapq.heappop(self._heap)[2]
+            arrived += packets
             if self._slot is not None:
-                self._spend(len(frame))
+                self._spend(sum(map(len, packets)))
             self._look_ahead()
+        self._queued -= len(arrived)
+        self.counts.delivered += len(arrived)
+        return arrived
+
+    def flush(self) -> list[P]:
+        """Remove all queued packets and return them in the order of their times."""
+        arrived = [packet for entry in sorted(self._heap, key=lambda entry: entry[:2]) for packet in entry[2]]
+        self._heap.clear()
+        self._queued = 0
+        self._look_ahead()
         self.counts.delivered += len(arrived)
         return arrived
 

@@ -1,31 +1,29 @@
-"""Links impaired by the wire: a process between hosts and bridges, started when a link first needs it."""
+"""Links impaired by the wire: a process beside the bridges, started when a link first needs it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from messenger.compat import override
 from messenger.errors import LocalError
-from toolkit.errors import Unsupported
 from toolkit.machine.changes import Change, Interface
-from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.network.links import Cable, Links, Pair, Passed, Way
-from toolkit.network.namespaces import within
 from toolkit.network.state import LinkState
+from toolkit.network.wire import forwarding
+from toolkit.network.wire.bridging import Bridging
+from toolkit.network.wire.detour import CableLink, Detour
 from toolkit.network.wire.process import Attachment, Wire
-
-if TYPE_CHECKING:
-    from pyroute2 import IPRoute
+from toolkit.network.wire.steering import Steering
 
 
 class WireLinks(Links):
     """Links impaired by the switch in user space.
 
-    While no link is impaired, packets go through the kernel's bridge and there is no wire. Then every port is
-    moved from the network's bridge to a bridge of its own, which joins it to a tap of the wire; the wire is the
-    switch from there on.
+    While no link is impaired, packets go through the kernel's bridge and there is no wire. Then the frames of the
+    impaired links are steered through it (:class:`Steering`). Where nftables cannot do that, the wire takes the
+    place of the bridges for all links (:class:`Bridging`).
     """
 
     way: ClassVar[Way] = "wire"
@@ -38,59 +36,78 @@ class WireLinks(Links):
         note: Callable[[Change], None] = lambda _: None,
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
+        table: str = "msgrlab_wire",
     ) -> None:
-        super().__init__(cables, states)
+        named = [
+            replace(cable, tap=cable.tap or f"t{cable.port}", bridge=cable.bridge or f"b{cable.port}")
+            for cable in cables
+        ]
+        super().__init__(named, states)
         self._note = note
         self._environment = environment
         self._log = log
+        self._table = table
+        self._lock = threading.Lock()
         self._wire: Wire | None = None
-        self._bridges: dict[Cable, int] = {}
+        self._detour: Detour | None = None
+        self._attached: set[Cable] = set()
 
     @override
     def describe(self) -> str:
         if self._wire is None:
             return "bridges; the wire in user space when a link needs it"
+        steered = isinstance(self._detour, Steering)
         if not self._wire.alive:
-            return "the wire, in user space, has ended: packets go nowhere"
-        return f"the wire, in user space (process {self._wire.pid})"
+            lost = "packets of impaired links" if steered else "packets"
+            return f"the wire, in user space, has ended: {lost} go nowhere"
+        which = "" if steered else f", for all links ({forwarding.why_not()})"
+        return f"the wire, in user space (process {self._wire.pid}){which}"
 
     def _apply(self, states: Mapping[Pair, LinkState]) -> None:
-        if self._wire is None:
-            self._insert(states)
-        else:
-            self._wire.set(states)
+        with self._lock:
+            if self._wire is not None:
+                self._change(states)
+                return
+            try:
+                self._change(states)
+            except LocalError:
+                self.close()
+                raise
 
-    def _insert(self, states: Mapping[Pair, LinkState]) -> None:
-        """Insert a wire between ports and bridges; it has the states before the first packet."""
-        cables = [
-            replace(cable, tap=cable.tap or f"t{cable.port}", bridge=cable.bridge or f"b{cable.port}")
-            for cable in self.cables
-        ]
-        for cable in cables:
+    def _change(self, states: Mapping[Pair, LinkState]) -> None:
+        """Lead links to impair into the wire, change all states at one moment, and lead healthy links past it."""
+        impaired = self._links_of(pair for pair, state in states.items() if not state.is_clear)
+        healthy = self._links_of(pair for pair, state in states.items() if state.is_clear)
+        if self._wire is None or self._detour is None:
+            self._wire = Wire(environment=self._environment, log=self._log)
+            self._detour = self._choose()
+        self._attach(self._wire, self._detour.cables(impaired))
+        self._detour.begin(impaired)
+        self._wire.set(states)
+        self._detour.end(healthy)
+
+    def _links_of(self, pairs: Iterable[Pair]) -> list[CableLink]:
+        return [link for pair in pairs for link in self._shared(pair)]
+
+    def _choose(self) -> Detour:
+        (switch,) = {cable.switch for cable in self.cables}
+        if forwarding.why_not():
+            return Bridging(self.cables, self._note)
+        return Steering(switch, self._table, self._note)
+
+    def _attach(self, wire: Wire, cables: Collection[Cable]) -> None:
+        """Make the taps that do not exist yet."""
+        missing = [cable for cable in cables if cable not in self._attached]
+        for cable in missing:
             if cable.switch is None:
                 self._note(Interface(cable.tap))
-                self._note(Interface(cable.bridge))
-        self._wire = Wire(environment=self._environment, log=self._log)
-        try:
-            self._wire.attach(
-                *(
-                    Attachment(cable.host, cable.network, cable.switch, cable.tap, cable.mtu, cable.mac)
-                    for cable in cables
-                )
+        wire.attach(
+            *(
+                Attachment(cable.host, cable.network, cable.switch, cable.tap, cable.mtu, cable.mac)
+                for cable in missing
             )
-            self._wire.set(states)
-            # Prepare everything before the ports are moved, because hosts are disconnected while they are.
-            own = {}
-            for cable in cables:
-                with _route(cable) as route:
-                    self._bridges[cable] = _bridge_of(route, cable)
-                    own[cable] = _prepare(route, cable)
-            for cable in cables:
-                with _route(cable) as route:
-                    route.link("set", index=_index(route, cable.port), master=own[cable])
-        except LocalError:
-            self.close()
-            raise
+        )
+        self._attached.update(missing)
 
     def _read(self, pair: Pair) -> LinkState:
         assert self._wire is not None
@@ -113,64 +130,12 @@ class WireLinks(Links):
         return seen
 
     def close(self) -> None:
-        """Return the ports that still exist to their bridges, and end the wire."""
-        for cable, bridge in self._bridges.items():
-            try:
-                with _route(cable) as route:
-                    route.link("set", index=_index(route, cable.port), master=bridge)
-                    if cable.switch is None:  # others vanish with their namespace, which is faster
-                        route.link("del", index=_index(route, cable.bridge))
-            except LocalError:
-                continue  # gone with its host
-        self._bridges.clear()
+        """Lead all packets past the wire, and end it."""
+        if self._detour is not None:
+            self._detour.close()
+            self._detour = None
         if self._wire is not None:
             self._wire.close()
             self._wire = None
+        self._attached.clear()
         self._touched.clear()
-
-
-@contextmanager
-def _route(cable: Cable) -> Iterator["IPRoute"]:
-    """Connect to the kernel in the namespace of a cable's bridge."""
-    from pyroute2 import NetlinkError
-
-    with within(cable.switch), rtnetlink() as route:
-        try:
-            yield route
-        except NetlinkError as error:
-            raise LocalError(f"wire: {cable.port}: {error.args[-1]}") from None
-
-
-def _bridge_of(route: "IPRoute", cable: Cable) -> int:
-    """Return the index of the bridge that a port belongs to."""
-    (link,) = route.get_links(_index(route, cable.port))
-    bridge = link.get_attr("IFLA_MASTER")
-    if bridge is None:
-        raise Unsupported(f"wire: {cable.port} is on no bridge")
-    return int(bridge)
-
-
-def _prepare(route: "IPRoute", cable: Cable) -> int:
-    """Make a bridge for a port and the wire's tap, unless it exists; returns its index."""
-    if not route.link_lookup(ifname=cable.bridge):
-        route.link("add", ifname=cable.bridge, kind="bridge", mtu=cable.mtu, br_mcast_snooping=0)
-    own = _index(route, cable.bridge)
-    _no_ipv6(cable.tap, cable.bridge)
-    route.link("set", index=own, state="up")
-    route.link("set", index=_index(route, cable.tap), master=own)
-    return own
-
-
-def _index(route: "IPRoute", name: str) -> int:
-    found = route.link_lookup(ifname=name)
-    if not found:
-        raise LocalError(f"wire: no interface {name}")
-    return int(found[0])
-
-
-def _no_ipv6(*interfaces: str) -> None:
-    """Disable IPv6 on interfaces, so that the bridge's own machine sends no packets into the wire."""
-    for interface in interfaces:
-        setting = Path("/proc/sys/net/ipv6/conf") / interface / "disable_ipv6"
-        if setting.exists():
-            setting.write_text("1")

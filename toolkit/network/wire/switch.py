@@ -8,18 +8,22 @@ packets, so any number of state changes take effect at the same moment.
 import heapq
 import os
 import select
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import monotonic_ns
 
 from messenger.errors import LocalError
 from toolkit.network.state import LinkState
 from toolkit.network.wire.fate import Counts, Fate
-from toolkit.network.wire.tap import HEADER_BYTES
+from toolkit.network.wire.frames import HEADER_BYTES, MAX_BYTES, Bundle, Packet, joined
 
-_BATCH_PACKETS = 64
-"""Most packets to read from one port before other ports and due packets are served."""
-_HEADER_BYTES = 14
+_BATCH_FRAMES = 64
+"""Most frames to read from one port before other ports and due packets are served."""
+_LEAST_BYTES = HEADER_BYTES + 14
+"""Size of a frame without content."""
+_RECEIVER = slice(HEADER_BYTES, HEADER_BYTES + 6)
+_SENDER = slice(HEADER_BYTES + 6, HEADER_BYTES + 12)
+"""The Ethernet addresses in a frame."""
 _MULTICAST = 1
 _MAX_LEARNED = 4096
 """Most learned addresses per network; frames to others are flooded."""
@@ -34,7 +38,6 @@ class Port:
     host: str
     network: str
     file: int
-    mtu: int
     links: list["PortLink"] = field(default_factory=list)
     """Links to all other ports of the network."""
     routes: dict[bytes, "PortLink"] = field(default_factory=dict)
@@ -49,7 +52,7 @@ class PortLink:
 
     sender: Port
     receiver: Port
-    fate: Fate | None = None
+    fate: Fate[Packet] | None = None
     """Queue of an impaired link; None passes packets on at once."""
     counts: Counts = field(default_factory=Counts)
 
@@ -72,7 +75,7 @@ class Switch:
         """Stop watching a file."""
         del self._others[file]
 
-    def add(self, host: str, network: str, file: int, macs: Iterable[bytes], mtu: int) -> None:
+    def add(self, host: str, network: str, file: int, macs: Iterable[bytes]) -> None:
         """Add a port with addresses behind it; its links get the states that were set for its host.
 
         Raises:
@@ -80,7 +83,7 @@ class Switch:
         """
         if any((port.host, port.network) == (host, network) for port in self._ports.values()):
             raise LocalError(f"wire: {host} is on {network} already")
-        port = Port(host, network, file, mtu)
+        port = Port(host, network, file)
         for other in self._ports.values():
             if other.network == network:
                 for link in (PortLink(port, other), PortLink(other, port)):
@@ -142,14 +145,16 @@ class Switch:
             yield from port.links
 
     def _apply(self, link: PortLink) -> None:
-        state = self._states.get((link.sender.host, link.receiver.host))
-        if link.fate is not None and (link.fate.queued or not (state or LinkState()).is_clear):
-            link.fate.become(state or LinkState())
-            self._plan(link)
-        elif state is None or state.is_clear:
+        state = self._states.get((link.sender.host, link.receiver.host)) or LinkState()
+        if state.is_clear:
+            if link.fate is not None:
+                self._write(link, link.fate.flush())
             link.fate = None
+        elif link.fate is not None:
+            link.fate.become(state)
+            self._plan(link)
         else:
-            link.fate = Fate(state, link.counts)
+            link.fate = Fate(state, Packet.flipped, link.counts)
 
     def turn(self) -> None:
         """Wait until packets or commands can be processed, and process them."""
@@ -163,53 +168,58 @@ class Switch:
         self._deliver()
 
     def _take(self, port: Port) -> None:
-        """Read the packets that a port's host has sent."""
-        file, size, sources, read = port.file, port.mtu + HEADER_BYTES, port.sources, os.read
-        for _ in range(_BATCH_PACKETS):
+        """Read the frames that a port's host has sent."""
+        file, sources, read = port.file, port.sources, os.read
+        for _ in range(_BATCH_FRAMES):
             try:
-                frame = read(file, size)
+                raw = read(file, MAX_BYTES)
             except BlockingIOError:
                 return
             except OSError:
                 return  # the interface has been removed, or is down
-            if len(frame) < _HEADER_BYTES:
+            if len(raw) < _LEAST_BYTES:
                 return
-            if frame[6:12] not in sources:
-                self._learn(port, frame[6:12])
-            link = port.routes.get(frame[:6])
+            sender, receiver = raw[_SENDER], raw[_RECEIVER]
+            if sender not in sources:
+                self._learn(port, sender)
+            link = port.routes.get(receiver)
             if link is not None:
-                self._send(link, frame)
-            elif frame[0] & _MULTICAST or frame[:6] not in sources:
+                self._send(link, Bundle.read(raw))
+            elif receiver[0] & _MULTICAST or receiver not in sources:
+                bundle = Bundle.read(raw)
                 for link in port.links:
-                    self._send(link, frame)
+                    self._send(link, bundle)
 
-    def _send(self, link: PortLink, frame: bytes) -> None:
+    def _send(self, link: PortLink, bundle: Bundle) -> None:
         fate = link.fate
         if fate is None:
-            counts = link.counts
-            counts.packets += 1
-            counts.bytes += len(frame)
-            counts.delivered += 1
-            self._write(link, frame)
+            counts, packets = link.counts, bundle.count
+            counts.packets += packets
+            counts.bytes += bundle.sent_bytes
+            counts.delivered += packets
+            self._put(link, bundle.raw, packets)
             return
         before = fate.next_ns
         now_ns = monotonic_ns()
-        fate.offer(frame, now_ns)
+        fate.offer(bundle.packets(), now_ns)
         if fate.next_ns is None:
             return
         if fate.next_ns <= now_ns:
-            for due in fate.due(now_ns):
-                self._write(link, due)
+            self._write(link, fate.due(now_ns))
             self._plan(link)
         elif before is None or fate.next_ns < before:
             self._plan(link)
 
-    def _write(self, link: PortLink, frame: bytes) -> None:
+    def _write(self, link: PortLink, packets: Sequence[Packet]) -> None:
+        for raw, count in joined(packets):
+            self._put(link, raw, count)
+
+    def _put(self, link: PortLink, raw: bytes, count: int) -> None:
         try:
-            os.write(link.receiver.file, frame)
+            os.write(link.receiver.file, raw)
         except OSError:  # the interface is down, or has no memory for it
-            link.counts.delivered -= 1
-            link.counts.undelivered += 1
+            link.counts.delivered -= count
+            link.counts.undelivered += count
 
     def _plan(self, link: PortLink) -> None:
         """Schedule a link for the time at which its next packet is due; an early entry is harmless."""
@@ -225,10 +235,7 @@ class Switch:
             if fate is None or fate.next_ns is None:
                 continue
             if fate.next_ns <= now_ns:
-                for frame in fate.due(now_ns):
-                    self._write(link, frame)
-                if not fate.queued and fate.state.is_clear:
-                    link.fate = None
+                self._write(link, fate.due(now_ns))
                 self._plan(link)
 
     def _learn(self, port: Port, mac: bytes) -> None:

@@ -11,12 +11,14 @@ from messenger.errors import LocalError
 from toolkit.errors import Unsupported
 from toolkit.network.namespaces import within
 
-HEADER_BYTES = 18
-"""Size of an Ethernet header with a VLAN tag."""
 _DEVICE = "/dev/net/tun"
 # linux/if_tun.h, linux/sockios.h, linux/if.h
 _TUNSETIFF = 0x400454CA
-_IFF_TAP, _IFF_NO_PI, _IFF_TUN_EXCL = 0x0002, 0x1000, 0x8000
+_TUNSETOFFLOAD = 0x400454D0
+_IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR, _IFF_TUN_EXCL = 0x0002, 0x1000, 0x4000, 0x8000
+_KIND = _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR | _IFF_TUN_EXCL
+_OFFLOADS = 0x01 | 0x02 | 0x04
+"""TUN_F_CSUM, TUN_F_TSO4 and TUN_F_TSO6: checksums may be missing, and TCP segments come in bundles."""
 _SIOCSIFFLAGS, _SIOCSIFMTU, _SIOCSIFTXQLEN, _SIOCGIFHWADDR = 0x8914, 0x8922, 0x8943, 0x8927
 _IFF_UP = 0x1
 _REQUEST = struct.Struct("16sH22x")
@@ -27,7 +29,7 @@ _QUEUE_PACKETS = 20_000
 
 
 def open_tap(namespace: Path | None, interface: str, mtu: int) -> tuple[int, bytes]:
-    """Make a tap device, up and without offloads: every frame is a single packet with its checksums.
+    """Make a tap device, up; its frames are those of :mod:`toolkit.network.wire.frames`.
 
     It vanishes when the file is closed, or with its namespace.
 
@@ -50,7 +52,10 @@ def open_tap(namespace: Path | None, interface: str, mtu: int) -> tuple[int, byt
         except OSError as error:
             raise Unsupported(f"{_DEVICE}: {error.strerror}: no packets through user space here") from None
         try:
-            fcntl.ioctl(tap, _TUNSETIFF, _REQUEST.pack(name, _IFF_TAP | _IFF_NO_PI | _IFF_TUN_EXCL))
+            fcntl.ioctl(
+                tap, _TUNSETIFF, _REQUEST.pack(name, _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR | _IFF_TUN_EXCL)
+            )
+            fcntl.ioctl(tap, _TUNSETOFFLOAD, _OFFLOADS)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
                 fcntl.ioctl(control, _SIOCSIFMTU, _NUMBER.pack(name, mtu))
                 fcntl.ioctl(control, _SIOCSIFTXQLEN, _NUMBER.pack(name, _QUEUE_PACKETS))

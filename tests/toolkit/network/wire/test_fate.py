@@ -1,5 +1,5 @@
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import fmean, pstdev
 
 import pytest
@@ -14,15 +14,21 @@ MS = 1_000_000
 Arrival = tuple[int, bytes]
 
 
-def of(text: str) -> Fate:
-    return Fate(LinkState.from_text(text))
+def flip(frame: bytes, bit: int) -> bytes:
+    damaged = bytearray(frame)
+    damaged[bit >> 3] ^= 1 << (bit & 7)
+    return bytes(damaged)
+
+
+def of(text: str) -> Fate[bytes]:
+    return Fate(LinkState.from_text(text), flip)
 
 
 def numbered(count: int, size: int = 100) -> list[bytes]:
     return [number.to_bytes(4, "big").ljust(size, b".") for number in range(count)]
 
 
-def run(fate: Fate, frames: Iterable[bytes], every_ns: int = MS) -> list[Arrival]:
+def run(fate: Fate[bytes], frames: Iterable[bytes], every_ns: int = MS) -> list[Arrival]:
     """Send a frame every so often, and take each as soon as it is due; then wait for the last one."""
     arrivals: list[Arrival] = []
 
@@ -33,7 +39,7 @@ def run(fate: Fate, frames: Iterable[bytes], every_ns: int = MS) -> list[Arrival
 
     for number, frame in enumerate(frames):
         until(number * every_ns)
-        fate.offer(frame, number * every_ns)
+        fate.offer([frame], number * every_ns)
     until(None)
     return arrivals
 
@@ -47,14 +53,14 @@ def delays_ms(arrivals: list[Arrival], every_ns: int = MS) -> list[float]:
 
 
 def test_a_clear_link_passes_packets_on_at_once() -> None:
-    arrivals = run(Fate(LinkState()), numbered(10))
+    arrivals = run(Fate(LinkState(), flip), numbered(10))
     assert arrivals == [(number * MS, frame) for number, frame in enumerate(numbered(10))]
 
 
 @given(link_states(), st.integers(0, 2**32))
 def test_the_same_seed_is_the_same_fate(state: LinkState, seed: int) -> None:
     seeded = state.model_copy(update={"seed": seed})
-    assert run(Fate(seeded), numbered(30)) == run(Fate(seeded), numbered(30))
+    assert run(Fate(seeded, flip), numbered(30)) == run(Fate(seeded, flip), numbered(30))
 
 
 def test_another_seed_is_another_fate() -> None:
@@ -64,7 +70,7 @@ def test_another_seed_is_another_fate() -> None:
 
 @given(link_states())
 def test_packets_arrive_after_sending_and_all_are_counted(state: LinkState) -> None:
-    fate = Fate(state)
+    fate = Fate(state, flip)
     arrivals = run(fate, numbered(40))
     assert [at_ns for at_ns, _ in arrivals] == sorted(at_ns for at_ns, _ in arrivals)
     if not state.corrupt_percent:
@@ -83,20 +89,36 @@ def test_polling_times_do_not_change_the_order_of_arrival(state: LinkState, paus
     # A queue that is emptied later overflows earlier, and late packets are not overtaken any more.
     seeded = state.model_copy(update={"seed": 1, "limit_packets": 1000, "reorder_percent": 0.0})
     frames = numbered(len(pauses_ms))
-    eager, lazy = Fate(seeded), Fate(seeded)
+    eager, lazy = Fate(seeded, flip), Fate(seeded, flip)
     seen: list[bytes] = []
     now_ns = 0
     for frame, pause_ms in zip(frames, pauses_ms, strict=True):
         now_ns += pause_ms * MS
         while eager.next_ns is not None and eager.next_ns <= now_ns:
             seen += eager.due(eager.next_ns)
-        eager.offer(frame, now_ns)
+        eager.offer([frame], now_ns)
         lazy.due(-1)
-        lazy.offer(frame, now_ns)
+        lazy.offer([frame], now_ns)
     while eager.next_ns is not None:
         seen += eager.due(eager.next_ns)
     if not state.slot and not state.rate_bits_per_s:
         assert lazy.due(10**15) == seen
+
+
+@given(link_states(), st.lists(st.integers(1, 5), max_size=8))
+def test_packets_offered_together_have_the_fates_of_single_ones(state: LinkState, sizes: list[int]) -> None:
+    # A slot draws its length when the queue is looked at, which is more often for single packets.
+    seeded = state.model_copy(update={"seed": 1, "slot": None})
+    together, single = Fate(seeded, flip), Fate(seeded, flip)
+    frames = iter(numbered(sum(sizes)))
+    for number, size in enumerate(sizes):
+        bundle = list(islice(frames, size))
+        together.offer(bundle, number * MS)
+        for frame in bundle:
+            single.offer([frame], number * MS)
+    assert together.queued == single.queued
+    assert together.due(10**15) == single.due(10**15)
+    assert together.counts == single.counts
 
 
 def test_delay() -> None:
@@ -208,9 +230,9 @@ def test_slots_begin_within_their_bounds() -> None:
 
 def test_state_change_does_not_affect_packets_in_flight() -> None:
     fate = of("delay 50ms")
-    fate.offer(b"early".ljust(60), 0)
+    fate.offer([b"early".ljust(60)], 0)
     fate.become(LinkState())
-    fate.offer(b"late".ljust(60), 10 * MS)
+    fate.offer([b"late".ljust(60)], 10 * MS)
     assert fate.due(10 * MS) == [b"late".ljust(60)]
     assert fate.next_ns == 50 * MS
     assert fate.due(50 * MS) == [b"early".ljust(60)]
@@ -219,7 +241,7 @@ def test_state_change_does_not_affect_packets_in_flight() -> None:
 
 def test_setting_a_state_restarts_its_seed() -> None:
     state = LinkState.from_text("loss 50%, seed 7")
-    fate = Fate(state)
+    fate = Fate(state, flip)
     first = order(run(fate, numbered(50)))
     fate.become(state)
     assert order(run(fate, numbered(50))) == first

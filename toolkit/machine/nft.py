@@ -24,3 +24,9 @@ def nft(*words: str, text: str = "") -> str:
     if done.returncode:
         raise LocalError(f"nft: {' '.join(done.stderr.split())}")
     return done.stdout
+
+
+def tables(family: str) -> list[str]:
+    """Return the names of a family's tables in the calling thread's namespace; raises as :func:`nft`."""
+    # Each line is "table FAMILY NAME".
+    return [line.split()[2] for line in nft("list", "tables", family).splitlines()]
