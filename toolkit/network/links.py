@@ -77,6 +77,8 @@ class Links(ABC):
     def set(self, states: Mapping[Pair, LinkState]) -> None:
         """Set the states of links; packets that are already queued keep their fate.
 
+        The wire delivers the queued packets of a link without impairments at once, before later ones.
+
         Raises:
             LocalError: there is no such link.
             Unsupported: netem or the wire cannot do it; the message names the other one if that can.
