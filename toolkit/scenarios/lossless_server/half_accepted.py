@@ -1,5 +1,7 @@
 """LS: links that break before their session is known to the application."""
 
+from typing import Any
+
 from toolkit.lab.lab import Lab
 from toolkit.scenarios.lossless_server import LS
 
@@ -24,7 +26,7 @@ def fault_before_accept(lab: Lab, client: str, server: str) -> None:
     """
     lab.node("a", "client.1" if client != "lossless_peer" else "osd.1", client, listens=client == "lossless_peer")
     delay_s = 1.0 if lab.real_time else 0.2
-    slow = {"ms_inject_internal_delays": delay_s, "ms_connection_ready_timeout": 1.5 * delay_s}
+    slow: dict[str, Any] = {"ms_inject_internal_delays": delay_s, "ms_connection_ready_timeout": 1.5 * delay_s}
     lab.node("b", "osd.2", server, **slow)
     lab.start()
     lab.dial("a", "b")
