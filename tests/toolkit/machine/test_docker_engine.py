@@ -51,7 +51,7 @@ def test_a_context_names_its_engine(monkeypatch, tmp_path):
     monkeypatch.setenv(CONTEXT_VARIABLE, "lab")
     with pytest.raises(Unsupported, match=r"context://lab does not run .No such file"):
         connect()
-    with pytest.raises(LocalError, match="no Docker context 'labb': docker context ls shows"):
+    with pytest.raises(LocalError, match="no Docker context 'labb': docker context ls lists the known ones"):
         connect("context://labb")
 
 
