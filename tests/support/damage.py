@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import accumulate, pairwise
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -23,6 +24,8 @@ NAMES = sorted(keyring.parent.name for keyring in FOLDER.glob("*/keyring"))
 _NANO = 1_000_000_000
 _MAGIC_NS = 0xA1B23C4D
 _LARGEST_PACKET = 1 << 18
+_QUEUED_NS = 10_000_000
+"""Packets farther apart in time do not overtake each other: no queue holds one for so long."""
 
 
 class Packet(NamedTuple):
@@ -72,9 +75,11 @@ def _duplicated(packets: Packets, rng: Random) -> Packets:
 
 
 def _reordered(packets: Packets, rng: Random) -> Packets:
-    """Move packets by a few places, within and across directions."""
+    """Move packets by a few places, within and across directions, but not across pauses of the traffic."""
     reach = rng.choice((1, 3, 10))
-    places = sorted(range(len(packets)), key=lambda place: place + rng.random() * reach)
+    pauses = [later.time_ns - earlier.time_ns > _QUEUED_NS for earlier, later in pairwise(packets)]
+    bursts = list(accumulate(pauses, initial=0))
+    places = sorted(range(len(packets)), key=lambda place: (bursts[place], place + rng.random() * reach))
     return _in_time([packets[place] for place in places], packets)
 
 
