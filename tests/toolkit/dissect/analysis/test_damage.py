@@ -35,6 +35,7 @@ from toolkit.dissect.reading import Capture
         ("pacific-crc", "flipped", 1951525297),  # a FIN between messages
         ("tentacle-compressed", "flipped", 2178390726),  # a sequence number of a SYN
         ("tentacle-osds-v1", "dropped", 56653825),  # a RST before a FIN
+        ("pacific-daemons", "dropped", 3203063337),  # bytes behind a hole that depend on the other direction
         ("reef-crc", "flipped", 728620358),  # a frame that is not read before another direction's
     ],
 )
