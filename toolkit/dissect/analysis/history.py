@@ -89,20 +89,22 @@ class HistoryMaker:
     def _all_cuts(self) -> dict[int, int]:
         """Return the cuts of all streams, also those that show at the end of a stream only."""
         cuts = dict(self._cuts)
-        firsts: dict[int, int] = {}
-        for place, (_, stream, *_) in enumerate(self._seen):
-            firsts.setdefault(stream, place)
+        firsts: dict[tuple[int, Direction], int] = {}
+        for place, seen in enumerate(self._seen):
+            firsts.setdefault((seen[1], seen[2]), place)
+        end = len(self._seen)
         for link in self._analysis.links:
             stream, tcp = link.stream.index, link.stream.tcp
-            found = [cuts[stream]] if stream in cuts else []
-            if any((stream, way) not in self._last for way in Direction) and stream in firsts:
-                found.append(firsts[stream])  # nobody goes on alone: the capture has one direction only
+            cut = cuts.get(stream, end)
             for side, count in enumerate(tcp.beyond_fin):
                 if count:
                     way = TO_SERVER if side == tcp.client_side else TO_CLIENT
-                    found.append(self._last.get((stream, way), -1))
-            if found:
-                cuts[stream] = min(found)
+                    cut = min(cut, self._last.get((stream, way), -1))
+            begins = [firsts.get((stream, way), end) for way in Direction]
+            if max(begins) > cut or max(begins) == end:  # no side goes on alone: the other direction is missing
+                cut = min(cut, *begins)
+            if cut < end:
+                cuts[stream] = cut
         return cuts
 
     def history(self, streams: Iterable[int] | None = None, *, unbroken: bool = False) -> History:

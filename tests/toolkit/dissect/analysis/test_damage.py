@@ -36,6 +36,7 @@ from toolkit.dissect.reading import Capture
         ("tentacle-compressed", "flipped", 2178390726),  # a sequence number of a SYN
         ("tentacle-osds-v1", "dropped", 56653825),  # a RST before a FIN
         ("pacific-daemons", "dropped", 3203063337),  # bytes behind a hole that depend on the other direction
+        ("pacific-osds-v1", "dropped", 3664916074),  # a direction begins behind the first gap of the other
         ("reef-crc", "flipped", 728620358),  # a frame that is not read before another direction's
     ],
 )
