@@ -1,7 +1,7 @@
 """The state of one end of a link while its frames are judged."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,6 +148,17 @@ class Talk:
                 self._cut_s = self.link.actions[-1][1].time_s
         arrived_s = self._arrivals.get(seq, self._cut_s)
         return arrived_s is not None and arrived_s - self.time_s <= REORDERED_S
+
+    def comes_soon(self, tags: Collection[str]) -> bool:
+        """True if a received frame of a capture stands so little behind this one that it may have come before."""
+        return any(
+            position > self.position
+            and "frame" in record.fields
+            and record.fields["direction"] == "rx"
+            and record.fields["tag"] in tags
+            and record.time_s - self.time_s <= REORDERED_S
+            for position, record in self.link.talk
+        )
 
     def has_stamp_later(self, stamp: tuple[object, object]) -> bool:
         """True if a KEEPALIVE2 with the timestamp stands behind the frame in a capture.
