@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import accumulate, pairwise
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -23,6 +24,8 @@ NAMES = sorted(keyring.parent.name for keyring in FOLDER.glob("*/keyring"))
 _NANO = 1_000_000_000
 _MAGIC_NS = 0xA1B23C4D
 _LARGEST_PACKET = 1 << 18
+_QUEUED_NS = 10_000_000
+"""Packets farther apart in time do not overtake each other: no queue holds one for so long."""
 
 
 class Packet(NamedTuple):
@@ -72,9 +75,11 @@ def _duplicated(packets: Packets, rng: Random) -> Packets:
 
 
 def _reordered(packets: Packets, rng: Random) -> Packets:
-    """Move packets by a few places, within and across directions."""
+    """Move packets by a few places, within and across directions, but not across pauses of the traffic."""
     reach = rng.choice((1, 3, 10))
-    places = sorted(range(len(packets)), key=lambda place: place + rng.random() * reach)
+    pauses = [later.time_ns - earlier.time_ns > _QUEUED_NS for earlier, later in pairwise(packets)]
+    bursts = list(accumulate(pauses, initial=0))
+    places = sorted(range(len(packets)), key=lambda place: (bursts[place], place + rng.random() * reach))
     return _in_time([packets[place] for place in places], packets)
 
 
@@ -96,6 +101,25 @@ def _snapped(packets: Packets, rng: Random) -> Packets:
     return [packet._replace(data=packet.data[:snap_bytes]) for packet in packets]
 
 
+def _burst(packets: Packets, rng: Random) -> Packets:
+    """Drop consecutive packets, as a capturing host does whose buffer is full."""
+    out = list(packets)
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(out))
+        del out[at : at + rng.choice((3, 20, 100))]
+        if not out:
+            return list(packets[:1])
+    return out
+
+
+def _mixed(packets: Packets, rng: Random) -> Packets:
+    """Do two or three kinds of damage, one after the other."""
+    others = [kind for name, kind in KINDS.items() if name != "mixed"]
+    for damage in rng.sample(others, rng.choice((2, 3))):
+        packets = damage(packets, rng)
+    return packets
+
+
 def _in_time(packets: Packets, as_before: Packets) -> Packets:
     """Give packets ascending times, those of the capture as it was."""
     times = [packet.time_ns for packet in as_before]
@@ -110,20 +134,37 @@ KINDS: Mapping[str, Callable[[Packets, Random], Packets]] = {
     "reordered": _reordered,
     "flipped": _flipped,
     "snapped": _snapped,
+    "burst": _burst,
+    "mixed": _mixed,
 }
 """What may happen to the packets of a capture: the beginning or the end is missing, and so on."""
+FILE = "file"
+"""Kind of damage to the bytes of the file: headers of packets may be wrong, too."""
+_FLIPS = frozenset({"flipped", "mixed", FILE})
+
+
+def _spoilt(raw: bytes, rng: Random) -> bytes:
+    """Flip bits behind the header of the file, except in banners, or cut the file off."""
+    out = bytearray(raw)
+    for _ in range(rng.randrange(1, 6)):
+        at = rng.randrange(24, len(out))
+        if b"ceph v" not in out[max(at - 32, 0) : at + 32]:
+            out[at] ^= 1 << rng.randrange(8)
+    return bytes(out[: rng.randrange(24, len(out))] if rng.random() < 0.3 else out)
 
 
 def damaged(name: str, kind: str, seed: int) -> bytes:
     """Return one of ``captures/`` after damage of a kind, as a pcap file. The same seed does the same damage."""
-    packets = KINDS[kind](list(packets_of(name)), Random(f"{name} {kind} {seed}"))
+    rng = Random(f"{name} {kind} {seed}")
+    packets = list(packets_of(name)) if kind == FILE else KINDS[kind](list(packets_of(name)), rng)
     link_type = packets[0].link_type if packets else 1
     out = [struct.pack("<IHHiIII", _MAGIC_NS, 2, 4, 0, 0, _LARGEST_PACKET, link_type)]
     for packet in packets:
         seconds, rest_ns = divmod(packet.time_ns, _NANO)
         out.append(struct.pack("<IIII", seconds, rest_ns, len(packet.data), packet.size_bytes))
         out.append(packet.data)
-    return b"".join(out)
+    raw = b"".join(out)
+    return _spoilt(raw, rng) if kind == FILE else raw
 
 
 def false_verdicts(folder: Path, name: str, kind: str, seed: int) -> list[str]:
@@ -141,8 +182,8 @@ def cases(count: int, seed: int) -> Iterator[tuple[str, str, int]]:
     """
     rng = Random(seed)
     for number in range(count):
-        kind = list(KINDS)[number % len(KINDS)]
-        names = [name for name in NAMES if kind != "flipped" or not name.endswith("-v1")]
+        kind = [*KINDS, FILE][number % (len(KINDS) + 1)]
+        names = [name for name in NAMES if kind not in _FLIPS or not name.endswith("-v1")]
         yield rng.choice(names), kind, rng.randrange(1 << 32)
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 
 from messenger.errors import FaultReason
 from messenger.session.session import SessionState
+from toolkit.checks.audit.talk import REORDERED_S
 from toolkit.checks.index import Index
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import Process, SessionLog
@@ -96,6 +97,8 @@ def _judge_session(index: Index, findings: Findings, log: SessionLog) -> None:
     links = sorted((link for link in log.links if link.opened is not None), key=_carries_from)
     for before, link in itertools.pairwise(links):
         begins = _carries_from(link)
+        if _ended_about(before, link):
+            continue
         if link.dialled and (before.closed is None or before.closed > begins):
             findings.add(begins, f"{index.name(log)} dials {link.key.link} while it has {before.key.link}")
         elif before.closed is None:
@@ -104,6 +107,14 @@ def _judge_session(index: Index, findings: Findings, log: SessionLog) -> None:
         for link in links[-1:]:
             if link.closed is None:
                 findings.add(_carries_from(link), f"{link.key.link} is open, but {index.name(log)} is over")
+
+
+def _ended_about(before: LinkLog, link: LinkLog) -> bool:
+    """True if a link of a capture ended so near to the next one's beginning that their order is not known."""
+    ends = [record for position, record in before.actions if position == before.closed]
+    begins = [record for position, record in link.actions if position == link.opened]
+    is_captured = any("frame" in record.fields for _, record in (*link.tx[:1], *link.rx[:1]))
+    return is_captured and bool(ends) and ends[0].time_s - begins[0].time_s <= REORDERED_S
 
 
 def _carries_from(link: LinkLog) -> int:

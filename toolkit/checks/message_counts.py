@@ -61,12 +61,20 @@ def _judge_acknowledged(index: Index, findings: Findings, entry: Entry, log: Ses
     acked = current.acked[before - 1][1] if before else 0
     if any("bad_frames" in action.fields for link in log.links for _, action in link.actions):
         return  # the history lacks messages of the session
+    if "frame" in entry[1].fields and _is_resumed(log):
+        return
     if in_seq > sent and not _died_behind(index, current):
         findings.add(position, f"{index.name(log)}: the peer reports in_seq {in_seq}, but {sent} is the last sent")
     elif in_seq < acked and acked != current.first("acked_seq"):  # the first may be of a former peer
         findings.add(
             position, f"{index.name(log)}: the peer reports in_seq {in_seq}, but has acknowledged {acked}"
         )
+
+
+def _is_resumed(log: SessionLog) -> bool:
+    """True if the first known link of a session resumes it: a capture lacks those before."""
+    first = min(log.links, key=lambda link: link.opened or 0)
+    return any(record["tag"] in {"SESSION_RECONNECT", "SESSION_RECONNECT_OK"} for _, record in first.talk)
 
 
 def delivered_seqs(index: Index, findings: Findings) -> None:

@@ -58,7 +58,8 @@ _OPENED_BY: Mapping[tuple[Protocol, bool], tuple[str, ...]] = {
 }
 """Frames of which one must arrive before messages and acks are sent."""
 REPLY = "CONNECT_REPLY "
-_SEQ_FOLLOWS = f"{REPLY}SEQ"
+_AWAITED = (("COMPRESSION_REQUEST", "COMPRESSION_DONE"), (f"{REPLY}SEQ", "SEQ"))
+"""Frames after which nothing else is sent until the peer's answer has come, each with its answer."""
 
 
 Words = tuple[tuple[str, str], ...]
@@ -85,25 +86,21 @@ def unasked(
     """
     counts: Counter[str] = Counter()
     sent: Counter[str] = Counter()
-    expected: set[str] = set()
     for number, (direction, word) in enumerate(words):
         tag = word.partition(" ")[0]
         if direction == "rx":
             counts[tag] += 1
-            expected.discard(tag)
             continue
         sent[tag] += 1
+        sent[word] += word != tag
         for rule in _RULES[protocol, dialled]:
             if tag in rule.sent and sum(sent[each] for each in rule.sent) > sum(
                 counts[each] for each in rule.asked_by
             ):
                 return number, f"{tag} is sent, but no {' or '.join(rule.asked_by)} has asked for it"
-        if tag in _IDENTS and "COMPRESSION_DONE" in expected:
+        if tag in _IDENTS and sent["COMPRESSION_REQUEST"] > counts["COMPRESSION_DONE"]:
             return number, f"{tag} is sent before COMPRESSION_DONE has come"
-        if tag == "COMPRESSION_REQUEST":
-            expected.add("COMPRESSION_DONE")
-        elif word == _SEQ_FOLLOWS:
-            expected.add("SEQ")
+    expected = [answer for request, answer in _AWAITED if sent[request] > counts[answer]]
     opened_by = _OPENED_BY[protocol, dialled]
     if data and (expected or not any(counts[each] for each in opened_by)):
         return len(

@@ -105,6 +105,11 @@ class LinkLog:
         """True if both directions were recorded from their banners on."""
         return all(frames[0][1].fields["tag"] == "BANNER" for frames in (self.tx, self.rx) if frames)
 
+    @property
+    def has_bad_frames(self) -> bool:
+        """True if a capture has frames of the link that the history leaves out."""
+        return any("bad_frames" in record.fields for _, record in self.actions)
+
     def add_action(self, index: int, record: Record) -> None:
         """Add a ``link`` record."""
         fields = record.fields

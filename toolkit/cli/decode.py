@@ -94,6 +94,7 @@ def decode(
     from toolkit.cli.frame_output import JsonLines, csv_writer, output_file, parquet_writer, text_of
     from toolkit.dissect.filters import compile_filter
     from toolkit.dissect.keys import KeyBook
+    from toolkit.machine.garbage import rarely_collecting
 
     kind = format_ or (_BY_SUFFIX.get(out.suffix.lower()) if out else None) or Format.TABLE
     in_columns = kind in (Format.CSV, Format.PARQUET)
@@ -102,6 +103,7 @@ def decode(
     among = tcp_ports(ports)
     keys = KeyBook.read(keyring or (), key_log or ())
     with contextlib.ExitStack() as stack:
+        stack.enter_context(rarely_collecting())
         job: Job
         if in_columns and wanted is None:
             job = ColumnJob(capture_files(files), keys, limit, among, payloads=payloads)

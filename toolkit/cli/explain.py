@@ -9,6 +9,7 @@ import typer
 from messenger.errors import LocalError
 from toolkit.cli.capture_files import Files, Ports, capture_files, tcp_ports
 from toolkit.cli.key_options import KeyLogs, Keyrings
+from toolkit.cli.report_files import Html, ReportFiles, provenance
 
 if TYPE_CHECKING:
     from toolkit.dissect.capture import Capture
@@ -35,19 +36,50 @@ _COLUMNS = 240
 _UNDECODED = 1
 
 
-def explain(files: Files, keyring: Keyrings = None, key_log: KeyLogs = None, ports: Ports = None) -> int:
+def explain(
+    files: Files,
+    keyring: Keyrings = None,
+    key_log: KeyLogs = None,
+    ports: Ports = None,
+    html: Html = None,
+) -> int:
     """Summarize a capture on one page: its peers, encryption, broken links, slow requests and lost messages.
 
-    Each sentence names its frames or streams, for `msgrlab decode --filter`. Exit 1, with a line on standard
-    error, if anything could not be decoded.
+    Each sentence names its frames or streams, for `msgrlab decode --filter`; in the HTML page they are links to
+    rows with their contents. Exit 1, with a line on standard error, if anything could not be decoded.
     """
     from toolkit.dissect.analysis.explain import explain as sentences
     from toolkit.dissect.capture import Capture
     from toolkit.report.text import printable
 
+    report = ReportFiles(html)
     capture = Capture(capture_files(files), keyring or (), key_log or (), ports=tcp_ports(ports))
-    print("\n".join(map(printable, sentences(capture.analysis))))
+    lines = sentences(capture.analysis)
+    print("\n".join(map(printable, lines)))
+    if report:
+        report.write_page(_page(capture, lines))
     return _verdict(capture)
+
+
+def _page(capture: "Capture", lines: list[str]) -> str:
+    """Return the description as an HTML page."""
+    from toolkit.checks.index import Index
+    from toolkit.dissect.direction import Direction
+    from toolkit.report.frames import arrows
+    from toolkit.report.sentences import StreamRow, render_sentences
+
+    analysis = capture.analysis
+    end_ns = analysis.capture_ended_ns or analysis.ended_ns
+    streams = [
+        StreamRow(
+            link.stream.index,
+            " → ".join(f"{link.name(way)} ({link.stream.source(way)})" for way in Direction),
+            link.ending(end_ns),
+        )
+        for link in analysis.links
+    ]
+    frames = arrows(Index(capture.history())).values()
+    return render_sentences(lines, frames, streams, f"Capture {capture.path.name}", provenance())
 
 
 def requests(

@@ -61,11 +61,20 @@ class ReportFiles:
         if self.html is not None:
             from toolkit.report.html import render_report
 
-            _write("--html", self.html, render_report(reports, title, provenance()))
+            self.write_page(render_report(reports, title, provenance()))
         if self.junit is not None:
             from toolkit.report.junit import render_junit
 
             _write("--junit", self.junit, render_junit(reports, title))
+
+    def write_page(self, page: str) -> None:
+        """Write a page as the HTML report, if that was requested.
+
+        Raises:
+            LocalError: the file cannot be written.
+        """
+        if self.html is not None:
+            _write("--html", self.html, page)
 
 
 def _check(option: str, path: Path) -> None:

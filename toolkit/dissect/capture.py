@@ -22,6 +22,7 @@ from toolkit.dissect.decode import CaptureDecoder
 from toolkit.dissect.frames import DecodedFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.extras import require
+from toolkit.machine.garbage import rarely_collecting
 from toolkit.report.lanes import LaneChart
 from toolkit.report.sequence import SequenceChart
 
@@ -117,7 +118,7 @@ class Capture:
     def _read(self) -> tuple[Analysis, HistoryMaker, str | None]:
         analysis = Analysis(self._limits)
         maker = HistoryMaker(analysis, self._limits)
-        with CaptureDecoder(self._source, self._book(), ports=self._ports) as decoding:
+        with rarely_collecting(), CaptureDecoder(self._source, self._book(), ports=self._ports) as decoding:
             for frame in decoding:
                 if analysis.began_ns is None:
                     analysis.began_ns = decoding.reader.began_ns
@@ -161,7 +162,8 @@ class Capture:
         """
         analysis, maker, _ = self._read
         if session is None:
-            return maker.history()
+            with rarely_collecting():
+                return maker.history()
         return maker.history(link.stream.index for link in analysis.session(session).links)
 
     def chart(self, session: int | None = None) -> SequenceChart:
@@ -194,11 +196,13 @@ class Capture:
 
         A link is not judged after bytes that are missing or could not be decoded.
         """
-        return check(self._unbroken)
+        with rarely_collecting():
+            return check(self._unbroken)
 
     def audit(self) -> Audit:
         """Judge every frame by the wire rules."""
-        return audit(Index(self._unbroken))
+        with rarely_collecting():
+            return audit(Index(self._unbroken))
 
     def where(self, seq: int, session: int | None = None) -> str:
         """Return the path of the messages with a seq, in lines: see :meth:`Analysis.where`.

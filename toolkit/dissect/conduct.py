@@ -55,6 +55,8 @@ class Conduct:
     """Time to live of each side's first packet (on IPv6, hop limit); -1 if there was none."""
     repeats: list[int] = field(default_factory=lambda: [0, 0])
     """Segments whose bytes were all captured before, without keepalives and packets captured twice."""
+    beyond_fin: list[int] = field(default_factory=lambda: [0, 0])
+    """Segments with bytes after the sender's own FIN: the capture has that FIN, or these bytes, not as sent."""
     zero_windows: list[int] = field(default_factory=lambda: [0, 0])
     """Packets that announce a receive window of 0: the sender's application does not read."""
     acknowledged: list[int] = field(default_factory=lambda: [0, 0])
@@ -114,9 +116,8 @@ class Conduct:
     @property
     def ended_ns(self) -> int:
         """Time of its end; time of the last packet if it did not end."""
-        if self.fins:
-            return self.fins[0].time_ns
-        return self.reset.time_ns if self.reset is not None else self.last_ns
+        marks = [*self.fins[:1], *([] if self.reset is None else [self.reset])]
+        return min((mark.time_ns for mark in marks), default=self.last_ns)
 
     def ending(self, client: str, server: str, end_ns: int) -> str:
         """Describe how it ended.
@@ -137,7 +138,8 @@ class Conduct:
             case Outcome.RESET:
                 assert self.reset is not None
                 resetter = names[self.reset.side]
-                first = f"{names[self.fins[0].side]} closed it (FIN), then " if self.fins else ""
+                is_second = bool(self.fins) and self.fins[0].packet <= self.reset.packet
+                first = f"{names[self.fins[0].side]} closed it (FIN), then " if is_second else ""
                 if self.foreign_reset:
                     return f"{first}something between reset it in the name of {resetter} (RST){self._foreign()}"
                 return f"{first}{resetter} reset it (RST)"
@@ -157,11 +159,16 @@ class Conduct:
         return f": its TTL is {self.reset.ttl}, that of the end's packets {self.ttls[self.reset.side]}"
 
     def trouble(self, client: str, server: str) -> str:
-        """Describe repeated segments and zero windows; empty if there were none."""
+        """Describe repeated segments, bytes after a FIN and zero windows; empty if there were none."""
         names = (client, server) if self.client_side == 0 else (server, client)
         parts = [
             f"{names[side]} repeated {count} segment{'s' * (count > 1)}"
             for side, count in enumerate(self.repeats)
+            if count
+        ]
+        parts += [
+            f"{names[side]} sent {count} segment{'s' * (count > 1)} after its FIN"
+            for side, count in enumerate(self.beyond_fin)
             if count
         ]
         parts += [

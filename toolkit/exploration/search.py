@@ -5,16 +5,15 @@ first, the first way that it finds to a state is a shortest one. For each state 
 successor under a fair schedule without further faults, so that liveness takes one pass over all states at the end.
 """
 
-import gc
 import time
 from array import array
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolkit.exploration.scope import Scope
 from toolkit.exploration.world import IDLE_US, SOON_US, ExplorationStep, State, World
+from toolkit.machine.garbage import rarely_collecting
 
 RESTLESS = "a fair schedule without further faults"
 """Beginning of the texts about schedules that do not come to rest."""
@@ -156,17 +155,6 @@ def _times(state: State) -> list[int]:
     return times + [ranks[left] for left in long]
 
 
-@contextmanager
-def _rarely_collecting() -> Iterator[None]:
-    """Collect garbage less often, which otherwise takes half of the time, as nearly all objects stay alive."""
-    usual = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-
-
 class Explorer:
     """Explores a scope.
 
@@ -201,7 +189,7 @@ class Explorer:
 
     def run(self) -> Result:
         """Visit every state, or as many as ``max_states`` allows."""
-        with _rarely_collecting():
+        with rarely_collecting():
             return self._run()
 
     def _run(self) -> Result:

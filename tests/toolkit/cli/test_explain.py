@@ -1,12 +1,15 @@
 """``msgrlab explain`` and ``msgrlab requests``: what a person with a broken cluster opens first."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange
 from toolkit.cli.main import run as msgrlab
+from toolkit.report.html import Provenance
+from toolkit.report.sentences import render_sentences
 
 FOLDER = Path(__file__).parents[3] / "captures" / "reef-osds"
 CAPTURE = [str(FOLDER / "capture.pcapng.gz"), "--keyring", str(FOLDER / "keyring")]
@@ -28,12 +31,36 @@ def test_page_explains_the_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(page.splitlines()) < 60
 
 
+def test_html_page_links_each_frame_and_stream_to_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "explained.html"
+    assert msgrlab(["explain", *CAPTURE, "--html", str(path)]) == 0
+    page = path.read_text(encoding="utf-8")
+    for start, stop in (("What broke", "What was late"), ("What was late", "Frames")):
+        for sentence in page[page.index(f">{start}") : page.index(f">{stop}")].split("<li>")[1:]:
+            assert '<a href="#' in sentence
+    links = set(re.findall(r'href="#((?:frame|stream)-\d+)"', page))
+    rows = re.findall(r'id="((?:frame|stream)-\d+)"', page)
+    assert links == set(rows)
+    assert len(rows) == len(set(rows))
+    assert 'id="frame-289"' in page
+    assert "osd_repop · seq 9 · tid 2" in page
+    assert msgrlab(["explain", *CAPTURE, "--html", str(path)]) == 0, "a report is replaced"
+
+
+def test_html_page_escapes_what_a_capture_contains(tmp_path: Path) -> None:
+    lines = ["first", "", "What broke", "  <script>alert(1)</script> (frame 7, stream 1)."]
+    page = render_sentences(lines, [], [], "<b>", Provenance("msgrlab", "1", "today"))
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; (frame 7, stream 1)." in page, "no link leads to a missing row"
+
+
 def test_a_link_in_crc_mode_is_not_encrypted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tape = Tape()
     Connection(tape).open().play([*Peers().begin(), *exchange(1)]).close()
     assert msgrlab(["explain", str(tape.write(tmp_path / "crc.pcap"))]) == 0
     page = capsys.readouterr().out
-    assert "client.4100 and osd.0: NOT encrypted, v2.1 crc mode (stream 0)" in page
+    assert "client.4100 and osd.0: NOT encrypted, v2.1 crc mode (stream 0; agreed in frame 5)" in page
     assert "Nothing: no reset, refusal or silence." in page
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange, msg
-from tests.support.packets import ACK, PSH, RST, SYN
+from tests.support.packets import ACK, FIN, PSH, RST, SYN
 from toolkit.cli.main import run as msgrlab
 from toolkit.dissect.capture import Capture
 from toolkit.dissect.conduct import Outcome
@@ -24,6 +24,18 @@ def by_fin(tape: Tape) -> None:
 
 def by_reset(tape: Tape) -> None:
     opened(tape).reset(TO_CLIENT)
+
+
+def by_reset_before_a_fin(tape: Tape) -> None:
+    connection = opened(tape)
+    connection.reset(TO_CLIENT)
+    connection.packet(TO_SERVER, FIN | ACK)
+
+
+def by_fin_before_a_reset(tape: Tape) -> None:
+    connection = opened(tape)
+    connection.packet(TO_SERVER, FIN | ACK)
+    connection.reset(TO_CLIENT)
 
 
 def by_middlebox(tape: Tape) -> None:
@@ -52,6 +64,8 @@ def end_of(play: Play, path: Path) -> tuple[str, str]:
     [
         (by_fin, Outcome.CLOSED, "osd.0 closed it first (FIN)"),
         (by_reset, Outcome.RESET, "osd.0 reset it (RST)"),
+        (by_reset_before_a_fin, Outcome.RESET, "osd.0 reset it (RST)"),
+        (by_fin_before_a_reset, Outcome.RESET, "client.4100 closed it (FIN), then osd.0 reset it (RST)"),
         (
             by_middlebox,
             Outcome.RESET,
@@ -105,6 +119,18 @@ def test_repeated_segments_and_zero_windows(*, link_is_busy: bool, tmp_path: Pat
     (link,) = Capture(tape.write(tmp_path / "trouble.pcap")).analysis.links
     assert link.stream.tcp.repeats == [1, 0]
     assert link.stream.tcp.zero_windows[1] >= 1
+
+
+def test_bytes_after_a_fin_are_trouble_and_end_the_verdict(tmp_path: Path) -> None:
+    tape = Tape()
+    one = opened(tape)
+    one.packet(TO_CLIENT, FIN | ACK)
+    one.sequences[TO_CLIENT] -= 1
+    one.play([(TO_CLIENT, msg(4)), (TO_SERVER, msg(4, ack=4))])
+    capture = Capture(tape.write(tmp_path / "fin.pcap"))
+    (link,) = capture.analysis.links
+    assert link.stream.tcp.trouble("the client", "the server") == "the server sent 1 segment after its FIN"
+    assert capture.audit().broken == []
 
 
 def test_a_capture_that_has_each_packet_twice_has_no_repetitions(tmp_path: Path) -> None:

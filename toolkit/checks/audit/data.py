@@ -58,7 +58,8 @@ PREAMBLE = Rule(
     "4.4 4.5",
     Side.BOTH,
     "A preamble has 1 to 4 segments, of which the last is not empty, the alignments 8 and 4096, and zeros in "
-    "unused fields; the late status is complete or aborted.",
+    "unused fields; the late status is complete or aborted. (No crc protects the late status: an undefined value "
+    "that a sender uses once on a link may be damage of the capture, and is not judged.)",
     "no v2 frame with readable bytes: histories of runs have none, and frames of secure links are sealed",
 )
 RULES = (
@@ -149,7 +150,8 @@ def keepalive_answered(talk: Talk, fields: Fields) -> None:
     """Judge a KEEPALIVE2_ACK that was sent."""
     stamp, stamps = (fields.get("seconds"), fields.get("nanoseconds")), talk.stamps
     holds = stamp in stamps
-    if not talk.gap and (holds or not talk.folded_keepalives):
+    is_out_of_order = not holds and talk.has_stamp_later(stamp)
+    if not talk.gap and (holds or not (talk.folded_keepalives or is_out_of_order)):
         talk.judge(KEEPALIVE, holds, "KEEPALIVE2_ACK of {}.{}, which no KEEPALIVE2 waits for", *stamp)
     while holds and stamps.popleft() != stamp:
         pass
@@ -174,6 +176,12 @@ def layout_sent(talk: Talk, frame: Fields) -> None:
     """Judge what the bytes of a captured frame show."""
     if "preamble" in frame:
         talk.judge(PREAMBLE, not frame["preamble"], "{}: {}", frame["tag"], frame["preamble"])
+    late = frame.get("late_status")
+    if late is not None:
+        if late in talk.late_statuses:  # damage does not repeat itself, a sender does
+            text = "{}: its late status, {:#04x}, is neither complete nor aborted"
+            talk.judge(PREAMBLE, False, text, frame["tag"], late)
+        talk.late_statuses.add(late)
     if frame.get("compressed"):
         ends = (talk.received, talk.sent)
         agreed = any(end.get("COMPRESSION_DONE", {}).get("is_compress") for end in ends)

@@ -138,6 +138,7 @@ def _judge_cookies(index: Index, book: Book) -> None:
             granted.add(cookie)
     _judge_client_cookies(index, book)
     clients, servers = (_seen(index, *where) for where in _COOKIES)
+    unanswered = _unanswered_in_captures(index)
     of_peers = {
         (link.key[:2], number(record.fields["fields"], "client_cookie"))
         for _, link, record in index.by_tag.get("CLIENT_IDENT", ())
@@ -146,6 +147,8 @@ def _judge_cookies(index: Index, book: Book) -> None:
     for position, link, fields in _sent(index, "SESSION_RECONNECT"):
         client, server = number(fields, "client_cookie"), number(fields, "server_cookie")
         if client is None or server is None:
+            continue
+        if client in unanswered:
             continue
         known = client in clients, server in servers
         # A peer's client_cookie may appear with a server_cookie whose SERVER_IDENT was never written.
@@ -160,6 +163,15 @@ _COOKIES = (("CLIENT_IDENT", "client_cookie"), ("SERVER_IDENT", "server_cookie")
 def _seen(index: Index, tag: str, name: str) -> set[int | None]:
     """Return the cookies in all idents of a tag, sent or received."""
     return {number(record.fields["fields"], name) for _, _, record in index.by_tag.get(tag, ())}
+
+
+def _unanswered_in_captures(index: Index) -> set[int | None]:
+    """Return the client_cookies of links whose SERVER_IDENT may be among the frames that a capture lacks."""
+    return {
+        number(record.fields["fields"], "client_cookie")
+        for _, link, record in index.by_tag.get("CLIENT_IDENT", ())
+        if link.has_bad_frames and all(frame["tag"] != "SERVER_IDENT" for _, frame in link.talk)
+    }
 
 
 def _judge_client_cookies(index: Index, book: Book) -> None:

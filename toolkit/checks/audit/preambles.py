@@ -11,12 +11,11 @@ _COMPRESSED = 1
 _COMPLETE, _ABORTED = 0xE, 0x1
 
 
-def layout_problem(wire: Sequence[int], *, revision: int) -> str:
-    """Return what is wrong with the layout of a frame; empty if nothing is.
+def layout_problem(wire: Sequence[int]) -> str:
+    """Return what is wrong with the preamble of a frame; empty if nothing is.
 
     Args:
         wire: the whole frame.
-        revision: 1 for msgr 2.1, 0 for msgr 2.0.
     """
     raw = bytes(wire[: _PREAMBLE.size])
     if len(raw) < _PREAMBLE.size:
@@ -34,17 +33,25 @@ def layout_problem(wire: Sequence[int], *, revision: int) -> str:
         return f"its alignments are {alignments[:count]}"
     if flags & ~_COMPRESSED or reserved:
         return f"its flags are {flags:#x}, its reserved byte is {reserved:#x}"
-    return _late_problem(wire, lengths, count, revision)
+    return ""
 
 
-def _late_problem(wire: Sequence[int], lengths: list[int], count: int, revision: int) -> str:
-    """Return what is wrong with the late status, which shows whether the sender aborted the frame."""
+def undefined_late_status(wire: Sequence[int], *, revision: int) -> int | None:
+    """Return the late status of a frame if it has an undefined value; None if it is complete, aborted or absent.
+
+    No crc covers this byte (docs/protocol.md §4.5), so an undefined value may be damage of the capture.
+
+    Args:
+        wire: the whole frame, with a preamble without problems.
+        revision: 1 for msgr 2.1, 0 for msgr 2.0.
+    """
+    _, count, *slots, _, _, _ = _PREAMBLE.unpack(bytes(wire[: _PREAMBLE.size]))
+    lengths = slots[::2]
     at = _PREAMBLE.size + sum(lengths)
     known = {0, 1}
     if revision:
         if count == 1:
-            return ""
+            return None
         at += 4 if lengths[0] else 0
         known = {_COMPLETE, _ABORTED}
-    is_known = at < len(wire) and wire[at] in known
-    return "" if is_known else "its late status is neither complete nor aborted"
+    return None if at >= len(wire) or wire[at] in known else wire[at]

@@ -99,7 +99,7 @@ def _walk(talk: Talk) -> None:
     """Judge the frames of one end of a link, in order."""
     link = talk.link
     entries = sorted([*link.talk, *link.data])
-    gaps = _ahead_of_gaps(entries, any("bad_frames" in record.fields for _, record in link.actions))
+    gaps = _ahead_of_gaps(entries, link.has_bad_frames)
     if _NOWHERE in gaps:
         talk.miss()
     for position, record in entries:

@@ -1,7 +1,7 @@
 """The state of one end of a link while its frames are judged."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,7 @@ class Talk:
 
     __slots__ = (
         "_arrivals",
+        "_cut_s",
         "acked_seq",
         "book",
         "dialled",
@@ -62,6 +63,7 @@ class Talk:
         "gap",
         "in_seq",
         "is_ours",
+        "late_statuses",
         "link",
         "lossy",
         "memory",
@@ -105,9 +107,12 @@ class Talk:
         self.folded_keepalives = False
         """True if further KEEPALIVE2 may be unanswered, whose timestamps were folded."""
         self.signed: bool | None = None
+        self.late_statuses: set[int] = set()
+        """The undefined late statuses of frames that this end has sent."""
         self.gap = False
         """True after a frame that the history lacks."""
         self._arrivals: dict[int, float] | None = None
+        self._cut_s: float | None = None
         self.memory = None
         if link.session is not None:
             self.memory = pasts.memories.setdefault((link.key[:2], link.session), Memory())
@@ -127,7 +132,10 @@ class Talk:
             self.memory.received = None
 
     def is_next(self, seq: int) -> bool:
-        """True if a message of a capture stands so little behind the frame that it may have come before it."""
+        """True if a message of a capture stands so little behind the frame that it may have come before it.
+
+        So may a message among the frames that the history leaves out, if they begin so little behind it.
+        """
         if self._arrivals is None:
             self._arrivals = {}
             for _, record in self.link.data:
@@ -136,8 +144,34 @@ class Talk:
                     arrived_seq = number(frame["fields"], "seq")
                     if arrived_seq is not None:
                         self._arrivals.setdefault(arrived_seq, record.time_s)
-        arrived_s = self._arrivals.get(seq)
+            if self.link.has_bad_frames:
+                self._cut_s = self.link.actions[-1][1].time_s
+        arrived_s = self._arrivals.get(seq, self._cut_s)
         return arrived_s is not None and arrived_s - self.time_s <= REORDERED_S
+
+    def comes_soon(self, tags: Collection[str]) -> bool:
+        """True if a received frame of a capture stands so little behind this one that it may have come before."""
+        return any(
+            position > self.position
+            and "frame" in record.fields
+            and record.fields["direction"] == "rx"
+            and record.fields["tag"] in tags
+            and record.time_s - self.time_s <= REORDERED_S
+            for position, record in self.link.talk
+        )
+
+    def has_stamp_later(self, stamp: tuple[object, object]) -> bool:
+        """True if a KEEPALIVE2 with the timestamp stands behind the frame in a capture.
+
+        No sender knows a timestamp in advance, so the capture has the two frames in another order than the wire.
+        """
+        return any(
+            position > self.position
+            and "frame" in record.fields
+            and (record.fields["tag"], record.fields["direction"]) == ("KEEPALIVE2", "rx")
+            and (record.fields["fields"].get("seconds"), record.fields["fields"].get("nanoseconds")) == stamp
+            for position, record in self.link.data + self.link.talk
+        )
 
     @property
     def crowded(self) -> bool:

@@ -248,7 +248,8 @@ def _reconnect(talk: Talk, fields: Fields) -> None:
 def _answer(talk: Talk, tag: str, *requests: str) -> Fields:
     """Judge that a frame of an acceptor answers a pending request; returns the fields of that request."""
     asked = talk.request
-    talk.judge(ANSWERS, asked in requests, "{} answers {}", tag, asked or "nothing")
+    if asked or not talk.comes_soon(requests):
+        talk.judge(ANSWERS, asked in requests, "{} answers {}", tag, asked or "nothing")
     talk.request = ""
     return talk.received.get(asked, {})
 

@@ -13,6 +13,8 @@ from toolkit.dissect.frames import utc
 
 _MOST = 12
 """Number of sentences of one kind; further ones are only counted."""
+_MOST_NUMBERS = 8
+"""Number of streams or frames that a sentence names; further ones are only counted."""
 _SLOW_FACTOR = 5
 """A request is slow if it took this many times the median of its kind, and at least _SLOW_NS."""
 _SLOW_NS = 50_000_000
@@ -67,18 +69,34 @@ def _encryption(links: list[LinkView]) -> str:
     if not opened:
         return "cannot tell, no link was opened"
     sealed = [link for link in opened if link.mode == "secure"]
-    where = f"(stream{'s' * (len(opened) > 1)} {_numbers(opened)})"
+    where = f"({_streams(opened)}{_agreed(opened)})"
     if len(sealed) == len(opened):
         return f"encrypted, {sealed[0].protocol} secure mode, {sealed[0].cipher} {where}"
     if not sealed:
         return f"NOT encrypted, {opened[0].protocol} crc mode {where}"
     clear = [link for link in opened if link not in sealed]
-    return f"partly: not encrypted on stream {_numbers(clear)}, encrypted on stream {_numbers(sealed)}"
+    there, here = (f"on {_streams(links)}{_agreed(links)}" for links in (clear, sealed))
+    return f"partly: not encrypted {there}; encrypted {here}"
+
+
+def _agreed(links: list[LinkView]) -> str:
+    """Name the frames in which the modes of these links were agreed on; empty if the capture has none."""
+    frames = sorted(link.mode_frame for link in links if link.mode_frame is not None)
+    if not frames:
+        return ""
+    more = f" and {len(frames) - _MOST_NUMBERS} more" if len(frames) > _MOST_NUMBERS else ""
+    shown = ", ".join(map(str, frames[:_MOST_NUMBERS]))
+    return f"; agreed in frame{'s' * (len(frames) > 1)} {shown}{more}"
+
+
+def _streams(links: list[LinkView]) -> str:
+    return f"stream{'s' * (len(links) > 1)} {_numbers(links)}"
 
 
 def _numbers(links: list[LinkView]) -> str:
     numbers = [str(link.stream.index) for link in links]
-    return ", ".join(numbers[:8]) + (f" and {len(numbers) - 8} more" if len(numbers) > 8 else "")
+    more = f" and {len(numbers) - _MOST_NUMBERS} more" if len(numbers) > _MOST_NUMBERS else ""
+    return ", ".join(numbers[:_MOST_NUMBERS]) + more
 
 
 def _peers(analysis: Analysis) -> Iterator[str]:
@@ -88,7 +106,7 @@ def _peers(analysis: Analysis) -> Iterator[str]:
         most = ", ".join(f"{count} {name}" for name, count in kinds.most_common(3))
         carried = f": {most}{', …' if len(kinds) > 3 else ''}" if kinds else ", no messages that can be read"
         yield (
-            f"{first.name} to {second.name} ({session.links[0].protocol}, stream {_numbers(session.links)}, "
+            f"{first.name} to {second.name} ({session.links[0].protocol}, {_streams(session.links)}, "
             f"{second.address}){carried}."
         )
     hops = [link for link in analysis.links if link.hop_of is not None]

@@ -8,15 +8,15 @@ that closed it has a ``tcp`` field with what its packets show; both ends have ``
 left out, if there are any. Of a link that was captured at two places, only one is in the history.
 
 Its frames have more fields than those of runs: frame (its number in the capture), and as far as the bytes show
-them preamble (what is wrong with the layout of a v2 frame, empty if nothing is), compressed, and signed (of a v1
-message).
+them preamble (what is wrong with the layout of a v2 frame, empty if nothing is) or late_status (if it is
+undefined), compressed, and signed (of a v1 message).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-from toolkit.checks.audit.preambles import layout_problem
+from toolkit.checks.audit.preambles import layout_problem, undefined_late_status
 from toolkit.checks.history import History
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.limits import Limits
@@ -86,6 +86,27 @@ class HistoryMaker:
         stream, last = way[0], self._last.get(way, -1)
         self._cuts[stream] = min(self._cuts.get(stream, last), last)
 
+    def _all_cuts(self) -> dict[int, int]:
+        """Return the cuts of all streams, also those that show at the end of a stream only."""
+        cuts = dict(self._cuts)
+        firsts: dict[tuple[int, Direction], int] = {}
+        for place, seen in enumerate(self._seen):
+            firsts.setdefault((seen[1], seen[2]), place)
+        end = len(self._seen)
+        for link in self._analysis.links:
+            stream, tcp = link.stream.index, link.stream.tcp
+            cut = cuts.get(stream, end)
+            for side, count in enumerate(tcp.beyond_fin):
+                if count:
+                    way = TO_SERVER if side == tcp.client_side else TO_CLIENT
+                    cut = min(cut, self._last.get((stream, way), -1))
+            begins = [firsts.get((stream, way), end) for way in Direction]
+            if max(begins) > cut or max(begins) == end:  # no side goes on alone: the other direction is missing
+                cut = min(cut, *begins)
+            if cut < end:
+                cuts[stream] = cut
+        return cuts
+
     def history(self, streams: Iterable[int] | None = None, *, unbroken: bool = False) -> History:
         """Return the history of these streams, or of all.
 
@@ -97,11 +118,12 @@ class HistoryMaker:
         chosen = None if streams is None else set(streams)
         history = History()
         links = {link.stream.index: link for link in self._analysis.links}
+        cuts = self._all_cuts() if unbroken else {}
         last: dict[int, int] = {}
         beyond: dict[int, int] = defaultdict(int)
         for place, seen in enumerate(self._seen):
             stream = seen[1]
-            is_beyond = unbroken and place > self._cuts.get(stream, place)
+            is_beyond = place > cuts.get(stream, place)
             beyond[stream] += is_beyond
             if not is_beyond or stream not in last:
                 last[stream] = place
@@ -121,7 +143,7 @@ class HistoryMaker:
                 opened.add(stream)
                 self._add_link(history, link, time_s, session, {"dial": TO_SERVER, "accept": TO_CLIENT})
             fields = content.as_fields() if isinstance(content, MessageInfo) else content
-            is_shown = not unbroken or place <= self._cuts.get(stream, place)
+            is_shown = place <= cuts.get(stream, place)
             for end, way in ((direction, "tx"), (direction.other, "rx")) if is_shown else ():
                 history.append(
                     time_s,
@@ -197,8 +219,9 @@ def _layout(frame: DecodedFrame) -> _Layout:
         return ()
     found: _Layout = ()
     if frame.mode == "crc" and len(frame.wire) == frame.length:
-        problem = layout_problem(frame.wire, revision=int(frame.protocol != "v2.0"))
-        found = (("preamble", problem),) if problem else _SOUND
+        problem = layout_problem(frame.wire)
+        late = None if problem else undefined_late_status(frame.wire, revision=int(frame.protocol != "v2.0"))
+        found = (("preamble", problem),) if problem else _SOUND if late is None else (("late_status", late),)
     return (*found, ("compressed", True)) if frame.compressed else found
 
 

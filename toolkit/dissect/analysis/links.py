@@ -12,6 +12,7 @@ OPENING_TAGS = frozenset({"SERVER_IDENT", "SESSION_RECONNECT_OK"})
 """The v2 frames after which messages flow."""
 _READY = frozenset({"READY", "SEQ"})
 """Tags of the v1 reply after which messages flow."""
+_MODE_TAGS = frozenset({"AUTH_DONE", "CONNECT_REPLY"})
 _DATA = frozenset({"MESSAGE", "MSG", "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK", "CLOSE"})
 _PHASES = {
     "BANNER": "banner",
@@ -56,6 +57,8 @@ class LinkView:
     protocol: str = ""
     mode: str = ""
     """Mode of its last frame."""
+    mode_frame: int | None = None
+    """Number of the frame in which the acceptor stated the mode: AUTH_DONE on v2, CONNECT_REPLY on v1."""
     ended_ns: int = 0
     ready_ns: int | None = None
     """Time from which messages could flow; None if the handshake did not finish."""
@@ -105,6 +108,8 @@ class LinkView:
                 self._names[frame.direction] = frame.message.src
         if frame.tag in _DATA or frame.tag in NO_FRAMES or frame.message is not None:
             return None
+        if frame.tag in _MODE_TAGS:
+            self.mode_frame = frame.frame
         step = HandshakeStep(frame.time_ns, frame.direction, frame.tag, frame.fields)
         self._follow(step)
         return step

@@ -298,6 +298,8 @@ class Flow:
             return
         if (lane.first < 0 or lane.guessed) and (size or flags & FIN):
             lane.begin(sequence)
+        if size and lane.fin is not None and 0 <= lane.position(sequence) - lane.fin <= MOST_WAITING_BYTES:
+            self.conduct.beyond_fin[side] += 1
         if size and not lane.ended:
             if (
                 size > 1

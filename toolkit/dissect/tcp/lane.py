@@ -159,12 +159,13 @@ class TcpLane:
     def _keep(self, start: int, stop: int, data: memoryview, time_ns: int, packet: int, after: int) -> None:
         """Keep bytes that are not waiting already; of duplicates, the first ones win."""
         cut = start + len(data)
+        is_early = after > self.other.next
         for begin, end in self._uncovered(start, stop):
             if begin < cut:
-                held = memoryview(bytes(data[begin - start : min(end, cut) - start]))
-                self._insert(Piece(begin, min(end, cut), held, time_ns, packet, after))
+                kept = memoryview(bytes(data[begin - start : min(end, cut) - start]))
+                self._insert(Piece(begin, min(end, cut), kept, time_ns, packet, after, is_early))
             if end > cut:
-                self._insert(Piece(max(begin, cut), end, None, time_ns, packet, after))
+                self._insert(Piece(max(begin, cut), end, None, time_ns, packet, after, is_early))
 
     def _uncovered(self, start: int, stop: int) -> list[tuple[int, int]]:
         if start >= self.last:

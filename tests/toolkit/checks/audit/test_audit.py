@@ -20,7 +20,7 @@ from tests.toolkit.checks.audit.sound import (
     lacks,
     repeats,
 )
-from toolkit.checks.audit.preambles import layout_problem
+from toolkit.checks.audit.preambles import layout_problem, undefined_late_status
 from toolkit.checks.audit.table import RULES
 
 V2: list[tuple[str, Damage]] = [
@@ -205,7 +205,8 @@ _KEEPALIVE_REV0 = (
 
 @pytest.mark.parametrize(("frame", "revision"), [(_HELLO, 1), (_MESSAGE, 1), (_KEEPALIVE_REV0, 0)])
 def test_valid_layouts_have_no_problem(frame: str, revision: int) -> None:
-    assert layout_problem(bytes.fromhex(frame), revision=revision) == ""
+    raw = bytes.fromhex(frame)
+    assert (layout_problem(raw), undefined_late_status(raw, revision=revision)) == ("", None)
 
 
 @pytest.mark.parametrize(
@@ -220,15 +221,31 @@ def test_valid_layouts_have_no_problem(frame: str, revision: int) -> None:
         (25, 0, "its alignments are [8, 8, 8, 0]"),
         (26, 2, "its flags are 0x2, its reserved byte is 0x0"),
         (27, 1, "its flags are 0x0, its reserved byte is 0x1"),
-        (-13, 0, "its late status is neither complete nor aborted"),
     ],
 )
 def test_frames_with_a_wrong_byte(at: int, value: int, words: str) -> None:
     frame = bytearray.fromhex(_MESSAGE)
     frame[at] = value
-    assert layout_problem(frame, revision=1) == words
+    assert layout_problem(frame) == words
+
+
+@pytest.mark.parametrize("value", [0, 0x0F, 0x2E, 0xF1])
+def test_an_undefined_late_status_is_found(value: int) -> None:
+    frame = bytearray.fromhex(_MESSAGE)
+    frame[-13] = value
+    assert (layout_problem(frame), undefined_late_status(frame, revision=1)) == ("", value)
 
 
 @given(st.binary(max_size=80), st.integers(0, 1))
 def test_any_bytes_are_judged(frame: bytes, revision: int) -> None:
-    assert isinstance(layout_problem(frame, revision=revision), str)
+    if layout_problem(frame) == "":
+        undefined_late_status(frame, revision=revision)
+
+
+@pytest.mark.parametrize(("second", "is_broken"), [(0x2E, True), (0x4E, False)])
+def test_late_status_is_judged_if_its_sender_repeats_it(second: int, *, is_broken: bool) -> None:
+    steps = sound.v2()
+    bears(2, "a", "MESSAGE", 0, late_status=0x2E)(steps)
+    assert broken(steps) == set()
+    bears(2, "a", "MESSAGE", 1, late_status=second)(steps)
+    assert ("preamble" in broken(steps)) is is_broken
