@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from toolkit.report.assets import asset, environment
 from toolkit.report.html import GENERATOR, Provenance
 from toolkit.report.rows import Arrow
-from toolkit.report.templating import asset, environment
 from toolkit.report.text import printable
 
 _CITED = re.compile(r"(?i)\b(frame|stream)s? \d+(?:(?:, | to )\d+\b)*")

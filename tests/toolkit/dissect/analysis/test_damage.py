@@ -8,7 +8,7 @@ from messenger.denc.entity import EntityType
 from messenger.v2.wire import KeepAlive2, KeepAlive2Ack
 from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, control
 from tests.support.damage import false_verdicts
-from toolkit.dissect.reading import Capture
+from toolkit.dissect.capture import Capture
 
 
 @pytest.mark.parametrize(
