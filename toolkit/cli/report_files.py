@@ -68,7 +68,7 @@ class ReportFiles:
             _write("--junit", self.junit, render_junit(reports, title))
 
     def write_page(self, page: str) -> None:
-        """Write a page as the HTML report, if that was requested.
+        """Write a page as the HTML report, if ``--html`` was given.
 
         Raises:
             LocalError: the file cannot be written.
