@@ -72,7 +72,7 @@ class LongRun:
             return False
         records = [record for record in in_order(self._history.records[:]) if record.kind != "end"]
         until_s = settled_until_s(records, self._settled_s)
-        if until_s <= (self.judged_until_s or 0.0):
+        if self.judged_until_s is not None and until_s <= self.judged_until_s:
             self._left = len(records)
             return False
         index = Index(History(records))

@@ -111,7 +111,7 @@ def test_an_osd_that_was_never_started(real_cluster: Clusters) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"osds": 0}, "needs an OSD"),
+        ({"osds": 0}, "needs at least one OSD"),
         ({"store": "filestore"}, "no object store 'filestore'; known: memstore, bluestore"),
         ({"mode": "secure", "auth": "none"}, "auth none is crc only"),
         ({"auth": "kerberos"}, "no authentication 'kerberos'; known: cephx, none"),
