@@ -28,6 +28,7 @@ from toolkit.machine.trees import remove_tree
 
 _END_TIMEOUT_S = 20.0
 _POLL_S = 0.005
+_EXECVE_LOOKS, _EXECVE_PAUSE_S = 20, 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,23 @@ def labelled_processes(label: str) -> Iterator[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with contextlib.suppress(OSError):
-                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                if wanted in _environment(entry):
                     yield int(entry.name)
+
+
+def _environment(process: Path) -> list[bytes]:
+    """Return the environment of a process, given its folder in /proc; a process in execve has none for a moment.
+
+    Raises:
+        OSError: it has ended, is a thread of the kernel, or belongs to another user.
+    """
+    content = b""
+    for _ in range(_EXECVE_LOOKS):
+        if content := (process / "environ").read_bytes():
+            break
+        os.readlink(process / "exe")  # fails for threads of the kernel and ended processes, which have none at all
+        time.sleep(_EXECVE_PAUSE_S)
+    return content.split(b"\0")
 
 
 def _own_line() -> set[int]:

@@ -132,6 +132,17 @@ def test_undoing_ends_processes_and_what_they_started(tmp_path: Path) -> None:
     assert journal.undo() == []
 
 
+def test_process_that_executes_programs_all_the_time_is_found(tmp_path: Path) -> None:
+    label = f"busy.{os.getpid()}"
+    loop = tmp_path / "loop"
+    loop.write_text('#!/bin/sh\nexec "$0"\n')
+    loop.chmod(0o755)
+    with subprocess.Popen([loop], env={**os.environ, PROCESS_VARIABLE: label}) as program:
+        found = [list(labelled_processes(label)) for _ in range(200)]
+        program.kill()
+    assert found == [[program.pid]] * 200
+
+
 def test_undo_spares_its_own_process(tmp_path: Path) -> None:
     """``msgrlab down`` may be typed in a shell on a node."""
     label = f"spare.{os.getpid()}"
