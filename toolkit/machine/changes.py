@@ -109,7 +109,7 @@ def _environment(process: Path) -> list[bytes]:
     for _ in range(_EXECVE_LOOKS):
         if content := (process / "environ").read_bytes():
             break
-        os.readlink(process / "exe")  # fails for threads of the kernel and ended processes, which have none at all
+        (process / "exe").readlink()  # fails for threads of the kernel and ended processes, which never have one
         time.sleep(_EXECVE_PAUSE_S)
     return content.split(b"\0")
 

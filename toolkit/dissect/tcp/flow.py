@@ -215,8 +215,11 @@ class Flow:
         first = sequence & _MASK
         if lane.first == first:
             return True
+        if acknowledged == other.first and lane.first >= 0 and side == self.client_side:
+            self._turn()  # It answers the first SYN, which acknowledged another number: a damaged flag.
         if acknowledged is None:
-            if lane.first >= 0 or other.first >= 0:
+            # Both sides may open at once (RFC 9293 §3.5); a damaged answer looks like that, too.
+            if lane.first >= 0 or (other.first >= 0 and (other.next != other.first or other.waiting)):
                 return False
         elif other.first < 0:
             if lane.first >= 0:
@@ -228,6 +231,12 @@ class Flow:
             return True
         lane.begin(first)
         return True
+
+    def _turn(self) -> None:
+        """Make the other side the client, before either of them has sent bytes."""
+        self.client_side = self.conduct.client_side = 1 - self.client_side
+        if self.stream_ is not None:
+            self.stream_.client, self.stream_.server = self.stream_.server, self.stream_.client
 
     # ---- going on
 

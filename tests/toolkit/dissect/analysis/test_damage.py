@@ -34,6 +34,9 @@ from toolkit.dissect.capture import Capture
         ("reef-daemons", "flipped", 457093275),  # a FIN behind the handshake
         ("pacific-crc", "flipped", 1951525297),  # a FIN between messages
         ("tentacle-compressed", "flipped", 2178390726),  # a sequence number of a SYN
+        ("pacific-none", "flipped", 3895228735),  # the first SYN has an ACK
+        ("reef-osds", "file", 1024407148),  # the same
+        ("reef-osds", "flipped", 1362698912),  # the answer to a SYN has no ACK
         ("tentacle-osds-v1", "dropped", 56653825),  # a RST before a FIN
         ("pacific-daemons", "dropped", 3203063337),  # bytes behind a hole that depend on the other direction
         ("pacific-osds-v1", "dropped", 3664916074),  # a direction begins behind the first gap of the other
