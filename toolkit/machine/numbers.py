@@ -71,7 +71,11 @@ class Numbers:
             write_private(self._directory / str(number), f"{holder.token} {holder.directory}\n".encode())
 
     def holder(self, number: int) -> Holder | None:
-        """Return the cluster that a number was last assigned to; None if unknown."""
+        """Return the cluster that a number was last assigned to; None if unknown.
+
+        A number is recorded before its cluster's directory is made. If ``up`` is killed while it writes the
+        record, the record is incomplete, and there is no cluster.
+        """
         if self._directory is None:
             return None
         try:
@@ -79,7 +83,7 @@ class Numbers:
         except OSError:
             return None
         token, _, directory = text.removesuffix("\n").partition(" ")
-        return Holder(Path(directory), token)
+        return Holder(Path(directory), token) if token and directory.startswith("/") else None
 
 
 @contextmanager

@@ -73,6 +73,17 @@ def test_number_is_free_after_its_cluster_is_removed(tmp_path: Path, monkeypatch
 
 
 @needs_root
+@pytest.mark.parametrize("record", [b"", b"0badc0de", b"0badc0de ", b"0badc0de /run/msg"])
+def test_number_is_free_if_its_record_is_incomplete(
+    record: bytes, tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    directory.mkdir(mode=0o700)
+    (directory / "0").write_bytes(record)
+    assert Lease.take("pair").label.number == 0
+
+
+@needs_root
 def test_users_other_than_root_need_no_numbers_of_the_machine(
     shared: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
