@@ -55,9 +55,9 @@ def explain(
     report = ReportFiles(html)
     capture = Capture(capture_files(files), keyring or (), key_log or (), ports=tcp_ports(ports))
     lines = sentences(capture.analysis)
-    print("\n".join(map(printable, lines)))
-    if report:
+    if report:  # first, so that a reader of the text who stops early does not cost the page
         report.write_page(_page(capture, lines))
+    print("\n".join(map(printable, lines)))
     return _verdict(capture)
 
 
@@ -79,7 +79,7 @@ def _page(capture: "Capture", lines: list[str]) -> str:
         for link in analysis.links
     ]
     frames = arrows(Index(capture.history())).values()
-    return render_sentences(lines, frames, streams, f"Capture {capture.path.name}", provenance())
+    return render_sentences(lines, frames, streams, f"Capture {capture.path}", provenance())
 
 
 def requests(

@@ -94,7 +94,7 @@ def _streams(links: list[LinkView]) -> str:
 
 
 def _numbers(links: list[LinkView]) -> str:
-    numbers = [str(link.stream.index) for link in links]
+    numbers = [str(number) for number in sorted(link.stream.index for link in links)]
     more = f" and {len(numbers) - _MOST_NUMBERS} more" if len(numbers) > _MOST_NUMBERS else ""
     return ", ".join(numbers[:_MOST_NUMBERS]) + more
 
