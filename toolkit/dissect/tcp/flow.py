@@ -215,7 +215,7 @@ class Flow:
         first = sequence & _MASK
         if lane.first == first:
             return True
-        if acknowledged == other.first and lane.first >= 0 and side == self.client_side:
+        if acknowledged == other.first and lane.first >= 0 and side == self.client_side and self._is_new:
             self._turn()  # It answers the first SYN, which acknowledged another number: a damaged flag.
         if acknowledged is None:
             # Both sides may open at once (RFC 9293 §3.5); a damaged answer looks like that, too.
@@ -232,8 +232,13 @@ class Flow:
         lane.begin(first)
         return True
 
+    @property
+    def _is_new(self) -> bool:
+        """True if neither side has sent bytes."""
+        return all(lane.next == lane.first and not lane.waiting for lane in self.lanes)
+
     def _turn(self) -> None:
-        """Make the other side the client, before either of them has sent bytes."""
+        """Make the other side the client."""
         self.client_side = self.conduct.client_side = 1 - self.client_side
         if self.stream_ is not None:
             self.stream_.client, self.stream_.server = self.stream_.server, self.stream_.client
