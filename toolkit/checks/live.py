@@ -134,7 +134,8 @@ class LiveChecker:
 
     def _ripe_s(self, records: Sequence[Record]) -> float:
         """Time up to which violations have stood long enough; none have while a node is frozen."""
-        thawed_s = frozen_until_s(records)
+        frozen = frozen_times(records)
+        thawed_s = frozen[-1][1] if frozen else float("-inf")
         newest_s = records[-1].time_s
         if not self._history.is_whole:  # no records will come that excuse violations at its end
             return newest_s - self._settle_s
@@ -183,19 +184,22 @@ class LiveChecker:
             pause_s = max(_LEAST_PAUSE_S, (time.monotonic() - began_s) * (1 / self._share - 1))
 
 
-def frozen_until_s(records: Iterable[Record]) -> float:
-    """Time at which the last frozen node was thawed or ended; infinity if one is frozen now."""
+def frozen_times(records: Iterable[Record]) -> list[tuple[float, float]]:
+    """Return from when to when any node was frozen, in order; the last end is infinity if one is frozen now."""
     frozen: set[str] = set()
-    until_s = float("-inf")
+    found: list[tuple[float, float]] = []
+    began_s = 0.0
     for record in records:
         if record.kind != "process":
             continue
         if record["action"] == "freeze":
+            began_s = began_s if frozen else record.time_s
             frozen.add(record.node)
         elif record.node in frozen:
             frozen.discard(record.node)
-            until_s = record.time_s
-    return float("inf") if frozen else until_s
+            if not frozen:
+                found.append((began_s, record.time_s))
+    return [*found, (began_s, float("inf"))] if frozen else found
 
 
 def _complete_until_s(records: Iterable[Record]) -> float:

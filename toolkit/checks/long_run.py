@@ -15,7 +15,7 @@ from dataclasses import replace
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.invariants import INVARIANTS
-from toolkit.checks.live import judged_so_far
+from toolkit.checks.live import frozen_times, judged_so_far
 from toolkit.checks.merge import in_order
 from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Violation
@@ -150,31 +150,13 @@ def settled_until_s(records: Sequence[Record], settled_s: float) -> float:
         settled_s: age in seconds from which records are settled.
     """
     until_s = records[-1].time_s
-    for began_s, ended_s in reversed(_frozen(records)):
+    for began_s, ended_s in reversed(frozen_times(records)):
         ran_s = max(0.0, until_s - ended_s)
         if ran_s >= settled_s:
             break
         settled_s -= ran_s
         until_s = min(until_s, began_s)
     return max(0.0, until_s - settled_s)
-
-
-def _frozen(records: Iterable[Record]) -> list[tuple[float, float]]:
-    """Return when any node was frozen, in order: first and last second of each time; infinity if one is now."""
-    frozen: set[str] = set()
-    found: list[tuple[float, float]] = []
-    began_s = 0.0
-    for record in records:
-        if record.kind != "process":
-            continue
-        if record["action"] == "freeze":
-            began_s = began_s if frozen else record.time_s
-            frozen.add(record.node)
-        elif record.node in frozen:
-            frozen.discard(record.node)
-            if not frozen:
-                found.append((began_s, record.time_s))
-    return [*found, (began_s, float("inf"))] if frozen else found
 
 
 def _standing(

@@ -59,7 +59,7 @@ def _judge_acknowledged(index: Index, findings: Findings, entry: Entry, log: Ses
         return
     before = bisect_left(current.acked, (position, 0))
     acked = current.acked[before - 1][1] if before else 0
-    if any("bad_frames" in action.fields for link in log.links for _, action in link.actions):
+    if any(link.has_bad_frames for link in log.links):
         return  # the history lacks messages of the session
     if "frame" in entry[1].fields and _is_resumed(log):
         return
@@ -74,7 +74,7 @@ def _judge_acknowledged(index: Index, findings: Findings, entry: Entry, log: Ses
 def _is_resumed(log: SessionLog) -> bool:
     """True if the first known link of a session resumes it: a capture lacks those before."""
     first = min(log.links, key=lambda link: link.opened or 0)
-    return any(record["tag"] in {"SESSION_RECONNECT", "SESSION_RECONNECT_OK"} for _, record in first.talk)
+    return any(record["tag"] in _IN_SEQ_TAGS for _, record in first.talk)
 
 
 def delivered_seqs(index: Index, findings: Findings) -> None:

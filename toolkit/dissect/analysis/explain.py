@@ -81,22 +81,19 @@ def _encryption(links: list[LinkView]) -> str:
 
 def _agreed(links: list[LinkView]) -> str:
     """Name the frames in which the modes of these links were agreed on; empty if the capture has none."""
-    frames = sorted(link.mode_frame for link in links if link.mode_frame is not None)
-    if not frames:
-        return ""
-    more = f" and {len(frames) - _MOST_NUMBERS} more" if len(frames) > _MOST_NUMBERS else ""
-    shown = ", ".join(map(str, frames[:_MOST_NUMBERS]))
-    return f"; agreed in frame{'s' * (len(frames) > 1)} {shown}{more}"
+    frames = [link.mode_frame for link in links if link.mode_frame is not None]
+    return f"; agreed in {_numbered('frame', frames)}" if frames else ""
 
 
 def _streams(links: list[LinkView]) -> str:
-    return f"stream{'s' * (len(links) > 1)} {_numbers(links)}"
+    return _numbered("stream", [link.stream.index for link in links])
 
 
-def _numbers(links: list[LinkView]) -> str:
-    numbers = [str(number) for number in sorted(link.stream.index for link in links)]
+def _numbered(word: str, numbers: list[int]) -> str:
+    """Return a word, in its plural if need be, and the first numbers in order."""
+    shown = ", ".join(map(str, sorted(numbers)[:_MOST_NUMBERS]))
     more = f" and {len(numbers) - _MOST_NUMBERS} more" if len(numbers) > _MOST_NUMBERS else ""
-    return ", ".join(numbers[:_MOST_NUMBERS]) + more
+    return f"{word}{'s' * (len(numbers) > 1)} {shown}{more}"
 
 
 def _peers(analysis: Analysis) -> Iterator[str]:
