@@ -238,7 +238,9 @@ class Assembler:
         self._holding.pop(flow, None)
         flow.settled = True
         waited, flow.held = flow.in_order_of_tcp(), []
-        row, self._collector.row = self._collector.row, -1
+        row = self._collector.row
+        if flow.is_new:  # otherwise they follow the bytes of the SYN
+            self._collector.row = -1
         for one in waited:
             self._collector.row = max(self._collector.row, one.packet)
             if flow.index < 0:

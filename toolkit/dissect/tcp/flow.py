@@ -215,7 +215,7 @@ class Flow:
         first = sequence & _MASK
         if lane.first == first:
             return True
-        if acknowledged == other.first and lane.first >= 0 and side == self.client_side and self._is_new:
+        if acknowledged == other.first and lane.first >= 0 and side == self.client_side and self.is_new:
             self._turn()  # It answers the first SYN, which acknowledged another number: a damaged flag.
         if acknowledged is None:
             # Both sides may open at once (RFC 9293 §3.5); a damaged answer looks like that, too.
@@ -233,7 +233,7 @@ class Flow:
         return True
 
     @property
-    def _is_new(self) -> bool:
+    def is_new(self) -> bool:
         """True if neither side has sent bytes."""
         return all(lane.next == lane.first and not lane.waiting for lane in self.lanes)
 
@@ -306,6 +306,8 @@ class Flow:
         """
         self.count += 1
         lane = self.lanes[side]
+        if flags & SYN:
+            flags &= ~FIN  # no host opens and closes at once: one of the two is damaged
         if flags & RST:
             if self.takes_reset(side, sequence, acknowledged if flags & ACK else None):
                 self._take_reset(side, flags, sequence, acknowledged, time_ns, packet)

@@ -7,10 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support.packets import ACK, FIN, SYN, Segment, pcap
+from tests.support.packets import ACK, FIN, RST, SYN, Segment, pcap
 from tests.support.streams import assembled
 from toolkit.dissect.direction import Direction
 
@@ -141,6 +141,8 @@ def test_results_do_not_depend_on_the_borders_of_batches(
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 63), st.integers(-9, 9), st.binary(max_size=4))))
+@example([(1, RST, 0, b""), (1, SYN | FIN, 0, b""), (0, SYN, 0, b"")])
+@example([(0, RST, 0, b""), (0, SYN, 0, b"\0"), (0, SYN | ACK, 0, b"")])
 def test_hostile_packets_never_raise(moves: list[tuple[int, int, int, bytes]]) -> None:
     packets = [
         Segment(
