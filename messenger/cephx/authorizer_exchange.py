@@ -38,6 +38,8 @@ class AuthorizerExchange:
         self._rng = rng
         self._nonce = rng.getrandbits(64)
         self._ticket: Ticket | None = None
+        self._global_id = 0
+        """That of the ticket: the client may log in again, with another one, while a challenge is on its way."""
         self._challenged = False
 
     def start(self) -> AuthOpening:
@@ -48,6 +50,7 @@ class AuthorizerExchange:
         """
         self._challenged = False
         self._ticket = self._source.ticket_for(self._service, self._wall_time_s, self._rng)
+        self._global_id = self._source.global_id
         return AuthOpening(AuthMethod.CEPHX, self._authorizer(Authorize(self._nonce)))
 
     def repeated(self) -> None:
@@ -98,7 +101,7 @@ class AuthorizerExchange:
             raise Refusal.WRONG_NONCE.error("reply does not carry this exchange's nonce plus one")
         secret = usable_connection_secret(reply.connection_secret, con_mode)
         return AuthResult(
-            self._source.global_id,
+            self._global_id,
             session_key.secret,
             secret,
             session_key_type=KeyType(session_key.type),
@@ -106,7 +109,7 @@ class AuthorizerExchange:
         )
 
     def _authorizer(self, authorize: Authorize) -> bytes:
-        return build_authorizer(self._current_ticket(), self._source.global_id, authorize, self._rng)
+        return build_authorizer(self._current_ticket(), self._global_id, authorize, self._rng)
 
     def _current_ticket(self) -> Ticket:
         if self._ticket is None:

@@ -51,10 +51,13 @@ class NoneClientExchange:
     def __init__(self, client: NoneClient, peer_type: EntityType) -> None:
         self._client = client
         self._mode = AuthMode.MON if peer_type is EntityType.MON else AuthMode.AUTHORIZER
+        self._claimed_id = 0
+        """The global_id that it sent: the client may get another one from a monitor before the answer comes."""
 
     def start(self) -> AuthOpening:
         """Send name and global_id."""
-        prelude = Prelude(self._mode, self._client.name, self._client.global_id)
+        self._claimed_id = self._client.global_id
+        prelude = Prelude(self._mode, self._client.name, self._claimed_id)
         return AuthOpening(AuthMethod.NONE, encoded(prelude))
 
     def repeated(self) -> None:
@@ -75,9 +78,10 @@ class NoneClientExchange:
             RefusedError: METHOD_NOT_ALLOWED: a mode that needs keys.
         """
         require_crc(con_mode)
-        if self._mode == AuthMode.MON:
-            self._client.global_id = global_id
-        return AuthResult(self._client.global_id)
+        if self._mode == AuthMode.AUTHORIZER:
+            return AuthResult(self._claimed_id)
+        self._client.global_id = global_id
+        return AuthResult(global_id)
 
 
 class NoneServer:

@@ -134,7 +134,7 @@ class _SpoiltExchange(AuthorizerExchange):
         self._spoiler = spoiler
 
     def _authorizer(self, authorize: Authorize) -> bytes:
-        return self._spoiler.build(self._current_ticket(), self._source.global_id, authorize, self._rng)
+        return self._spoiler.build(self._current_ticket(), self._global_id, authorize, self._rng)
 
 
 class _Client(CephxClient):

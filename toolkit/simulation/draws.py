@@ -5,7 +5,7 @@ with all of them at once would seldom reach the rare states that two of them lea
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from random import Random
 from typing import Any, TypeVar
@@ -138,6 +138,20 @@ class DrawnNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Login:
+    """A monitor at which all nodes log in before they use each other (docs/protocol.md §5.6)."""
+
+    method: str
+    """The method that the monitor requires: cephx or none."""
+    offers: tuple[str, ...]
+    """The methods that nodes offer, the preferred one first."""
+    auth_ttl_s: float
+    """Validity of AUTH tickets, which prove a global_id."""
+    service_ttl_s: float
+    """Validity of tickets for services, and the period of their keys."""
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Everything that a seed draws before the schedule."""
 
@@ -151,6 +165,8 @@ class Options:
     motif: Motif | None = None
     both_protocols: bool = False
     """True if listening nodes listen for the other protocol as well."""
+    login: Login | None = None
+    """None if nodes make their own tickets."""
 
     @property
     def protocols(self) -> str:
@@ -190,6 +206,7 @@ class Options:
             "injections": dict(self.injections),
             "motif": self.motif.value if self.motif else None,
             "both_protocols": self.both_protocols,
+            "login": asdict(self.login) if self.login else None,
         }
 
 

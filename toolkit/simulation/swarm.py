@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from messenger.errors import LocalError
 from messenger.interception import BLOCK_LIMIT_S
+from messenger.session.session import SessionState
 from toolkit.checks.history import History
 from toolkit.checks.invariants import INVARIANTS, check
 from toolkit.errors import ScenarioFailed
@@ -23,8 +24,10 @@ from toolkit.faults.tap import Breakpoint
 from toolkit.lab.campaign import Failure
 from toolkit.simulation.careless import draw_carelessness, may_never_meet
 from toolkit.simulation.draws import Options, Size, draw_options
+from toolkit.simulation.logins import draw_logins
 from toolkit.simulation.schedule import Argument, Operation, Plan, draw_schedule
-from toolkit.simulation.swarm_lab import Probe, SwarmLab
+from toolkit.simulation.shapes import draw_shapes
+from toolkit.simulation.swarm_lab import MONITOR, Probe, SwarmLab
 
 if TYPE_CHECKING:
     from toolkit.report.sequence import SequenceChart
@@ -39,6 +42,9 @@ SAFETY = tuple(id_ for id_ in INVARIANTS if id_ not in {"INV-6", "liveness_after
 """The invariants that do not require any delivery."""
 _MOST_PROBES = 6
 _CHANCE_OF_ALL_AT_ONCE = 0.25
+_CHANCE_OF_WAKING = 0.3
+_LOGIN_STEP_S = 2.0
+"""Seconds after which a node without a login tries again, as a MonClient does on its tick."""
 _REST_STEPS_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -110,7 +116,9 @@ def draw(seed: int, size: Size = Size.SMALL) -> tuple[Options, Plan]:
     rng = Random(f"swarm {size} {seed}")
     options = draw_options(rng, size)
     plan = draw_schedule(rng, options)
-    return draw_carelessness(Random(f"careless {size} {seed}"), options, plan)
+    options, plan = draw_carelessness(Random(f"careless {size} {seed}"), options, plan)
+    options, plan = draw_shapes(Random(f"shapes {size} {seed}"), options, plan)
+    return draw_logins(Random(f"logins {size} {seed}"), options, plan)
 
 
 def live(seed: int, size: Size = Size.SMALL, keep: Collection[int] | None = None) -> Outcome:
@@ -170,11 +178,16 @@ class _Runner:
             if may_never_meet(self.options):
                 self._try_to_meet()
                 return []
+            self._log_in()
+            logged_in_at = len(self.lab.history)
             self._probe()
             self._rest()
+            self._wake()
             self.lab.write_ends()
+            self.lab.expect_method(logged_in_at)
             for node in self.options.nodes:
                 self.lab.expect_calls(node.name)
+                self.lab.expect_counters(node.name)
         except _Stuck as error:
             return [Failure(LIVENESS, str(error))]
         except ScenarioFailed as error:
@@ -196,8 +209,29 @@ class _Runner:
     def _try_to_meet(self) -> None:
         """Run phase 2 without requiring delivery or rest, and without ``end`` records, which would be judged."""
         with suppress(_Stuck):
+            self._log_in()
             self._probe()
             self._rest()
+
+    def _log_in(self) -> None:
+        """Require that every node logs in at the monitor, if there is one; then break what was opened before."""
+        lab = self.lab
+        if self.options.login is None:
+            return
+        limit_s = bound_s(self.options)
+        deadline_s = lab.clock.now_s + limit_s
+        for node in self.options.nodes:
+            if self._rng.random() < 0.5:
+                self._mark_down(node.name, MONITOR)
+        while missing := lab.without_login():
+            if lab.clock.now_s >= deadline_s:
+                raise _Stuck(f"not logged in {limit_s:g} s after the faults: {lab.describe(missing)}")
+            for name in missing:
+                lab.log_in(name)
+            lab.clock.run_until(lambda: not lab.without_login(), min(deadline_s, lab.clock.now_s + _LOGIN_STEP_S))
+        lab.expect_no_refusal()
+        for a, b in self.options.pairs:
+            lab.cut(a, b)
 
     def _probe(self) -> None:
         """Require that a message of every node that may send arrives."""
@@ -241,6 +275,25 @@ class _Runner:
                 raise _Stuck(f"not at rest {bound_s(self.options):g} s after the last message: {self._unrest()}")
             lab.clock.run_until(lambda: False, min(deadline_s, lab.clock.now_s + next(steps, _REST_STEPS_S[-1])))
 
+    def _wake(self) -> None:
+        """Sometimes cut an idle link; require that a KEEPALIVE2 wakes the session in STANDBY, and is answered."""
+        lab, options = self.lab, self.options
+        wakes = all(node.options.get("standby_keepalive") != "stay" for node in options.nodes)
+        is_a_pair = len(options.nodes) == 2 and not options.roles.lossy
+        if not wakes or not is_a_pair or self._rng.random() > _CHANCE_OF_WAKING:
+            return
+        a, b = self._rng.choice(options.pairs)
+        lab.cut(a, b)
+        lab.clock.run_until(lambda: False, lab.clock.now_s + _REST_STEPS_S[1])
+        if lab.session_state(a, b) != SessionState.STANDBY or not self._can_send(a, b):
+            return
+        place = len(lab.history)
+        lab.keepalive(a, b)
+        lab.clock.run_until(lambda: lab.is_answered(a, place), lab.clock.now_s + bound_s(options))
+        if not lab.is_answered(a, place):
+            raise _Stuck(f"a KEEPALIVE2 in STANDBY is not answered: {a} with {b}, {self._states(a, b)}")
+        self._rest()
+
     def _stays_at_rest(self) -> bool:
         """True if the nodes are at rest now, and still after events on their way have come."""
         lab = self.lab
@@ -260,9 +313,15 @@ class _Runner:
             return False
         return (node, peer) in self._pairs or lab.has_connection(node, peer)
 
-    def _send(self, node: str, peer: str, count: int, size_bytes: int) -> None:
+    def _send(
+        self, node: str, peer: str, count: int, size_bytes: int, front_bytes: int = 0, middle_bytes: int = 0
+    ) -> None:
         if self._can_send(node, peer):
-            self.lab.send(node, peer, count, size_bytes)
+            self.lab.send(node, peer, count, size_bytes, front_bytes=front_bytes, middle_bytes=middle_bytes)
+
+    def _send_to_itself(self, node: str, count: int) -> None:
+        if self.lab.usable(node):
+            self.lab.send(node, node, count, 20)
 
     def _keepalive(self, node: str, peer: str) -> None:
         if self._can_send(node, peer):
@@ -324,6 +383,7 @@ class _Runner:
     def _revive(self, node: str) -> None:
         if not self.lab.runs(node):
             self.lab.revive(node)
+            self._login(node)
 
     def _rename(self, node: str, announced: bool = True) -> None:  # noqa: FBT001, FBT002 - of a plan
         if self.lab.runs(node):
@@ -332,6 +392,7 @@ class _Runner:
             self.lab.revive(node)  # a frozen node could not learn the new address now
         else:
             self.lab.rename(node, announced=announced)
+        self._login(node)
 
     def _tell(self, node: str) -> None:
         if not self.lab.frozen:
@@ -348,6 +409,22 @@ class _Runner:
     def _skew(self, node: str, seconds: float) -> None:
         if self.lab.usable(node):
             self.lab.skew(node, seconds)
+
+    def _login(self, node: str) -> None:
+        if self.options.login is not None and self.lab.usable(node):
+            self.lab.log_in(node)
+
+    def _renew(self, node: str) -> None:
+        if self.lab.usable(node):
+            self.lab.renew(node)
+
+    def _rotate_services(self) -> None:
+        if self.lab.usable(MONITOR):
+            self.lab.rotate(MONITOR)
+
+    def _ready(self, ready: bool) -> None:  # noqa: FBT001 - of a plan
+        if self.lab.usable(MONITOR):
+            self.lab.set_ready(ready=ready)
 
     def _hold(self, node: str) -> None:
         if self.lab.usable(node):

@@ -1,22 +1,27 @@
 """The simulated lab of swarm runs, with faults that scenarios do not use, and probes of liveness."""
 
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any
 
 from messenger.compat import override
 from messenger.denc.address import AddrVec
 from messenger.driver import Connection
+from messenger.errors import FaultReason
 from messenger.outputs import EventKind
 from toolkit.checks.history import NETWORK
+from toolkit.errors import ScenarioFailed
 from toolkit.lab.sim.sim_lab import SimLab
 from toolkit.lab.sim.wire import Wire
 from toolkit.node import NodeSpec
 from toolkit.node.auth import SERVICE_SECRET_ID
-from toolkit.simulation.draws import NO_INJECTION, Options
+from toolkit.simulation.draws import NO_INJECTION, Login, Options
 from toolkit.simulation.misuse import DECLARED_BYTES, RELEASED, CarelessApp, CarelessError, Stranger, take_back
 
 _ENDING = frozenset({EventKind.RESET.value, EventKind.REMOTE_RESET.value})
 
+MONITOR = "m"
+"""The node at which the others log in."""
 _STRANGER = "stranger"
 _STRANGERS_NUMBER = 900
 
@@ -42,16 +47,8 @@ class SwarmLab(SimLab):
         self.interrupted: list[Probe] = []
         """Probes that may be lost, because their sender got a reset event."""
         self._network.cut_by_byte = self._cut_by_byte
-        for node in options.nodes:
-            self.node(
-                node.name,
-                node.entity,
-                node.policy,
-                listens=node.listens,
-                protocols=options.protocols,
-                auth=options.auth,
-                **node.options,
-            )
+        self._login = options.login
+        self._nodes_of(options)
         self._careless: dict[str, CarelessApp] = {}
         """The careless applications of running nodes, by node."""
         self._has_taken_back = False
@@ -64,6 +61,37 @@ class SwarmLab(SimLab):
         self._secret_id, self._service_key = SERVICE_SECRET_ID, self._key.to_base64()
         """The id of the newest service key, and the key."""
         self._skews: dict[str, float] = {}
+
+    def _nodes_of(self, options: Options) -> None:
+        """Describe the nodes, and the monitor where they log in, if they do."""
+        login = options.login
+        entities = {node.entity: self.entity() for node in options.nodes} if login else {}
+        for node in options.nodes:
+            self.node(
+                node.name,
+                node.entity,
+                node.policy if login is None else f"{node.policy} mon=lossy_client",
+                listens=node.listens,
+                protocols=options.protocols,
+                auth=options.auth if login is None else _auth(login, node.entity, entities[node.entity]["key"]),
+                **node.options,
+            )
+        if login is not None:
+            self.monitor(
+                MONITOR,
+                0,
+                entities,
+                protocols=options.protocols,
+                auth_ttl_s=login.auth_ttl_s,
+                service_ttl_s=login.service_ttl_s,
+                cluster_required=[login.method],
+                service_required=[login.method],
+            )
+        self._was_unready = False
+        self._services = {node.entity.partition(".")[0] for node in options.nodes if node.listens}
+        """Types of the nodes that others dial, which takes a ticket."""
+        self._global_ids: dict[tuple[str, int], int] = {}
+        """The global_id that each incarnation of a node has got at the monitor."""
 
     # ---- what a node can do now
 
@@ -148,6 +176,93 @@ class SwarmLab(SimLab):
             changes["mints"] = {**self._specs[name].auth.get("mints", {}), **newest}
         self._specs[name].auth |= changes  # a restarted node keeps it
         self.change_auth(name, **changes)
+
+    # ---- logins at the monitor
+
+    def set_ready(self, *, ready: bool) -> None:
+        """Have the monitor leave the quorum, or join it again."""
+        self._was_unready |= not ready
+        self.change_auth(MONITOR, ready=ready)
+
+    def log_in(self, name: str) -> None:
+        """Have a node dial the monitor unless it is logged in; if it is, send a keepalive and renew its tickets.
+
+        A login that is not complete begins again, as that of a MonClient does after ``mon_client_hunt_interval``.
+        """
+        if MONITOR in self._nodes[name].app.logins.done:
+            self.keepalive(name, MONITOR)
+            self.renew(name)
+            return
+        if self.has_connection(name, MONITOR):
+            self.mark_down(name, MONITOR)
+        self.dial(name, MONITOR)
+
+    def without_login(self) -> list[str]:
+        """The nodes that are not logged in, or have no ticket for a service or no service keys yet.
+
+        Raises:
+            ScenarioFailed: a node has another global_id than before, although nothing was refused.
+        """
+        return [name for name in self._specs if name != MONITOR and not self._is_logged_in(name)]
+
+    def _is_logged_in(self, name: str) -> bool:
+        assert self._login is not None
+        logins = self._nodes[name].app.logins
+        state = logins.state()
+        if MONITOR not in state["current"]:
+            return False
+        self._expect_same_identity(name, state)
+        if self._login.method == "none":
+            return True
+        credentials = logins.credentials
+        assert credentials.identity is not None
+        due = credentials.identity.services_to_renew(self._nodes[name].app.wall_s)
+        has_keys = credentials.rotating is None or bool(credentials.rotating.secrets)
+        return not due and has_keys and self._services <= state["tickets"].keys()
+
+    def _expect_same_identity(self, name: str, state: Mapping[str, Any]) -> None:
+        """Require the global_id that the node proved with its AUTH ticket."""
+        known = self._global_ids.setdefault((name, self._specs[name].incarnation), state["global_id"])
+        if known != state["global_id"] and not self._refusals() and not self._is_disturbed:
+            raise ScenarioFailed(f"{name} proved global_id {known} and got {state['global_id']}")
+
+    def expect_no_refusal(self) -> None:
+        """Require that the monitor has refused no login and no request, unless it or a clock was disturbed.
+
+        Raises:
+            ScenarioFailed: it has.
+        """
+        refusals = self._refusals()
+        if refusals and not self._is_disturbed:
+            raise ScenarioFailed(f"the monitor refused a login or request: {', '.join(refusals)}")
+
+    def _refusals(self) -> list[str]:
+        """What the monitor has refused: in handshakes of v2, and as answers to messages that nodes still know."""
+        faults = (record for record in self.history.node(MONITOR) if record.kind == "fault")
+        denied = [record["detail"] for record in faults if record["reason"] == FaultReason.AUTH_DENIED.name]
+        return denied + [failure for node in self._nodes.values() for failure in node.app.logins.failures]
+
+    @property
+    def _is_disturbed(self) -> bool:
+        """True if a clock was set, or the monitor was not in the quorum for a while."""
+        return self._was_unready or bool(self.history.of("clock"))
+
+    def expect_method(self, since: int) -> None:
+        """Require that links opened after a place in the history use the method that the monitor requires.
+
+        Raises:
+            ScenarioFailed: one does not.
+        """
+        if self._login is None:
+            return
+        for record in self.history.records[since:]:
+            if record.kind == "auth" and record["method"] != self._login.method:
+                text = f"{record['link']} uses method {record['method']} after a login by {self._login.method}"
+                raise ScenarioFailed(text)
+
+    def describe(self, names: Iterable[str]) -> str:
+        """The authentication state of nodes, in words."""
+        return ", ".join(f"{name}: {self._nodes[name].app.logins.state()}" for name in names)
 
     def skew(self, name: str, seconds: float) -> None:
         """Set a node's wall clock ahead of the others' by ``seconds``."""
@@ -243,6 +358,8 @@ class SwarmLab(SimLab):
                 self.configure(name, **NO_INJECTION)
         for name in list(self._unannounced):
             self.announce_name(name)
+        if self._was_unready:
+            self.set_ready(ready=True)
 
     # ---- liveness
 
@@ -250,6 +367,14 @@ class SwarmLab(SimLab):
         """Send a message, and await its delivery."""
         self.send(sender, receiver, 1, 20)
         self.expected[sender, receiver] = self._nodes[sender].app.last_tid(receiver)
+
+    def is_answered(self, name: str, since: int) -> bool:
+        """True if a node has received a KEEPALIVE2_ACK since a place in the history, or a link has broken."""
+        return any(
+            record.kind == "fault"
+            or (record.node == name and record.kind == "frame" and _is_keepalive_answer(record.fields))
+            for record in self.history.records[since:]
+        )
 
     def is_at_rest(self) -> bool:
         """True if no node has a message to send, an acknowledgement to wait for, or a dial to make."""
@@ -275,3 +400,17 @@ class SwarmLab(SimLab):
             probe = (node, fields["peer"])
             if self.expected.pop(probe, None) is not None:
                 self.interrupted.append(probe)
+
+
+def _is_keepalive_answer(frame: Mapping[str, Any]) -> bool:
+    return bool(frame["tag"] == "KEEPALIVE2_ACK" and frame["direction"] == "rx")
+
+
+def _auth(login: Login, entity: str, key: str) -> dict[str, Any]:
+    """``auth`` of a node that logs in; services accept each method, so that only a login decides which is used."""
+    return {
+        "login": {"name": entity, "key": key},
+        "service_ttl_s": login.service_ttl_s,
+        "offers": list(login.offers),
+        "allows": ["cephx", "none"],
+    }

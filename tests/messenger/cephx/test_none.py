@@ -37,6 +37,14 @@ def test_service_does_not_give_global_ids() -> None:
     assert exchange.done(99, ConMode.CRC, b"").global_id == client.global_id == 7
 
 
+def test_exchange_keeps_the_global_id_that_it_sent() -> None:
+    client = NoneClient(ADMIN, 7)
+    exchange = client.exchange(EntityType.OSD, 0.0, RNG)
+    exchange.start()
+    client.global_id = 8  # a monitor has assigned another one in the meantime
+    assert exchange.done(0, ConMode.CRC, b"") == AuthResult(7)
+
+
 def test_secure_mode_has_no_keys() -> None:
     client = NoneClient(ADMIN).exchange(EntityType.OSD, 0.0, RNG)
     with pytest.raises(AuthError, match="no keys for secure mode"):

@@ -71,6 +71,16 @@ class Pair:
         return self.client.done(done.result.global_id, self.mode, done.payload), done.result
 
 
+def test_exchange_keeps_the_global_id_of_its_ticket() -> None:
+    minting = MintingClient(ADMIN, 4101, {OSD: ServiceKey(3, KEY)}, caps="allow r")
+    pair = Pair(client=minting)
+    challenge = pair.challenge()
+    minting.global_id = 4102  # another login has replaced it while the challenge was on its way
+    step = pair.service.more(pair.client.more(challenge))
+    assert isinstance(step, AuthDone)
+    assert pair.client.done(0, pair.mode, step.payload).global_id == step.result.global_id == 4101
+
+
 def denied(message: str):
     return pytest.raises(AuthError, match=f"^{FaultReason.AUTH_DENIED.value}: .*{message}")
 

@@ -24,7 +24,7 @@ def test_every_kind_is_drawn_and_most_seeds_have_none() -> None:
         rng = Random(f"swarm small {seed}")
         plain = draw_options(rng)
         plan = draw_schedule(rng, plain)
-        options, drawn = draw(seed)
+        options, drawn = draw_carelessness(Random(f"careless small {seed}"), plain, plan)
         careless += (options, drawn) != (plain, plan)
         verbs.update({operation.verb for operation in drawn} - {operation.verb for operation in plan})
         for node, before in zip(options.nodes, plain.nodes, strict=True):

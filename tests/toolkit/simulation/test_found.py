@@ -37,7 +37,8 @@ def test_session_without_an_accept_event_raises_no_remote_reset(seed: int, way: 
     outcome = _live(seed, way, "stateful", plan, ms_inject_internal_delays=0.1)
     verdicts = [record["verdict"] for record in outcome.history.of("decision")]
     assert "REUSE_RESET" in verdicts
-    assert [record["event"] for record in outcome.history.node("b").of("event")] == ["accept"]
+    events = [record["event"] for record in outcome.history.node("b").of("event")]
+    assert set(events) == {"accept"}
     assert not outcome.failures
 
 

@@ -78,9 +78,9 @@ def test_no_motif_in_a_cluster() -> None:
     assert {draw(seed, Size.CLUSTER)[0].motif for seed in range(5)} == {None}
 
 
-def test_three_hundred_seeds_with_motifs_reach_the_rarest_marks() -> None:
-    seeds = [seed for seed in range(1000) if draw(seed)[0].motif is not None]
-    tally = run_seeds(seeds[:300], jobs=1).tally
+def test_four_hundred_seeds_with_motifs_reach_the_rarest_marks() -> None:
+    seeds = [seed for seed in range(1500) if draw(seed)[0].motif is not None]
+    tally = run_seeds(seeds[:400], jobs=1).tally
     assert not tally.failed
     assert set(tally.marks) >= {
         *("WAIT left by timer", "takeover met another", "replay of a replay", "wrong target", "stalled"),

@@ -115,9 +115,12 @@ def _judge_v1(index: Index, book: Book) -> None:
     for position, link, record in sorted(frames, key=lambda frame: frame[0]):
         fields, session = record.fields["fields"], (link.key[:2], link.session)
         value = number(fields, "connect_seq")
-        if value is None or link.session is None or not link.dialled:
+        if value is None or link.session is None:
             continue
-        if record.fields["tag"] == "CONNECT":
+        if not link.dialled:
+            if record.fields["direction"] == "tx" and fields.get("tag") == "READY":
+                last[session] = min(last.get(session, 0), value)  # the peer has begun a new session
+        elif record.fields["tag"] == "CONNECT":
             least = last.get(session, 0)
             if least:
                 text = "connect_seq {} of a session that has dialled with {}"

@@ -26,9 +26,10 @@ class Memory:
     """Position of the last record that was counted: links of a session may overlap, but are read one after the
     other."""
 
-    def begin(self) -> None:
-        """Count from 1 again for a new session."""
+    def begin(self, position: int) -> None:
+        """Count from 1 again for a new session, which begins at a position in the history."""
         self.received = self.acked = 0
+        self.until = position
 
 
 @dataclass(slots=True)

@@ -124,7 +124,7 @@ def _reply_received(talk: Talk, fields: Fields) -> None:
         flags = number(fields, "flags")
         talk.lossy = None if flags is None else bool(flags & _LOSSY)
         if fields.get("tag") == "READY" and talk.memory is not None:
-            talk.memory.begin()
+            talk.memory.begin(talk.position)
 
 
 def _seq_sent(talk: Talk, fields: Fields) -> None:

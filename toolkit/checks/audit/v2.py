@@ -282,7 +282,7 @@ def _new_session(talk: Talk, fields: Fields, *, known: bool) -> None:
     flags = number(fields, "flags")
     talk.lossy = None if flags is None else bool(flags & _LOSSY)
     if talk.memory is not None:
-        talk.memory.begin()
+        talk.memory.begin(talk.position)
     data.begin(talk, 0, 1 if known else None, replays=False)
 
 

@@ -239,7 +239,7 @@ class Assembler:
         flow.settled = True
         waited, flow.held = flow.in_order_of_tcp(), []
         row = self._collector.row
-        if flow.is_new:  # otherwise they follow the bytes of the SYN
+        if not flow.has_sent:  # otherwise they follow the bytes of the SYN
             self._collector.row = -1
         for one in waited:
             self._collector.row = max(self._collector.row, one.packet)

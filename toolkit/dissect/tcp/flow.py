@@ -215,7 +215,7 @@ class Flow:
         first = sequence & _MASK
         if lane.first == first:
             return True
-        if acknowledged == other.first and lane.first >= 0 and side == self.client_side and self.is_new:
+        if acknowledged == other.first and lane.first >= 0 and side == self.client_side and self._is_new:
             self._turn()  # It answers the first SYN, which acknowledged another number: a damaged flag.
         if acknowledged is None:
             # Both sides may open at once (RFC 9293 §3.5); a damaged answer looks like that, too.
@@ -233,9 +233,14 @@ class Flow:
         return True
 
     @property
-    def is_new(self) -> bool:
+    def _is_new(self) -> bool:
         """True if neither side has sent bytes."""
         return all(lane.next == lane.first and not lane.waiting for lane in self.lanes)
+
+    @property
+    def has_sent(self) -> bool:
+        """True if a side has sent bytes."""
+        return any(lane.first >= 0 and lane.next != lane.first for lane in self.lanes)
 
     def _turn(self) -> None:
         """Make the other side the client."""

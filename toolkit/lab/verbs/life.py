@@ -1,11 +1,12 @@
 """Verbs for shutdown, clocks, limits and commands during dispatch, and for reading state and history."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 from messenger.outputs import EventKind
+from messenger.perf import PerfDump, prometheus
 from toolkit.checks.records import MESSAGE_TAGS, Record
 from toolkit.errors import ScenarioFailed
 from toolkit.faults.tap import Breakpoint
@@ -94,12 +95,41 @@ class LifeVerbs(TrafficVerbs):
             not wrong, f"{node}: calls of the application {wrong}, its history has the events {dict(most)}"
         )
 
+    def expect_counters(self, node: str) -> None:
+        """Require that a node's performance counters agree with the frames of its history since its last start.
+
+        So do the counters as Prometheus text; messages that a node sends to itself are no frames. The frames
+        before a message that cannot be encoded are in the history, but were not written, and are not counted.
+        """
+        counters: PerfDump = self._command(node, "perf_dump")
+        life = self._life_of(node, {"frame", "unsent"})
+        frames = Counter(
+            record["direction"] for record in life if record.kind == "frame" and record["tag"] in MESSAGE_TAGS
+        )
+        unsent = any(record.kind == "unsent" for record in life)
+        exported: dict[str, float] = defaultdict(float)
+        for line in prometheus(counters, node).splitlines():
+            name, _, rest = line.partition("{")
+            exported[name] += float(rest.rpartition(" ")[2]) if rest else 0
+        for direction, word in (("tx", "send"), ("rx", "recv")):
+            name = f"msgr_{word}_messages"
+            values = (group.get(name, 0) for group in counters.values())
+            counted = sum(value for value in values if not isinstance(value, dict))
+            what = f"{node}: {name} is {counted}, its history has {frames[direction]} frames"
+            agrees = counted == frames[direction] or (unsent and counted < frames["tx"] and direction == "tx")
+            self.require(agrees, what)
+            text = exported[f"ceph_AsyncMessenger_Worker_{name}"]
+            self.require(text == counted, f"{node}: {name} is {counted}, and {text:g} for Prometheus")
+
+    def _life_of(self, node: str, kinds: set[str]) -> list[Record]:
+        """The records of these kinds and of kind ``process`` since a node's last start."""
+        records = [record for record in self.history.node(node) if record.kind in {*kinds, "process"}]
+        starts = [place for place, record in enumerate(records) if record.fields.get("action") == "start"]
+        return records[starts[-1] :] if starts else records
+
     def _events_of(self, node: str) -> tuple[Counter[str], Counter[str]]:
         """Count the events since a node's last start, by kind: those of sessions not marked down, and all."""
-        kinds = {"event", "mark_down", "process"}
-        records = [record for record in self.history.node(node) if record.kind in kinds]
-        starts = [place for place, record in enumerate(records) if record.fields.get("action") == "start"]
-        life = records[starts[-1] :] if starts else records
+        life = self._life_of(node, {"event", "mark_down"})
         events = [record for record in life if record.kind == "event"]
         ended = {record["session"] for record in life if record.kind == "mark_down"}
         kept = Counter(record["event"] for record in events if record["session"] not in ended)
