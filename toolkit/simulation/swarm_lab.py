@@ -6,6 +6,7 @@ from typing import Any
 
 from messenger.compat import override
 from messenger.denc.address import AddrVec
+from messenger.denc.entity import EntityType
 from messenger.driver import Connection
 from messenger.errors import FaultReason
 from messenger.outputs import EventKind
@@ -90,8 +91,8 @@ class SwarmLab(SimLab):
         self._was_unready = False
         self._services = {node.entity.partition(".")[0] for node in options.nodes if node.listens}
         """Types of the nodes that others dial, which takes a ticket."""
-        self._global_ids: dict[tuple[str, int], int] = {}
-        """The global_id that each incarnation of a node has got at the monitor."""
+        self._proved: dict[tuple[str, int], tuple[int, float]] = {}
+        """By node and incarnation, the last known global_id, and the unix time until which it can be proved."""
 
     # ---- what a node can do now
 
@@ -189,6 +190,7 @@ class SwarmLab(SimLab):
 
         A login that is not complete begins again, as that of a MonClient does after ``mon_client_hunt_interval``.
         """
+        self.expect_same_identity(name)
         if MONITOR in self._nodes[name].app.logins.done:
             self.keepalive(name, MONITOR)
             self.renew(name)
@@ -211,20 +213,32 @@ class SwarmLab(SimLab):
         state = logins.state()
         if MONITOR not in state["current"]:
             return False
-        self._expect_same_identity(name, state)
         if self._login.method == "none":
             return True
+        self.expect_same_identity(name)
         credentials = logins.credentials
         assert credentials.identity is not None
         due = credentials.identity.services_to_renew(self._nodes[name].app.wall_s)
         has_keys = credentials.rotating is None or bool(credentials.rotating.secrets)
         return not due and has_keys and self._services <= state["tickets"].keys()
 
-    def _expect_same_identity(self, name: str, state: Mapping[str, Any]) -> None:
-        """Require the global_id that the node proved with its AUTH ticket."""
-        known = self._global_ids.setdefault((name, self._specs[name].incarnation), state["global_id"])
-        if known != state["global_id"] and not self._refusals() and not self._is_disturbed:
-            raise ScenarioFailed(f"{name} proved global_id {known} and got {state['global_id']}")
+    def expect_same_identity(self, name: str) -> None:
+        """Require that a node keeps its global_id as long as it has a valid AUTH ticket, which proves it.
+
+        Raises:
+            ScenarioFailed: it has got another one, although the monitor has refused nothing.
+        """
+        app = self._nodes[name].app
+        identity = app.logins.credentials.identity
+        ticket = identity.tickets.get(EntityType.AUTH) if identity is not None else None
+        if identity is None or ticket is None:
+            return
+        node = name, self._specs[name].incarnation
+        known, expires_s = self._proved.get(node, (identity.global_id, 0.0))
+        lost = app.wall_s < expires_s and known != identity.global_id
+        if lost and not self._refusals() and not self._is_disturbed:
+            raise ScenarioFailed(f"{name} could prove global_id {known}, and has got {identity.global_id}")
+        self._proved[node] = identity.global_id, ticket.expires_s
 
     def expect_no_refusal(self) -> None:
         """Require that the monitor has refused no login and no request, unless it or a clock was disturbed.
