@@ -1,4 +1,4 @@
-"""The class ``hello``, by which Ceph shows how classes are made; tests of clients call it."""
+"""The class ``hello``, Ceph's example of an object class; the tests of client libraries call it."""
 
 import errno
 
