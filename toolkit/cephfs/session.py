@@ -293,7 +293,7 @@ class MdsSession:
         self.events.append(Event(what, detail))
         self._look()
 
-    # ---- inside
+    # ---- internals
 
     def _opened(self) -> None:
         """Process OPEN; a daemon that took the rank over sends it before the rank is active."""

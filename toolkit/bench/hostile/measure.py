@@ -53,7 +53,7 @@ class HostileResult:
     resets: int
     """Number of reset and remote_reset events of the legitimate client's sessions."""
     given_back_s: float | None
-    """Time from the end of the attack until the server held no more than before; None if it took over 100 s."""
+    """Time from the end of the attack until the server held no more than before it; None if over 100 s."""
     connections: int
     """Number of connections that the attackers opened."""
     received: dict[str, int]
@@ -83,7 +83,7 @@ class HostileResult:
         return [goal for goal, reached in goals.items() if not reached]
 
     def as_json(self) -> dict[str, Any]:
-        """The row of the JSON contract."""
+        """Return the row of the JSON contract."""
         return {
             "attack": self.attack,
             "protocols": list(self.protocols),
@@ -113,9 +113,9 @@ def measure_attacks(
     """Measure attacks one after the other, each against a new server.
 
     Args:
-        names: of :data:`ATTACKS`, or ``none``.
-        protocols: that the client and the attackers speak.
-        seconds: how long each attack lasts, and the quiet time before it.
+        names: names of attacks in :data:`ATTACKS`; ``none`` measures the server without attackers.
+        protocols: protocols of the client and the attackers.
+        seconds: duration of each attack, and of the quiet time before it.
         finished: called with each result.
 
     Raises:
