@@ -1,4 +1,4 @@
-"""Compare the records of both ends of a stream, and of an observer between them."""
+"""Compares the records of both ends of a stream, and of an observer between them."""
 
 from toolkit.checks.index import Index
 from toolkit.checks.lengths import JUDGED_TAGS, framing_of, wrong_length
@@ -76,7 +76,7 @@ def decode_total(index: Index, findings: Findings) -> None:
 
 
 def _judge_lengths(findings: Findings, link: LinkLog, since: int) -> None:
-    """Judge sent frames only: received ones are compared with them, and other peers may send longer ones."""
+    """Check the lengths of sent frames: received ones are compared with these, or are of other implementations."""
     framing = framing_of(link)
     for position, record in link.tx[behind(link.tx, since) :]:
         fields = record.fields

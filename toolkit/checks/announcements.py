@@ -122,7 +122,7 @@ class _Session:
         return not goes_on or self.index.is_cut_off(self.log.key.process, position)
 
     def _is_unnamed(self, position: int) -> bool:
-        """True if the process died before the link that opens the session had recorded the session's number."""
+        """True if the process died before the link that opens the session recorded the session's number."""
         return self.log.key.process in self.index.process_ends and any(
             link.session is None and link.closed is None and link.decisions and link.decisions[-1][0] < position
             for link in self.index.links.values()

@@ -1,4 +1,4 @@
-"""Order, content and gaps of deliveries: the finer rules behind INV-1, INV-2 and INV-8."""
+"""Order, content and gaps of deliveries: details of INV-1, INV-2 and INV-8."""
 
 from toolkit.checks.delivery import judge_losses, note_silence
 from toolkit.checks.index import Index

@@ -1,4 +1,4 @@
-"""No plain text on secure links, and no weaker mode than both sides want (docs/protocol.md §4.6, §4.7)."""
+"""No plain text on secure links, and no mode weaker than both sides prefer (docs/protocol.md §4.6, §4.7)."""
 
 from toolkit.checks.index import Index
 from toolkit.checks.result import Findings

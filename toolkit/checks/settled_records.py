@@ -1,9 +1,9 @@
 """Finds the settled records of a running history, and the short records that replace them.
 
-A long run repeats itself: messages are sent, delivered and acknowledged. Once that is judged, the records of such
-a message do not affect the verdict on later records, and leave the history: its ``send`` and ``deliver``, and its
-frames. One ``FOLDED`` frame at each end of the link replaces consecutive frames, with their number and bytes, so
-that the frames after it continue the stream. Operations on objects are folded in the same way
+Most records of a long run are about messages that were sent, delivered and acknowledged. Once these are judged,
+they do not affect the verdict on later records, and leave the history: ``send``, ``deliver`` and the frames. One
+``FOLDED`` frame at each end of the link replaces consecutive frames, with their number and bytes, so that the
+frames after it continue the stream. Operations on objects are folded in the same way
 (:mod:`toolkit.checks.settled_operations`). All other records stay: handshakes, states, events, faults.
 """
 
@@ -22,8 +22,8 @@ from toolkit.checks.wires import Entry, LinkLog
 _FOLDABLE = frozenset({FOLDED, *MESSAGE_TAGS, "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK"})
 
 Folded = Mapping[int, Record | None]
-"""By position: the record that replaces this one and those before it on its link, or None if it is only
-removed."""
+"""By position, the record that replaces this one and those before it on its link; None to remove it without a
+replacement."""
 
 
 class _Way(NamedTuple):
@@ -71,7 +71,7 @@ def _settled(index: Index, until_s: float) -> Iterator[_Way]:
         record = index.history[position]
         way = _Way(_peer_of(log), log.node, record["tid"])
         if sent is None or record.time_s > until_s or way in delivered or sends[way] != 1:
-            delivered.add(way)  # a message that was sent or delivered twice stays
+            delivered.add(way)  # records of messages that were sent or delivered twice stay
             continue
         delivered.add(way)
         source = sent.source.log
@@ -150,7 +150,7 @@ def _settled_with(index: Index, log: SessionLog, sends: Counter[_Way], until_s: 
 
 
 def _acks(log: SessionLog, until_s: float) -> list[tuple[int, int]]:
-    """Positions where the peer acknowledged messages of a session, with the seqs."""
+    """Return the positions where the peer acknowledged messages of a session, with the seqs."""
     found: list[tuple[int, int]] = []
     for link in log.links:
         for position, record in link.rx:
@@ -256,7 +256,7 @@ def _runs_with(index: Index, log: SessionLog, settled: set[_Way], until_s: float
 
 
 def _state_places(index: Index, link: LinkLog) -> list[int]:
-    """Positions of the session's state records: no run of frames may cross one."""
+    """Return the positions of the session's state records, which no run of frames may cross."""
     log = index.session_of(link)
     return [] if log is None else [position for position, _ in log.of("state")]
 
@@ -297,7 +297,7 @@ def _stands_for(run: list[Entry]) -> Record:
 
 
 def _numbers(run: list[Entry]) -> dict[str, int]:
-    """Numbers of a run for the audit: its KEEPALIVE2 frames, and the last seq and ack if there are any."""
+    """Return the numbers of a run for the audit: of KEEPALIVE2 frames, and the last seq and ack if any."""
     keepalives = (record["fields"].get("keepalives", record["tag"] == "KEEPALIVE2") for _, record in run)
     found = {"keepalives": sum(keepalives)}
     for _, record in run:
@@ -319,7 +319,7 @@ def _of_applications(index: Index, settled: set[_Way]) -> Iterator[int]:
 
 
 def _throttles(index: Index, until_s: float) -> Iterator[int]:
-    """Positions of all values of throttles but the last of each."""
+    """Yield the positions of all values of throttles except the last one of each."""
     last: dict[tuple[str, str], int] = {}
     for position, record in index.by_kind.get("throttle", ()):
         if record.time_s > until_s:

@@ -136,7 +136,7 @@ class Inbox:
 
 
 class Delivery(NamedTuple):
-    """A delivery: its position, the receiving session, and the send that it comes from (None if unknown)."""
+    """A delivery: its position, the receiving session, and its send (None if unknown)."""
 
     position: int
     log: SessionLog
@@ -163,7 +163,7 @@ class Streams:
             self._deliver(position, log, inbox)
 
     def _collect(self, log: SessionLog) -> None:
-        """Collect a session's sources, and the position where its node dropped what it had received."""
+        """Collect a session's sources, and the positions where its node dropped received messages."""
         resets = log.remote_resets
         end = self.index.ended(log)
         if end is not None:
@@ -237,7 +237,7 @@ class Streams:
         return None
 
     def _repeats(self, sent: Sent, inbox: Inbox, position: int) -> bool:
-        """True if a new session without an event at the sender may repeat the message (see the top)."""
+        """True if a new session without an event at the sender may repeat the message (see the module)."""
         assert sent.inbox is not None
         ended = self.index.ended(sent.inbox.log)
         if not sent.source.restarts_silently:
@@ -265,7 +265,7 @@ class Streams:
                 self._problem(What.SILENT, position, inbox, text)
         inbox.source = source
 
-    # ---- what explains a loss
+    # ---- explanations of losses
 
     def receiver_lost(self, sent: Sent, before: int | None = None) -> bool:
         """True if the receiver ended a session that may have had the message, after the message was sent."""
@@ -276,7 +276,7 @@ class Streams:
             if _reaches(log, receiver)
         )
 
-    # ---- words
+    # ---- problems
 
     def _name(self, sent: Sent) -> str:
         return self.index.name(sent.source.log)

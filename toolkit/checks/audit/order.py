@@ -1,4 +1,4 @@
-"""The rule about frames that answer nothing (docs/protocol.md §3.2, §4.1)."""
+"""The rule about unsolicited frames (docs/protocol.md §3.2, §4.1)."""
 
 from operator import itemgetter
 
@@ -30,7 +30,7 @@ def judge_order(link: LinkLog, book: Book) -> None:
     wrong = _unasked(protocol, link, frames, first_data)
     may_be_swapped = wrong is not None and "frame" in frames[0][1].fields
     if may_be_swapped and _unasked(protocol, link, sorted(frames, key=_earliest_s), first_data) is None:
-        return  # packets of both directions may stand in another order in a capture
+        return  # a capture may have packets of the two directions in another order than the wire
     place, text = wrong or (link.talk[0][0], "")
     book.judge(ASKED, link, place, holds=wrong is None, text="{}", values=text)
 
@@ -38,7 +38,7 @@ def judge_order(link: LinkLog, book: Book) -> None:
 def _unasked(
     protocol: Protocol, link: LinkLog, frames: list[Entry], first_data: Entry | None
 ) -> tuple[int, str] | None:
-    """Return the position of the first frame that answers nothing, and the reason; None if there is none."""
+    """Return the position of the first unsolicited frame, and the reason; None if there is none."""
     before = frames if first_data is None else frames[: frames.index(first_data)]
     wrong = unasked(
         protocol, link.dialled, tuple([word_of(record.fields) for _, record in before]), first_data is not None
@@ -47,7 +47,7 @@ def _unasked(
 
 
 def _earliest_s(entry: Entry) -> float:
-    """The earliest time at which a captured frame may have passed, relative to those that were sent."""
+    """Return the earliest time in seconds at which a captured frame may have passed, relative to sent frames."""
     record = entry[1]
     return record.time_s - (REORDERED_S if record.fields["direction"] == "rx" else 0.0)
 

@@ -119,10 +119,10 @@ def _walk(talk: Talk) -> None:
             talk.miss()
 
 
-def _ahead_of_gaps(entries: list[Entry], has_bad_frames: bool) -> set[int]:  # noqa: FBT001 - what the link says
-    """Positions of the frames after which the history lacks bytes of their direction.
+def _ahead_of_gaps(entries: list[Entry], has_bad_frames: bool) -> set[int]:  # noqa: FBT001 - of the link
+    """Return the positions of the frames after which the history lacks bytes of their direction.
 
-    If the link has bad frames, which the history leaves out, bytes may be missing after the last frames, too.
+    If the link has bad frames, which the history omits, bytes may also be missing after the last frames.
     """
     found: set[int] = set()
     last, ends = {"tx": _NOWHERE, "rx": _NOWHERE}, {"tx": 0, "rx": 0}
@@ -137,7 +137,7 @@ def _ahead_of_gaps(entries: list[Entry], has_bad_frames: bool) -> set[int]:  # n
 
 _DATA = frozenset({"MESSAGE", "MSG", "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK", FOLDED})
 _OWN_FIELDS = 8
-"""Number of fields of a frame record of a run; one of a capture has more."""
+"""Number of fields of a frame record of a run; frame records of captures have more."""
 
 
 def wire_rules(index: Index, findings: Findings) -> None:

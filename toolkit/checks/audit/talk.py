@@ -10,8 +10,8 @@ from toolkit.checks.wires import LinkLog
 
 Fields = dict[str, Any]
 REORDERED_S = 0.1
-"""In a capture, a frame may stand this much behind a later frame of the other direction: packets are written as
-several queues of a network card, or several taps, deliver them."""
+"""Maximum time by which a capture may have a frame after a later frame of the other direction: it stores packets
+in the order in which the queues of a network card, or several taps, deliver them."""
 
 
 @dataclass(slots=True)
@@ -23,8 +23,7 @@ class Memory:
     acked: int = 0
     """The highest seq that was acknowledged."""
     until: int = -1
-    """Position of the last record that was counted: links of a session may overlap, but are read one after the
-    other."""
+    """Position of the last counted record: links of a session may overlap, but are read one after the other."""
 
     def begin(self) -> None:
         """Count from 1 again for a new session."""
@@ -110,7 +109,7 @@ class Talk:
         self.late_statuses: set[int] = set()
         """The undefined late statuses of frames that this end has sent."""
         self.gap = False
-        """True after a frame that the history lacks."""
+        """True after a frame that is missing in the history."""
         self._arrivals: dict[int, float] | None = None
         self._cut_s: float | None = None
         self.memory = None
@@ -132,9 +131,9 @@ class Talk:
             self.memory.received = None
 
     def is_next(self, seq: int) -> bool:
-        """True if a message of a capture stands so little behind the frame that it may have come before it.
+        """True if a capture has a message so soon after the frame that it may have arrived before it.
 
-        So may a message among the frames that the history leaves out, if they begin so little behind it.
+        So may a message among the frames that the history omits, if they begin so soon after it.
         """
         if self._arrivals is None:
             self._arrivals = {}
@@ -150,7 +149,7 @@ class Talk:
         return arrived_s is not None and arrived_s - self.time_s <= REORDERED_S
 
     def comes_soon(self, tags: Collection[str]) -> bool:
-        """True if a received frame of a capture stands so little behind this one that it may have come before."""
+        """True if a capture has a received frame so soon after this one that it may have arrived before it."""
         return any(
             position > self.position
             and "frame" in record.fields
@@ -161,9 +160,9 @@ class Talk:
         )
 
     def has_stamp_later(self, stamp: tuple[object, object]) -> bool:
-        """True if a KEEPALIVE2 with the timestamp stands behind the frame in a capture.
+        """True if a capture has a KEEPALIVE2 with the timestamp after the frame.
 
-        No sender knows a timestamp in advance, so the capture has the two frames in another order than the wire.
+        A sender cannot know a timestamp in advance, so the order of the frames differs from that on the wire.
         """
         return any(
             position > self.position
@@ -175,7 +174,7 @@ class Talk:
 
     @property
     def crowded(self) -> bool:
-        """True if the acceptor may be moving the connector's session to another link that is open, too."""
+        """True if the acceptor may be moving the connector's session to another open link."""
         far, at = self.link.far, self.position
         return far is None or any(
             other is not self.link

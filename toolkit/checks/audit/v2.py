@@ -246,7 +246,7 @@ def _reconnect(talk: Talk, fields: Fields) -> None:
 
 
 def _answer(talk: Talk, tag: str, *requests: str) -> Fields:
-    """Judge that a frame of an acceptor answers a pending request; returns the fields of that request."""
+    """Check that a frame of an acceptor answers a pending request; returns the fields of that request."""
     asked = talk.request
     if asked or not talk.comes_soon(requests):
         talk.judge(ANSWERS, asked in requests, "{} answers {}", tag, asked or "nothing")
@@ -327,7 +327,7 @@ def _reconnect_ok(talk: Talk, fields: Fields) -> None:
         data.begin(talk, in_seq, asked + 1, replays=True)
 
 
-# ---- what comes
+# ---- received frames
 
 
 def _asked_by(tag: str) -> Judge:
