@@ -132,7 +132,7 @@ def _server_rekey(trial: Trial) -> None:
 
 @contextmanager
 def _short_tickets(trial: Trial) -> Iterator[None]:
-    """Have a real monitor make tickets of a few seconds."""
+    """Make a real monitor issue tickets with a lifetime of a few seconds."""
     mon = trial.cluster.nodes[MON]
     before = mon.command("config get", var=_LIFETIME)[_LIFETIME]
     mon.command("config set", var=_LIFETIME, val=[str(_TICKET_S)])
@@ -143,13 +143,13 @@ def _short_tickets(trial: Trial) -> Iterator[None]:
 
 
 def _outlast_ticket(trial: Trial) -> None:
-    """Wait until a ticket that was made before is over."""
+    """Wait until a ticket issued before has expired."""
     began_s = trial.cluster.now()
-    until(lambda: trial.cluster.now() > began_s + _TICKET_S, "the first ticket is over")
+    until(lambda: trial.cluster.now() > began_s + _TICKET_S, "the first ticket expires")
 
 
 def _require_renewal(trial: Trial, wire: Wire) -> None:
-    """Links to the OSD opened by tickets of one identity, the last one when the first ticket was over."""
+    """Require links to the OSD by tickets of one identity, the last link after the first ticket had expired."""
     used: dict[int, list[tuple[float, float]]] = {}
     for record in trial.history("auth"):
         if (left_s := record.fields["ticket_left_s"]) is not None:
@@ -246,7 +246,7 @@ def _client_reconnect(trial: Trial) -> None:
 def _client_restart(trial: Trial) -> None:
     theirs, osd = Theirs(trial), trial.cluster.nodes[OSD]
     theirs.there_and_back("before", b"before")
-    # a process killed between the two records of one event has written only the first
+    # a process killed between the two records of one event has written only the first record
     host = trial.ground.host_of(APP)
     until(
         lambda: not any(host in one["addrs"] for one in osd.command("sessions")["sessions"]),
@@ -287,7 +287,7 @@ def _client_loss(trial: Trial, percent: int) -> None:
     theirs = Theirs(trial)
     for node in (OSD, MON):
         trial.fault(f"link {APP} {node} loss={percent} --both-ways")
-    # content that does not get shorter, so that there are enough packets to lose where links are compressed
+    # incompressible content, so that compressed links also have enough packets to lose
     theirs.there_and_back("lossy", Random(percent).randbytes(2 * _LARGE_BYTES))
     _require_losses(trial, trial.judge(MON, OSD))
 

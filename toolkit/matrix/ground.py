@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class NotServed(LocalError):
-    """Ceph's own programs fail among themselves, so that the cell cannot be tried."""
+    """Ceph's own programs fail with each other, so that the cell cannot be tried."""
 
 
 def spec_of(cell: Cell) -> ClusterSpec:
@@ -228,7 +228,7 @@ class Trial:
         records = [record.fields for record in self.history("auth")]
         seen = Counter((fields["method"], fields["cipher"]) for fields in records)
         if self.cell.protocol == "v1" and self.cell.auth != "none":
-            seen.pop(("none", "none"), None)  # v1 links to monitors open without: messages authenticate later
+            seen.pop(("none", "none"), None)  # of v1 links to monitors: MAuth follows
             links = len(wire.to(self.ground.host_of(OSD)))
             require(seen.total() >= links, f"{links} links to the OSD, of which {seen.total()} by cephx")
         method = "none" if self.cell.auth == "none" else "cephx"
@@ -242,7 +242,7 @@ class Trial:
         return [record for record in records if record.time_s >= self._began_s]
 
     def insist(self, what: Callable[[], T]) -> T:
-        """Run an operation between Ceph's own programs, and repeat it if it fails: that is no failure of the cell.
+        """Run an operation between Ceph's own programs, and repeat it if it fails; the cell does not fail.
 
         Monitors without authentication refuse some v1 sessions with EPERM, and accept the next one.
 

@@ -141,7 +141,7 @@ class Peer:
             loop.call_soon_threadsafe(self._over.set)
         self._thread.join(PATIENCE_S)
 
-    # ---- inside
+    # ---- internals
 
     def _make_keyring(self) -> Keyring | None:
         if self._trial.cell.auth == "none":
@@ -169,7 +169,7 @@ class Peer:
             await self._be_peer(login.auth)
 
     async def _be_peer(self, auth: CephxClient | NoneClient) -> None:
-        """Dial the OSD with the tickets that the identity has, and stay until the end."""
+        """Dial the OSD with the tickets of the identity, and keep the session until :meth:`end`."""
         cluster = self._trial.cluster
         records = Records(
             ProgramSpec(name=self.node, start_s=cluster.began_s), {str(self._target): "osd"}, self._write

@@ -34,7 +34,7 @@ class Outcome:
     cell: Cell
     verdict: Verdict
     reason: str = ""
-    """Why the cell failed or was not run, and whose limitation that is."""
+    """Reason why the cell failed or was not run; begins with the owner of the limitation."""
     evidence: Sequence[str] = ()
     """The evidence collected, in order."""
     duration_s: float = 0.0
@@ -154,7 +154,7 @@ class Run:
         except EvidenceMissing as error:
             verdict, reason = Verdict.FAILED, str(error)
         except NotServed as error:
-            verdict, reason = Verdict.NOT_RUN, f"Ceph: its own programs fail among themselves: {error}"
+            verdict, reason = Verdict.NOT_RUN, f"Ceph: its own programs fail with each other: {error}"
         except Unsupported as error:
             verdict, reason = Verdict.UNSUPPORTED, str(Reason(Verdict.UNSUPPORTED, "machine", str(error)))
         except MsgrError as error:

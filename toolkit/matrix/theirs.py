@@ -58,7 +58,7 @@ class Theirs:
         keys.unlink(missing_ok=True)
         os.mkfifo(keys)
         conf = str(self._host.directory / "ceph.conf")
-        eager = ("--mon-client-ping-interval", "1")  # the default, 10 s, is longer than the tickets live
+        eager = ("--mon-client-ping-interval", "1")  # the default, 10 s, exceeds the tickets' lifetime
         command = ("rados", "-c", conf, *self._own, *eager, "-p", "objects", "watch", oid)
         watch = Background(
             lambda: self._host.run(

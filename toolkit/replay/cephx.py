@@ -30,7 +30,7 @@ _MODE = bytes([AuthMode.AUTHORIZER])
 
 @dataclass(slots=True)
 class Dice:
-    """The random values of one link, in the order in which they were drawn; zeros for confounders."""
+    """A random source that returns the recorded random values of one link, in order; zeros for confounders."""
 
     numbers: list[int] = field(default_factory=list)
     secret: bytes = b""
@@ -46,7 +46,7 @@ class Dice:
 
 @dataclass(slots=True)
 class _OneTicket:
-    """The holder of the ticket in the record."""
+    """A ticket holder with only the recorded ticket."""
 
     global_id: int
     ticket: Ticket
@@ -103,7 +103,7 @@ def _to_monitor(payloads: Sequence[bytes], book: KeyBook, wall_time_s: float) ->
 
 
 def service_keys(payload: bytes, book: KeyBook) -> dict[EntityType, dict[int, CryptoKey]]:
-    """Return the key that opens the ticket of an authorizer, by service and secret_id; empty if unknown."""
+    """Return the key that decrypts the ticket of an authorizer, by service and secret_id; empty if unknown."""
     with suppress(PeerError):
         if payload[:1] == _MODE:
             shown = _authorizer(payload)
@@ -146,7 +146,7 @@ def same_authorizer(one: bytes, other: bytes, session_key: CryptoKey | None) -> 
 
 
 def answers_an_old_challenge(real: bytes, mine: bytes, session_key: CryptoKey | None) -> bool:
-    """True if two authorizers differ only in that the real one answers a challenge already."""
+    """True if two authorizers differ only in that the real one already answers a challenge."""
     if session_key is None or not real[:1] == mine[:1] == _MODE:
         return False
     with suppress(PeerError):

@@ -1,8 +1,8 @@
 """Compares our frames with those of the real side: equal, different in a documented way, or different.
 
-Handshake frames are compared one by one in their order, messages in theirs, and so are the answers to keepalives.
-How the three are interleaved, and when an acknowledgement leaves, differs between implementations: of
-acknowledgements only the numbers are compared.
+Handshake frames, messages, and answers to keepalives are each compared one by one, in their order. The order
+between the three, and the time of acknowledgements, differ between implementations: of acknowledgements only the
+numbers are compared.
 """
 
 from bisect import bisect_right
@@ -24,7 +24,7 @@ from toolkit.replay.record import DATA_TAGS
 ACK_TIMING = "time of ACKs"
 """Name of the rule on acknowledgements in results."""
 KEPT_AUTHORIZER = "kept authorizer"
-"""Name of a rule: 14.2 begins a further link of a v1 session with the last authorizer of the previous one
+"""Name of a rule: Ceph 14.2 begins the next link of a v1 session with the last authorizer of the previous link
 (docs/disputes.md)."""
 _V1_FIELDS: tuple[str, ...] = (
     *("seq", "tid", "type", "priority", "version", "front_len", "middle_len", "data_len", "data_off"),
@@ -38,7 +38,7 @@ _PARTS = ("front", "middle", "data")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A frame of the real side that our side did not send in the same way."""
+    """A frame of one side that the other side did not send in the same way."""
 
     link: int
     """Number of the stream in the capture."""
@@ -46,7 +46,7 @@ class Difference:
     """Number of the frame in the capture; None if only our side sent one."""
     tag: str
     what: str
-    """The fields that differ, or what is missing, in words."""
+    """The fields that differ, or the missing frame."""
 
     @property
     def kind(self) -> str:
@@ -130,7 +130,7 @@ class Comparison:
         return answers_an_old_challenge(theirs.authorizer, ours.authorizer, played.link.handshake.session_key)
 
     def _acks(self, played: Played, theirs: Sequence[DecodedFrame], ours: Sequence[DecodedFrame]) -> None:
-        """Our side must have acknowledged on that link what the real side acknowledges, and nothing else.
+        """Compare acknowledgements: our side must acknowledge the same seqs on the link, and no others.
 
         Our side receives a message as soon as the capture has it, so it may be ahead of the real side, but never
         after it.
@@ -176,13 +176,13 @@ def _tagged(frames: Sequence[DecodedFrame], tags: set[str] | frozenset[str]) -> 
 
 
 def _cut_by_peer(played: Played) -> bool:
-    """True if the real side could send no more: the capture ended, or the peer or a reset ended the link."""
+    """True if the real side could not send more: the capture ended, or the peer or a reset ended the link."""
     end = played.link.end
     return end is None or end.how is Ending.RESET or end.direction is not played.sends
 
 
 def _announced(played: Played) -> int:
-    """The in_seq that our side announces in the handshake, of messages of earlier links."""
+    """Return the in_seq that our side announces in the handshake, from messages of earlier links."""
     fields = [each.fields for each in played.frames if each.message is None]
     numbers = [each.get("msg_seq") or each.get("seq") for each in fields]
     return max([number for number in numbers if isinstance(number, int)], default=0)
@@ -245,7 +245,7 @@ def _message_fields(real: DecodedFrame, mine: DecodedFrame) -> Iterator[str]:
 
 
 def _same_bytes_due(real: DecodedFrame, mine: DecodedFrame) -> bool:
-    """True if equal contents give equal bytes: without nonces, which count frames, and without a compressor."""
+    """True if equal contents give equal bytes: on links without encryption, which has nonces, and compression."""
     return "secure" not in {real.mode, mine.mode} and not real.compressed
 
 

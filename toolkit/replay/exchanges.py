@@ -98,7 +98,7 @@ class RecordedServer:
 
     Args:
         handshake: handshake of the link.
-        replies: the answers not given yet; a second exchange of the link continues with them.
+        replies: the remaining answers; a second exchange of the link continues with them.
         own: our own exchange, whose answers are sent if their content differs; None if there is none.
     """
 
