@@ -135,7 +135,7 @@ class FsClient(Rados):
         if session is None:
             super().ms_handle_connect(connection)
             return
-        session.happened("connected")
+        session.record("connected")
         if session.doubt and session.state is State.OPENING:
             session.doubt = ""  # the reset was about an earlier session, and it dropped the request to open
             session.begin_open()

@@ -9,7 +9,7 @@ from toolkit.checks.records import Record
 from toolkit.checks.resets import one_remote_reset
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import SessionLog
-from toolkit.checks.streams import What
+from toolkit.checks.streams import ProblemKind
 
 _OPENING = (EventKind.ACCEPT, EventKind.CONNECT)
 _OWN_ENDS = (FaultReason.MARKED_DOWN.value, FaultReason.SHUTDOWN.value)
@@ -23,7 +23,7 @@ def no_stale_session(index: Index, findings: Findings) -> None:
     nothing else raises one.
     """
     _judge_deliveries(index, findings)
-    for problem in index.streams.of[What.STALE]:
+    for problem in index.streams.of[ProblemKind.STALE]:
         findings.add(problem.record, problem.text)
     one_remote_reset(index, findings)
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from toolkit.checks.index import Index
 from toolkit.checks.records import Record, frames_of, long_frames_of
 from toolkit.checks.result import Findings
-from toolkit.checks.wires import Entry, LinkLog, behind, compresses
+from toolkit.checks.wires import Entry, LinkLog, compresses, first_after
 
 _MOST_OPERATIONS = 3
 _SECURE = 2
@@ -45,7 +45,7 @@ def _judge_usage(findings: Findings, link: LinkLog, auth: Entry, *, mangled: boo
     position, usage = link.usage
     since, revision = auth[0], auth[1]["revision"]
     for direction, frames in (("tx", link.tx), ("rx", link.rx)):
-        sealed = frames[behind(frames, since) :]
+        sealed = frames[first_after(frames, since) :]
         due = sum(_operations(record, revision) for _, record in sealed)
         most = due
         if direction == "rx":

@@ -49,7 +49,7 @@ _RULES: Mapping[tuple[Protocol, bool], tuple[_Answers, ...]] = {
     ),
     (Protocol.V1, False): (_answers("CONNECT_REPLY", "CONNECT"), _answers("SEQ", "CONNECT")),
 }
-"""By protocol, and whether this end dialled."""
+"""The answers of an end, by protocol and role: True for the end that dialled."""
 _OPENED_BY: Mapping[tuple[Protocol, bool], tuple[str, ...]] = {
     (Protocol.V2, True): ("SERVER_IDENT", "SESSION_RECONNECT_OK"),
     (Protocol.V2, False): _IDENTS,
@@ -67,7 +67,7 @@ Words = tuple[tuple[str, str], ...]
 
 
 @lru_cache(maxsize=4096)
-def unasked(
+def first_unsolicited(
     protocol: Protocol,
     dialled: bool,  # noqa: FBT001 - part of a cache's key
     words: Words,

@@ -157,7 +157,7 @@ class LinkLog:
         return found
 
 
-def behind(frames: list[Entry], position: int) -> int:
+def first_after(frames: list[Entry], position: int) -> int:
     """Return the index of the first frame after ``position``."""
     return bisect_right(frames, position, key=_place)
 

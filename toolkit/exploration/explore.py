@@ -38,8 +38,8 @@ def explore(
             text == violation.text or (restless and text.startswith(RESTLESS)) for text in again.wrong
         )
     known = {violation.text for violation in result.violations}
-    for text, way in judge(scope, result.ends):
+    for text, schedule in judge(scope, result.ends):
         if text not in known and len(result.violations) < most_violations:
             known.add(text)
-            result.violations.append(Violation(text, tuple(way), is_confirmed=True))
+            result.violations.append(Violation(text, tuple(schedule), is_confirmed=True))
     return result

@@ -105,9 +105,11 @@ def _do(world: World, nodes: "_RunningNodes", state: State, step: ExplorationSte
     return state
 
 
-def judge(scope: Scope, ways: Sequence[Sequence[ExplorationStep]]) -> list[tuple[str, Sequence[ExplorationStep]]]:
+def judge(
+    scope: Scope, schedules: Sequence[Sequence[ExplorationStep]]
+) -> list[tuple[str, Sequence[ExplorationStep]]]:
     """Check whole schedules by the invariants of toolkit/checks; return each violation with its schedule."""
-    return [(text, way) for way in ways for text in replay(scope, way).wrong]
+    return [(text, schedule) for schedule in schedules for text in replay(scope, schedule).wrong]
 
 
 class _RunningNodes(LocalStates):

@@ -1,7 +1,7 @@
 """Breadth-first search through the states of a scope, and the requirements on them.
 
 States that do not differ in anything relevant count as one (see :func:`canonical`). Because the search is breadth
-first, the first way that it finds to a state is a shortest one. For each state it keeps its predecessor and its
+first, the first schedule that reaches a state is a shortest one. For each state it keeps its predecessor and its
 successor under a fair schedule without further faults, so that liveness takes one pass over all states at the end.
 """
 
@@ -255,17 +255,17 @@ class Explorer:
         result = self.result
         result.terminals += 1
         if len(result.ends) < self._most_ends:
-            result.ends.append(self._way(number))
+            result.ends.append(self._schedule(number))
         for text in unfinished(self._world.scope, state):
             self._violation(f"nothing moves any more, but {text}", number, None)
 
     def _violation(self, text: str, number: int, step: ExplorationStep | None) -> None:
         if text not in self._texts:
             self._texts.add(text)
-            way = self._way(number)
-            self.result.violations.append(Violation(text, way if step is None else (*way, step)))
+            steps = self._schedule(number)
+            self.result.violations.append(Violation(text, steps if step is None else (*steps, step)))
 
-    def _way(self, number: int) -> tuple[ExplorationStep, ...]:
+    def _schedule(self, number: int) -> tuple[ExplorationStep, ...]:
         steps = []
         while (step := self._steps[number]) is not None:
             steps.append(step)

@@ -66,7 +66,7 @@ class Daemon:
         """Return the number of events of one kind."""
         return sum(event.what == what for event in self.events)
 
-    def happened(self, what: str, detail: str = "") -> None:
+    def record(self, what: str, detail: str = "") -> None:
         """Record an event."""
         self.events.append(Event(what, detail))
 
@@ -82,12 +82,12 @@ class Daemon:
         if payload.service_daemon is not None:
             self.metadata = dict(payload.service_daemon.metadata)
             self.status = dict(payload.service_daemon.status)
-        self.happened("open", str(connection.peer_addrs))
+        self.record("open", str(connection.peer_addrs))
 
     def ended(self, what: str, detail: str = "") -> None:
         """Record the end of the session."""
         self.connection = None
-        self.happened(what, detail)
+        self.record(what, detail)
 
     def take_report(self, report: MMgrReport) -> None:
         """Process a report; raises DecodeError if its counters are malformed."""

@@ -241,7 +241,7 @@ class Trial:
         records = self.cluster.history.so_far().of(*kinds)
         return [record for record in records if record.time_s >= self._began_s]
 
-    def insist(self, what: Callable[[], T]) -> T:
+    def retry(self, what: Callable[[], T]) -> T:
         """Run an operation between Ceph's own programs, and repeat it if it fails; the cell does not fail.
 
         Monitors without authentication refuse some v1 sessions with EPERM, and accept the next one.
@@ -261,20 +261,20 @@ class Trial:
 
     def begin(self) -> None:
         """Start our client."""
-        self.insist(self.ground.app.start)
+        self.retry(self.ground.app.start)
         self.ground.app.wait_ready()
 
     def restart_osd(self) -> None:
         """Start the OSD again, and wait until the cluster is healthy; raises NotServed."""
         osd, daemons = self.cluster.nodes[OSD], self.ground.app.ceph
-        self.insist(osd.restart)
+        self.retry(osd.restart)
         if isinstance(daemons, CephNodes):
-            self.insist(lambda: daemons.wait_healthy(_SETTLED_S))
+            self.retry(lambda: daemons.wait_healthy(_SETTLED_S))
 
     def ceph(self, *arguments: str) -> str:
         """Run ``ceph`` on the monitor's host as client.admin, and return its output; raises NotServed."""
         conf = str(self.cluster.nodes[MON].host.directory / "ceph.conf")
-        return self.insist(lambda: self.cluster.nodes[MON].host.run("ceph", "-c", conf, *arguments))
+        return self.retry(lambda: self.cluster.nodes[MON].host.run("ceph", "-c", conf, *arguments))
 
     def osd_cluster_addrs(self) -> AddrVec:
         """Return the addresses of the OSD's cluster messenger, with its nonce."""

@@ -166,9 +166,9 @@ class Peer:
             await logged_in.enter_async_context(login)
             if not self._renews:
                 await logged_in.aclose()
-            await self._be_peer(login.auth)
+            await self._keep_session(login.auth)
 
-    async def _be_peer(self, auth: CephxClient | NoneClient) -> None:
+    async def _keep_session(self, auth: CephxClient | NoneClient) -> None:
         """Dial the OSD with the tickets of the identity, and keep the session until :meth:`end`."""
         cluster = self._trial.cluster
         records = Records(

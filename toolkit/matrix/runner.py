@@ -135,12 +135,12 @@ class Run:
                     left.pop(0)
         except Unsupported as error:
             reason = Reason(Verdict.UNSUPPORTED, "machine", str(error))
-            self._give_up(left, reason.verdict, str(reason))
+            self._skip_cells(left, reason.verdict, str(reason))
         except MsgrError as error:
             line = str(error).partition("\n")[0]
-            self._give_up(left, Verdict.NOT_RUN, f"the cluster could not be started or stopped: {line}")
+            self._skip_cells(left, Verdict.NOT_RUN, f"the cluster could not be started or stopped: {line}")
 
-    def _give_up(self, cells: Iterable[Cell], verdict: Verdict, reason: str) -> None:
+    def _skip_cells(self, cells: Iterable[Cell], verdict: Verdict, reason: str) -> None:
         for cell in cells:
             self._add(Outcome(cell, verdict, reason))
 

@@ -20,7 +20,7 @@ _NAME_CHARS = 30
 
 
 @dataclass(slots=True)
-class _Kept:
+class _RunningCluster:
     """A running cluster."""
 
     cluster: "Cluster"
@@ -74,8 +74,8 @@ class Clusters:
     def __init__(self, worker: str = "", backend: str = "") -> None:
         self._worker = worker
         self._backend = backend
-        self._own: list[_Kept] = []
-        self._shared: dict[str, _Kept] = {}
+        self._own: list[_RunningCluster] = []
+        self._shared: dict[str, _RunningCluster] = {}
         self.added: Callable[[Evidence], None] = lambda _evidence: None
         """Called with the evidence of every cluster that a test requests."""
 
@@ -118,13 +118,13 @@ class Clusters:
         self.added(kept.evidence())
         return kept.cluster
 
-    def _up(self, spec: "ClusterSpec", backend: str, replay: str) -> _Kept:
+    def _up(self, spec: "ClusterSpec", backend: str, replay: str) -> _RunningCluster:
         from toolkit.cluster import up  # noqa: PLC0415 - as above
 
         tail = "-" + "-".join(filter(None, (self._worker, secrets.token_hex(3))))
         name = spec.name[: _NAME_CHARS - len(tail)].rstrip("-") + tail
         upkeep = up(spec, backend=backend, name=name)
-        return _Kept(upkeep.__enter__(), upkeep, replay)
+        return _RunningCluster(upkeep.__enter__(), upkeep, replay)
 
     def shared(self) -> list[Evidence]:
         """Return the evidence of the shared clusters."""

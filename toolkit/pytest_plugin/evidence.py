@@ -64,7 +64,7 @@ class Evidence:
             self._seen = self.scene()
         return self._seen
 
-    def news(self) -> list[str]:
+    def new_violations(self) -> list[str]:
         """Return violations for which no test has failed yet, a line each, and mark them as reported."""
         found = dict.fromkeys(
             f"{result.id} {result.title}: {one.text}" for result in self.seen.checks for one in result.violations

@@ -13,7 +13,7 @@ REMEDY = "; to add it: "
 """In the reason of a skip, separates the missing capability from the command that adds it."""
 
 
-class CannotBeHad(Skipped):
+class CannotBeAdded(Skipped):
     """A skip because a capability cannot be added to this machine; a skip in strict runs as well."""
 
 
@@ -34,7 +34,7 @@ def require(*names: str, reason: str = "") -> None:
         if finding.available:
             continue
         if finding.remedy is None:
-            raise CannotBeHad(f"{name}: {finding.detail}{why}", _use_item_location=True)
+            raise CannotBeAdded(f"{name}: {finding.detail}{why}", _use_item_location=True)
         remedy = f"{REMEDY}{finding.remedy}"
         raise IsMissing(f"{name}: {finding.detail}{why}{remedy}", _use_item_location=True)
 

@@ -27,7 +27,7 @@ _FOLDER: pytest.StashKey[Path] = pytest.StashKey()
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """After a test has passed, fail it if its evidence violates invariants."""
     done = yield
-    found = [f"{one.title}: {line}" for one in evidence_of(item) if one.checked for line in one.news()]
+    found = [f"{one.title}: {line}" for one in evidence_of(item) if one.checked for line in one.new_violations()]
     if found:
         pytest.fail("invariants are violated\n" + "\n".join(found), pytrace=False)
     return done

@@ -29,7 +29,7 @@ _MODE = bytes([AuthMode.AUTHORIZER])
 
 
 @dataclass(slots=True)
-class Dice:
+class RecordedRandom:
     """A random source that returns the recorded random values of one link, in order; zeros for confounders."""
 
     numbers: list[int] = field(default_factory=list)
@@ -85,7 +85,9 @@ def _to_service(payload: bytes, session_key: CryptoKey | None, wall_time_s: floa
     shown, authorize = _opened(payload, session_key)
     service = EntityType.from_wire(shown.service_id)
     ticket = Ticket(service, session_key, shown.ticket, _NEVER_S, _NEVER_S)
-    return AuthorizerExchange(_OneTicket(shown.global_id, ticket), service, wall_time_s, Dice([authorize.nonce]))
+    return AuthorizerExchange(
+        _OneTicket(shown.global_id, ticket), service, wall_time_s, RecordedRandom([authorize.nonce])
+    )
 
 
 def _to_monitor(payloads: Sequence[bytes], book: KeyBook, wall_time_s: float) -> ClientExchange | None:
@@ -99,7 +101,7 @@ def _to_monitor(payloads: Sequence[bytes], book: KeyBook, wall_time_s: float) ->
     if proof.old_ticket != NO_TICKET:
         return None
     client = CephxClient(prelude.name, keys[0][1], proof.other_keys)
-    return MonitorExchange(client, wall_time_s, Dice([proof.client_challenge]))
+    return MonitorExchange(client, wall_time_s, RecordedRandom([proof.client_challenge]))
 
 
 def service_keys(payload: bytes, book: KeyBook) -> dict[EntityType, dict[int, CryptoKey]]:
@@ -113,20 +115,20 @@ def service_keys(payload: bytes, book: KeyBook) -> dict[EntityType, dict[int, Cr
     return {}
 
 
-def service_dice(challenges: Sequence[bytes], done: bytes, session_key: CryptoKey) -> Dice:
+def service_random(challenges: Sequence[bytes], done: bytes, session_key: CryptoKey) -> RecordedRandom:
     """Return the random values of a service, from its challenges and its last answer."""
-    dice = Dice()
+    random = RecordedRandom()
     with suppress(PeerError):
-        dice.numbers = [open_challenge(session_key, payload) for payload in challenges]
-        dice.secret = open_reply(session_key, done).connection_secret
-    return dice
+        random.numbers = [open_challenge(session_key, payload) for payload in challenges]
+        random.secret = open_reply(session_key, done).connection_secret
+    return random
 
 
 def service_exchange(
-    keys: dict[EntityType, dict[int, CryptoKey]], wall_time_s: float, dice: Dice
+    keys: dict[EntityType, dict[int, CryptoKey]], wall_time_s: float, random: RecordedRandom
 ) -> CephxServiceExchange:
     """Return the exchange of a service."""
-    return CephxServiceExchange(keys, wall_time_s, dice)
+    return CephxServiceExchange(keys, wall_time_s, random)
 
 
 # ---- comparing

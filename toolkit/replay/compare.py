@@ -70,7 +70,7 @@ class Comparison:
         theirs = [each for each in played.link.frames if each.direction is played.sends and _counts(each)]
         ours = [each for each in played.frames if _counts(each)]
         if played.problem:
-            self._differ(Difference(link, theirs[0].frame if theirs else None, "link", played.problem))
+            self._add_difference(Difference(link, theirs[0].frame if theirs else None, "link", played.problem))
             return
         self._in_order(played, _handshake(theirs), _handshake(ours))
         self._in_order(played, _tagged(theirs, _MESSAGES), _tagged(ours, _MESSAGES))
@@ -85,7 +85,7 @@ class Comparison:
             found.setdefault(each.kind, []).append(each)
         return list(found.values())
 
-    def _differ(self, difference: Difference) -> None:
+    def _add_difference(self, difference: Difference) -> None:
         self.compared += 1
         self.differences.append(difference)
 
@@ -94,10 +94,12 @@ class Comparison:
         for real, mine in zip_longest(theirs, ours):
             if real is None:
                 if not _cut_by_peer(played):
-                    self._differ(Difference(link, None, mine.tag, f"only ours sends it: {_frame_text(mine)}"))
+                    self._add_difference(
+                        Difference(link, None, mine.tag, f"only ours sends it: {_frame_text(mine)}")
+                    )
             elif mine is None:
                 why = f" (ours had closed the link: {played.closed})" if played.closed else ""
-                self._differ(Difference(link, real.frame, real.tag, f"ours does not send it{why}"))
+                self._add_difference(Difference(link, real.frame, real.tag, f"ours does not send it{why}"))
             else:
                 self._pair(played, real, mine)
 
@@ -130,10 +132,10 @@ class Comparison:
         return answers_an_old_challenge(theirs.authorizer, ours.authorizer, played.link.handshake.session_key)
 
     def _acks(self, played: Played, theirs: Sequence[DecodedFrame], ours: Sequence[DecodedFrame]) -> None:
-        """Compare acknowledgements: our side must acknowledge the same seqs on the link, and no others.
+        """Compare acknowledgements: ours must cover those of the real side by then, and only received messages.
 
-        Our side receives a message as soon as the capture has it, so it may be ahead of the real side, but never
-        after it.
+        Our side receives a message as soon as the capture has it, so it may acknowledge earlier than the real
+        side, but not later.
         """
         link = played.link.stream.index
         received = [
@@ -145,7 +147,9 @@ class Comparison:
         best = [0, *accumulate((number for _, number in acked), max)]
         newest = best[-1]
         if newest > most:
-            self._differ(Difference(link, None, "ACK", f"ours acknowledges {newest}, the last message was {most}"))
+            self._add_difference(
+                Difference(link, None, "ACK", f"ours acknowledges {newest}, the last message was {most}")
+            )
         exact = {_acknowledged(each) for each in ours if each.tag == "ACK"}
         for real in theirs:
             number = _acknowledged(real) if real.tag == "ACK" else None
@@ -154,7 +158,7 @@ class Comparison:
             by_then = best[bisect_right(times, real.time_ns)]
             if number > by_then:
                 what = f"seq={number}, ours has acknowledged up to {by_then}"
-                self._differ(Difference(link, real.frame, "ACK", what))
+                self._add_difference(Difference(link, real.frame, "ACK", what))
                 continue
             self.compared += 1
             if number in exact:

@@ -32,7 +32,7 @@ _ALGORITHMS = {1: "snappy", 2: "zlib", 3: "zstd", 4: "lz4", 5: "brotli"}
 _NANO = 1e9
 
 
-class _Cookies:
+class _RecordedCookies:
     """A random source that returns the recorded cookies; other values are random."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Player:
         first = self.links[0]
         self._begin_ns = first.link.frames[0].time_ns
         self._auth = RecordedAuth(first.link.handshake)
-        self._cookies = _Cookies()
+        self._cookies = _RecordedCookies()
         self._wires = {played: _Wire(played, book) for played in self.links}
         self._by_id: dict[int, Played] = {}
         self._dials: list[int] = []
@@ -303,7 +303,7 @@ class Player:
     def _dial(self, played: Played, theirs: Side, protocol: Protocol, local: EntityAddr) -> None:
         mine = self._facts(played)[0]
         if not self._dials:
-            self._want(played, theirs, protocol)
+            self._dial_now(played, theirs, protocol)
             self._drain()
         if not self._dials:
             state = self._conn.state.value if self._conn is not None else "no session"
@@ -316,7 +316,7 @@ class Player:
             self.endpoint.numbers.global_seq = mine.global_seqs[0]
         self.endpoint.link_opened(link_id, local, self._now)
 
-    def _want(self, played: Played, theirs: Side, protocol: Protocol) -> None:
+    def _dial_now(self, played: Played, theirs: Side, protocol: Protocol) -> None:
         """Make our side dial now, when the real side does, without its own pause."""
         conn, endpoint = self._conn, self.endpoint
         if conn is None or conn.state is SessionState.CLOSED:

@@ -176,7 +176,7 @@ class SavedSession:
             self.lab.wait_for(
                 lambda: self.lab.delivered(PEER, NODE) >= self._delivered,
                 f"{_described(number, frame)} delivered at {NODE}",
-                self._instead,
+                self._actual_frames,
                 within_s=link.patience_s,
             )
 
@@ -288,7 +288,7 @@ class SavedSession:
             raise ScenarioFailed(f"frame {number} is one that the {frame['side']} sends")
         return frame
 
-    def _instead(self) -> str:
+    def _actual_frames(self) -> str:
         """Describe the actual frames of our node, for an error."""
         here = self._here()
         trouble = self.lab.last_fault(NODE) if here.closed else ""
@@ -317,7 +317,7 @@ class SavedSession:
             return bool(found)
 
         link, what = self._here(), _described(number, self.frames[number])
-        self.lab.wait_for(is_sent, f"{what} sent by {NODE}", self._instead, within_s=link.patience_s)
+        self.lab.wait_for(is_sent, f"{what} sent by {NODE}", self._actual_frames, within_s=link.patience_s)
         self._arrived.remove(found[0])
         return found[0]
 
@@ -347,7 +347,7 @@ class SavedSession:
         self.lab.wait_for(
             acknowledged,
             what,
-            lambda: f"it has acknowledged {self._acked}; {self._instead()}",
+            lambda: f"it has acknowledged {self._acked}; {self._actual_frames()}",
             within_s=link.patience_s,
         )
 

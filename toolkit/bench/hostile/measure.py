@@ -164,7 +164,7 @@ async def measure_attack(name: str, protocols: Sequence[Protocol], seconds: floa
         during, lasted_s = await _held(server), monotonic() - began_s
         await client.ask("phase")
         connections = await attackers.ask("leave") if name != NONE else 0
-        given_back_s = await _given_back_s(server, before)
+        given_back_s = await _release_s(server, before)
         seen = Seen.from_json(await client.ask("finish"))
         after = await _held(server)
     _, quiet, attacked, _ = seen.phases
@@ -190,7 +190,7 @@ async def _held(server: BenchProcess) -> Held:
     return Held(**await server.ask("held"))
 
 
-async def _given_back_s(server: BenchProcess, before: Held) -> float | None:
+async def _release_s(server: BenchProcess, before: Held) -> float | None:
     """Return the seconds until the server holds no more than before; None if the time limit is exceeded."""
     began_s = monotonic()
     while (waited_s := monotonic() - began_s) < _GIVE_UP_S:

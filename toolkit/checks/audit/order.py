@@ -5,7 +5,7 @@ from operator import itemgetter
 from messenger.link import Protocol
 from toolkit.checks.audit.rule import Book, Rule, Side
 from toolkit.checks.audit.talk import REORDERED_S
-from toolkit.checks.replies import unasked, word_of
+from toolkit.checks.replies import first_unsolicited, word_of
 from toolkit.checks.wires import Entry, LinkLog
 
 ASKED = Rule(
@@ -27,20 +27,20 @@ def judge_order(link: LinkLog, book: Book) -> None:
         return
     first_data = next((entry for entry in link.data if entry[1].fields["direction"] == "tx"), None)
     frames = link.talk if first_data is None else sorted([*link.talk, first_data], key=itemgetter(0))
-    wrong = _unasked(protocol, link, frames, first_data)
+    wrong = _first_unsolicited(protocol, link, frames, first_data)
     may_be_swapped = wrong is not None and "frame" in frames[0][1].fields
-    if may_be_swapped and _unasked(protocol, link, sorted(frames, key=_earliest_s), first_data) is None:
+    if may_be_swapped and _first_unsolicited(protocol, link, sorted(frames, key=_earliest_s), first_data) is None:
         return  # a capture may have packets of the two directions in another order than the wire
     place, text = wrong or (link.talk[0][0], "")
     book.judge(ASKED, link, place, holds=wrong is None, text="{}", values=text)
 
 
-def _unasked(
+def _first_unsolicited(
     protocol: Protocol, link: LinkLog, frames: list[Entry], first_data: Entry | None
 ) -> tuple[int, str] | None:
     """Return the position of the first unsolicited frame, and the reason; None if there is none."""
     before = frames if first_data is None else frames[: frames.index(first_data)]
-    wrong = unasked(
+    wrong = first_unsolicited(
         protocol, link.dialled, tuple([word_of(record.fields) for _, record in before]), first_data is not None
     )
     return None if wrong is None else (frames[wrong[0]][0], wrong[1])

@@ -31,7 +31,7 @@ class Memory:
 
 
 @dataclass(slots=True)
-class Pasts:
+class EarlierLinks:
     """Facts about earlier links, shared by the talks of a history."""
 
     memories: dict[object, Memory] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Talk:
     Args:
         book: collects the verdicts.
         link: the link.
-        pasts: facts about earlier links.
+        earlier: facts about earlier links.
         is_ours: True if the node records its sessions, so that no session of it is unknown.
     """
 
@@ -57,6 +57,7 @@ class Talk:
         "acked_seq",
         "book",
         "dialled",
+        "earlier",
         "first_seq",
         "folded_keepalives",
         "gap",
@@ -67,7 +68,6 @@ class Talk:
         "lossy",
         "memory",
         "out_seq",
-        "pasts",
         "position",
         "received",
         "replays",
@@ -78,10 +78,10 @@ class Talk:
         "time_s",
     )
 
-    def __init__(self, book: Book, link: LinkLog, pasts: Pasts, *, is_ours: bool) -> None:
+    def __init__(self, book: Book, link: LinkLog, earlier: EarlierLinks, *, is_ours: bool) -> None:
         self.book = book
         self.link = link
-        self.pasts = pasts
+        self.earlier = earlier
         self.is_ours = is_ours
         self.dialled = link.dialled
         self.position = 0
@@ -114,7 +114,7 @@ class Talk:
         self._cut_s: float | None = None
         self.memory = None
         if link.session is not None:
-            self.memory = pasts.memories.setdefault((link.key[:2], link.session), Memory())
+            self.memory = earlier.memories.setdefault((link.key[:2], link.session), Memory())
 
     def judge(self, rule: Rule, holds: bool, text: str, *values: object) -> None:  # noqa: FBT001 - the verdict
         """Count the current frame as judged by a rule; see :meth:`Book.judge`."""
@@ -181,7 +181,7 @@ class Talk:
             and (other.far is None or other.far.key.node == far.key.node)
             and (other.opened or 0) < at
             and (other.closed is None or other.closed > at)
-            for other in self.pasts.accepted.get(self.link.key[:2], ())
+            for other in self.earlier.accepted.get(self.link.key[:2], ())
         )
 
 

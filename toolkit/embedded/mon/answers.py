@@ -45,6 +45,7 @@ class CommandError(Exception):
 
 
 Handler = Callable[[Cluster, Arguments], Answer]
+"""Carries out a command; raises CommandError."""
 
 _JSON = ("json", "json-pretty")
 

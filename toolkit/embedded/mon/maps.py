@@ -121,7 +121,7 @@ class Maps:
         """Mark an OSD down; its placement groups stay on it."""
         self.change(new_state={osd: OsdState.UP}, new_last_up_change=now())
 
-    def weigh(self, osd: int, *, inside: bool) -> None:
+    def mark_in(self, osd: int, *, inside: bool) -> None:
         """Mark an OSD in or out."""
         self.change(new_weight={osd: WEIGHT_ONE if inside else 0}, new_last_in_change=now())
 

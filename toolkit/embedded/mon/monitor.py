@@ -165,7 +165,7 @@ class Monitor(Dispatcher):
         if not has_feature(connection.session.features, Feature.MON_STATEFUL_SUB):
             self._reply(connection, message, MMonSubscribeAck(_SUBSCRIPTION_S, self.cluster.maps.fsid))
         if "osdmap" in payload.what:
-            self._welcome(connection, session)
+            self._register_osd(connection, session)
         self._push(connection, session)
 
     def publish(self) -> None:
@@ -196,7 +196,7 @@ class Monitor(Dispatcher):
 
     # ---- OSDs
 
-    def _welcome(self, connection: Connection, session: _Session) -> None:
+    def _register_osd(self, connection: Connection, session: _Session) -> None:
         """Mark an OSD up when it subscribes to the OSD map: by then it has logged in, and listens."""
         result = session.auth.result
         name = result.name if result is not None else None

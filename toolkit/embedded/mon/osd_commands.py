@@ -292,23 +292,23 @@ def _shown_flags(arguments: Arguments) -> str:
 @COMMANDS.add(f"osd in {_IDS}", "set osd(s) <id> [<id>...] in", writes=True)
 def osd_in(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph osd in ID...``."""
-    return _weighed(cluster, arguments, inside=True)
+    return _mark_osds(cluster, arguments, inside=True)
 
 
 @COMMANDS.add(f"osd out {_IDS}", "set osd(s) <id> [<id>...] out", writes=True)
 def osd_out(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph osd out ID...``; the OSD keeps its objects, which are unavailable until it is in again."""
-    return _weighed(cluster, arguments, inside=False)
+    return _mark_osds(cluster, arguments, inside=False)
 
 
-def _weighed(cluster: Cluster, arguments: Arguments, *, inside: bool) -> Answer:
+def _mark_osds(cluster: Cluster, arguments: Arguments, *, inside: bool) -> Answer:
     words = []
     for osd in _osds(cluster, arguments["ids"]):
         state = "in" if inside else "out"
         if cluster.maps.osdmap.osds[osd].is_in == inside:
             words.append(f"osd.{osd} is already {state}.")
         else:
-            cluster.maps.weigh(osd, inside=inside)
+            cluster.maps.mark_in(osd, inside=inside)
             words.append(f"marked {state} osd.{osd}.")
     return Answer(status=" ".join(words))
 

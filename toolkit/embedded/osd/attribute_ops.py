@@ -33,7 +33,7 @@ def in_order(keys: Iterable[str]) -> list[str]:
 
 @handles(OpCode.GETXATTR)
 def getxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
-    """Return one attribute."""
+    """Return one attribute; ENODATA: it does not exist."""
     value = work.existing().xattrs.get(given["name"])
     if value is None:
         raise OpError(errno.ENODATA)
@@ -48,7 +48,7 @@ def getxattrs(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.CMPXATTR)
 def cmpxattr(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
-    """Fail unless comparing the attribute with the given value by ``cmp_op`` holds; a missing one is empty."""
+    """Compare the given value with an attribute, which is empty if it is missing; ECANCELED: ``cmp_op`` fails."""
     compare = _COMPARE.get(op.args["cmp_op"])
     mode, found, wanted = op.args["cmp_mode"], work.existing().xattrs.get(given["name"], b""), given["value"]
     if compare is None or mode not in (_STRING, _NUMBER):
@@ -79,7 +79,7 @@ def setxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
 
 @handles(OpCode.RMXATTR)
 def rmxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
-    """Remove an attribute."""
+    """Remove an attribute; ENODATA: it does not exist."""
     known = work.existing().xattrs
     if given["name"] not in known:
         raise OpError(errno.ENODATA)
@@ -134,7 +134,7 @@ def omap_get_header(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.OMAP_CMP)
 def omap_cmp(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
-    """Fail unless every given comparison holds; a missing key has an empty value."""
+    """Compare values, which are empty for missing keys, with given ones; ECANCELED: a comparison fails."""
     omap = work.existing().omap
     for key, (wanted, number) in given["assertions"].items():
         compare = _COMPARE.get(number) if number in (1, 3, 5) else None

@@ -142,7 +142,7 @@ class Osd(Dispatcher):
                 self._monitors.dispatch(connection, message, time.time())
         except DecodeError as error:
             self._end(connection, str(error))
-        self._look_whether_serving()
+        self._update_serving()
         return None
 
     def _end(self, connection: Connection, why: str) -> None:
@@ -174,7 +174,7 @@ class Osd(Dispatcher):
         newer = [epoch for epoch in message.maps if epoch > self.epoch]
         return OSDMap.decode(message.maps[max(newer)]) if newer else None
 
-    def _look_whether_serving(self) -> None:
+    def _update_serving(self) -> None:
         if self.serving.is_set() or self._placement is None:
             return
         has_keys = self._rotating is None or bool(self._rotating.secrets)

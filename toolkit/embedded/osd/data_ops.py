@@ -71,7 +71,7 @@ def stat(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.ASSERT_VER)
 def assert_ver(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
-    """Fail unless the object has the given version."""
+    """Require the object's version; ERANGE: the given one is lower; EOVERFLOW: it is higher."""
     wanted = op.args["ver"]
     if not wanted:
         raise OpError(errno.EINVAL)
@@ -81,7 +81,7 @@ def assert_ver(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
 
 @handles(OpCode.CMPEXT)
 def cmpext(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
-    """Fail unless the data equals the input; the error has the offset of the first difference."""
+    """Compare the data with the input; the error number is 4095 plus the offset of the first difference."""
     wanted = given["data"]
     found = _data_of(work)[op.args["offset"] :][: len(wanted)].ljust(len(wanted), b"\0")
     if found != wanted:
@@ -141,7 +141,7 @@ def append(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
 
 @handles(OpCode.TRUNCATE)
 def truncate(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
-    """Cut the data to a size, or extend it with zeros; no effect if the object does not exist."""
+    """Cut the data to a size, or extend it with zeros; no effect without an object; EFBIG: it is too large."""
     size_bytes = op.args["offset"]
     if size_bytes > OBJECT_BYTES:
         raise OpError(errno.EFBIG)
@@ -160,7 +160,7 @@ def zero(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
 
 @handles(OpCode.CREATE)
 def create(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
-    """Create the object; with EXCL it must not exist."""
+    """Create the object; EEXIST: with EXCL, it exists."""
     if work.draft is not None:
         if op.flags & OpFlag.EXCL:
             raise OpError(errno.EEXIST)

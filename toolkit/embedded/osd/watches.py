@@ -198,7 +198,7 @@ class Watches:
 
 @handles(OpCode.WATCH)
 def watch(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
-    """Begin, renew, check or end a watch."""
+    """Begin, reconnect, check or end a watch; ENOTCONN: it has ended."""
     work.existing()
     client, watches = work.client, work.watches
     place, watcher, kind = (work.pgid, work.key), (client.name, op.args["cookie"]), op.args["op"]

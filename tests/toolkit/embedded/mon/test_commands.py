@@ -80,7 +80,7 @@ def test_down_osd_is_a_health_warning(cluster: Cluster) -> None:
     checks = json.loads(run(cluster, "status").render("json"))["health"]["checks"]
     assert set(checks) == {"OSD_DOWN", "PG_AVAILABILITY"}
     assert "osd.1 (root=default,host=y) is down" in run(cluster, "health", detail="detail").text
-    cluster.maps.weigh(1, inside=False)
+    cluster.maps.mark_in(1, inside=False)
     assert run(cluster, "health").render("plain") == b"HEALTH_OK\n"
 
 

@@ -108,7 +108,7 @@ def dir_remove_image(work: Work, given: Decoder) -> None:
 
 @method("rbd", "dir_rename_image", writes=True)
 def dir_rename_image(work: Work, given: Decoder) -> None:
-    """Rename an image."""
+    """Rename an image; ESTALE: name and id belong to different images; EEXIST: the new name is taken."""
     old, new, image = given.string(), given.string(), given.string()
     if _value(work, _NAME + old) != _string(image):
         raise OpError(errno.ESTALE)
@@ -149,7 +149,7 @@ def set_id(work: Work, given: Decoder) -> None:
 
 @method("rbd", "get_id")
 def get_id(work: Work, _given: Decoder) -> bytes:
-    """Return the image's id."""
+    """Return the image's id; ENOENT: it has none."""
     data = work.existing().data
     if not data:
         raise OpError(errno.ENOENT)

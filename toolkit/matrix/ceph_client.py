@@ -27,7 +27,7 @@ def until(holds: Callable[[], object], what: str) -> None:
         time.sleep(_POLL_S)
 
 
-class Theirs:
+class CephClient:
     """Ceph's own programs on the connecting host."""
 
     def __init__(self, trial: Trial) -> None:
@@ -73,7 +73,7 @@ class Theirs:
                 os.write(os.open(keys, os.O_WRONLY | os.O_NONBLOCK), b"\n")
         watch.require_end()
 
-    def there_and_back(self, oid: str, content: bytes) -> None:
+    def round_trip(self, oid: str, content: bytes) -> None:
         """Write an object, read it back, and require the same content."""
         self.rados("put", oid, str(self.file(content)))
         back = self._host.directory / f"{oid}.back"
