@@ -1,7 +1,7 @@
 """Write docs/conformance.md from results: ``python docs/conformance.py [NAME=FILE...]``, with PYTHONPATH=. set.
 
-Each FILE is what ``msgrlab conformance --json`` has printed for the target NAME; it replaces NAME's results in
-docs/conformance.json. Without arguments the page is written anew from that file.
+Each FILE is the output of ``msgrlab conformance --json`` for the target NAME; it replaces NAME's results in
+docs/conformance.json. Without arguments the page is written again from that file.
 """
 
 import json
@@ -38,7 +38,7 @@ keys (`service.keys`).
 | verdict | meaning |
 |---|---|
 | pass | the outcome is one that the rule allows |
-| as classic, as crimson, as kernel | another outcome, known of that implementation ([disputes](disputes.md)) |
+| as classic, as crimson, as kernel | another outcome, known for that implementation ([disputes](disputes.md)) |
 | differs | any other outcome; the output has what was sent, expected and received, and a command to repeat it |
 | skipped | the target or the credentials do not allow the case; the reason is printed |
 
@@ -59,7 +59,7 @@ daemons of Ceph, except `node`, which is msgrlab's messenger; *cluster* is the m
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Take over new results and write the page."""
+    """Store new results and write the page."""
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for argument in arguments:
         name, _, path = argument.partition("=")
@@ -70,13 +70,13 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def page(results: dict[str, Any]) -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     cases = all_cases()
     return _INTRODUCTION + "\n" + _table(results, cases) + "\n" + _others(results, cases) + "\n" + _list(cases)
 
 
 def _condensed(report: dict[str, Any]) -> dict[str, Any]:
-    """Verdicts by case that are no pass, and the cases that passed."""
+    """Return the ids of the cases that passed, and verdict and outcome of the others that were run."""
     rows = report["results"]
     return {
         "passed": [row["id"] for row in rows if row["verdict"] == "pass"],
@@ -108,7 +108,7 @@ def _area(id_: str) -> str:
 
 
 def _others(results: dict[str, Any], cases: Sequence[Case]) -> str:
-    """Which cases did not pass, and where."""
+    """Return the table of the cases that did not pass, with their targets."""
     lines = ["### Cases that did not pass", "", "| case | verdict | outcome | targets |", "|---|---|---|---|"]
     for case in cases:
         found: dict[tuple[str, str], list[str]] = {}

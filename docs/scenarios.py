@@ -20,7 +20,7 @@ GROUPS = {
     "traffic": "Sessions and messages",
     "faults": "Faults",
     "life": "Shutdown, clocks, dispatching, limits",
-    "asking": "Queries about the run",
+    "queries": "Queries about the run",
     "raw": "Scripted peers",
     "auth": "Authentication",
 }

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.guests import guest
-from tests.support.needs import CannotBeHad, NotRun, require
+from tests.support.needs import CannotBeAdded, NotRun, require
 from tests.support.watchdog import Watchdog
 from toolkit.cluster.daemons import Auth, Mode
 from toolkit.cluster.monitor import RealMonitor
@@ -97,7 +97,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 def _judge_skip(report: pytest.TestReport | pytest.CollectReport, call: pytest.CallInfo) -> None:
     NotRun.note(report, call.excinfo.value)
-    if _strict() and not isinstance(call.excinfo.value, CannotBeHad):
+    if _strict() and not isinstance(call.excinfo.value, CannotBeAdded):
         path, line, reason = report.longrepr
         report.outcome = "failed"
         report.longrepr = f"{path}:{line}: {reason}\nA skip is a failure with MSGRLAB_STRICT=1."

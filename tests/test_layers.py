@@ -28,11 +28,11 @@ class Row:
 
 
 TOOLKIT = (
-    Row("doors", "", ()),
-    Row("doors", "cli", ("notebook", "new_project")),
-    Row("doors", "notebook"),
-    Row("doors", "new_project"),
-    Row("doors", "pytest_plugin", ()),
+    Row("entry", "", ()),
+    Row("entry", "cli", ("notebook", "new_project")),
+    Row("entry", "notebook"),
+    Row("entry", "new_project"),
+    Row("entry", "pytest_plugin", ()),
     Row("jobs", "replay", ("scenarios",)),
     Row("jobs", "scenarios"),
     Row("jobs", "simulation"),

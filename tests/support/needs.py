@@ -6,9 +6,9 @@ import pytest
 
 from toolkit.doctor import catalogue
 from toolkit.machine.capability import install_command, survey
-from toolkit.pytest_plugin.needs import REMEDY, CannotBeHad, require
+from toolkit.pytest_plugin.needs import REMEDY, CannotBeAdded, require
 
-__all__ = ["CannotBeHad", "NotRun", "require"]
+__all__ = ["CannotBeAdded", "NotRun", "require"]
 
 
 class NotRun:

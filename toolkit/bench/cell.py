@@ -29,7 +29,7 @@ class Pattern(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One square of the grid of measurements."""
+    """One cell of the grid of measurements."""
 
     pattern: Pattern
     size: int
@@ -91,7 +91,7 @@ class Result:
         return round(1e6 / ops_per_s, 2) if self.cell.in_flight == 1 else None
 
     def as_json(self) -> dict[str, Any]:
-        """The row of the JSON contract."""
+        """Return the row of the JSON contract."""
         return {
             **asdict(self.cell),
             "ops_per_s": round(self.ops_per_s, 1),
@@ -122,7 +122,7 @@ class Grid:
 
         Args:
             cores: numbers of cores that are possible on this machine.
-            full: True to include streams with one message in flight: with an answer to each, they equal requests.
+            full: True to include streams with one message in flight; they equal requests, each with an answer.
         """
         axes = product(
             self.patterns or tuple(Pattern),

@@ -55,7 +55,7 @@ class Measured:
     floor_s: float | None
     """Time of one Python process that does nothing; with Docker, of one container."""
     problem: str = ""
-    """Why the cluster does not come up; empty if it does."""
+    """Reason why the cluster does not come up; empty if it does."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON object."""

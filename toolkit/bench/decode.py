@@ -90,7 +90,7 @@ class DecodeResult:
         return self.cpu_s / self._part / (self.columns or self).cpu_s
 
     def as_json(self) -> dict[str, Any]:
-        """The row of the JSON contract."""
+        """Return the row of the JSON contract."""
         return {
             "capture": self.capture,
             "decoder": self.decoder.value,

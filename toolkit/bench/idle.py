@@ -42,7 +42,7 @@ class IdleResult:
     python_bytes_per_connection: int
 
     def as_json(self) -> dict[str, Any]:
-        """The row of the JSON contract."""
+        """Return the row of the JSON contract."""
         return asdict(self)
 
 

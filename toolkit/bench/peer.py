@@ -37,7 +37,7 @@ class Control(asyncio.Protocol):
         for line in lines:
             self._run(json.loads(line)["run"])
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the end is the end
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
         """End the process, because the controller closed the input."""
         if not self._ended.done():
             self._ended.set_result(None)

@@ -71,7 +71,7 @@ def json_rows(capture: Path) -> Iterator[dict[str, Any]]:
 
 
 def _packets(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Each packet by itself; they are the things indented by two."""
+    """Yield each packet: the items of tshark's list are indented by two blanks."""
     packet: list[str] = []
     for line in lines:
         if line.startswith("  }"):

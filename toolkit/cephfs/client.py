@@ -64,9 +64,7 @@ class FsClient(Rados):
                 await self._has_mdsmap.wait()
         except TimeoutError:
             await self._stop()
-            raise RadosError(
-                errno.ENOENT, "the monitors have no MDS map for us: is there a file system?"
-            ) from None
+            raise RadosError(errno.ENOENT, "the monitors sent no MDS map: is there a file system?") from None
         self._renewer = asyncio.get_running_loop().create_task(self._renew())
         return self
 
@@ -137,7 +135,7 @@ class FsClient(Rados):
         if session is None:
             super().ms_handle_connect(connection)
             return
-        session.happened("connected")
+        session.record("connected")
         if session.doubt and session.state is State.OPENING:
             session.doubt = ""  # the reset was about an earlier session, and it dropped the request to open
             session.begin_open()
@@ -164,7 +162,7 @@ class FsClient(Rados):
         if session is not None:
             session.doubt = str(fault)
 
-    # ---- inside
+    # ---- internals
 
     async def _close_sessions(self) -> None:
         """Close all open sessions; otherwise a daemon that takes the rank over waits for this client."""
@@ -209,7 +207,7 @@ class FsClient(Rados):
         """Apply a new map to a session: another daemon may have the rank."""
         info = self._info(session.rank)
         if info is None:
-            return  # no daemon has the rank at the moment
+            return  # no daemon has the rank now
         is_same = self._monitors.usable(info.addrs) == session.connection.session.peer_addrs
         if info.state == MdsState.RECONNECT and (not is_same or session.state is not State.RECONNECTING):
             session.connection.mark_down()

@@ -221,7 +221,7 @@ class MdsSession:
         for tid, request in sorted(self._requests.items()):
             request.retries += 1
             self._send_request(tid, request)
-            self.happened("resent", f"{tid}")
+            self.record("resent", f"{tid}")
 
     def take_session(self, payload: MClientSession) -> None:
         """Process a session message of the MDS."""
@@ -229,7 +229,7 @@ class MdsSession:
         if op == SessionOp.OPEN:
             self._opened()
         elif op == SessionOp.RENEWCAPS:
-            self.happened("renewed", f"{payload.seq}")
+            self.record("renewed", f"{payload.seq}")
             if self.state is State.STALE and payload.seq == self._renewals:
                 self.become(State.OPEN)
         elif op == SessionOp.STALE:
@@ -286,14 +286,14 @@ class MdsSession:
     def become(self, state: State, detail: str = "") -> None:
         """Enter a state and record the event."""
         self.state = state
-        self.happened(state.value, detail)
+        self.record(state.value, detail)
 
-    def happened(self, what: str, detail: str = "") -> None:
+    def record(self, what: str, detail: str = "") -> None:
         """Record an event."""
         self.events.append(Event(what, detail))
         self._look()
 
-    # ---- inside
+    # ---- internals
 
     def _opened(self) -> None:
         """Process OPEN; a daemon that took the rank over sends it before the rank is active."""

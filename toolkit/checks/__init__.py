@@ -1,1 +1,1 @@
-"""The history of a run and its checks: the record format, and the invariants judged over it."""
+"""The history of a run: its record format, and the invariants that check it."""

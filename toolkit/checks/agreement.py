@@ -1,10 +1,10 @@
-"""Compare the records of both ends of a stream, and of an observer between them."""
+"""Compares the records of both ends of a stream, and of an observer between them."""
 
 from toolkit.checks.index import Index
 from toolkit.checks.lengths import JUDGED_TAGS, framing_of, wrong_length
 from toolkit.checks.records import frames_of
 from toolkit.checks.result import Findings
-from toolkit.checks.wires import Entry, LinkLog, behind, compresses
+from toolkit.checks.wires import Entry, LinkLog, compresses, first_after
 
 _SAME = ("mode", "key", "revision", "global_id")
 
@@ -76,9 +76,9 @@ def decode_total(index: Index, findings: Findings) -> None:
 
 
 def _judge_lengths(findings: Findings, link: LinkLog, since: int) -> None:
-    """Judge sent frames only: received ones are compared with them, and other peers may send longer ones."""
+    """Check the lengths of sent frames: received ones are compared with these, or are of other implementations."""
     framing = framing_of(link)
-    for position, record in link.tx[behind(link.tx, since) :]:
+    for position, record in link.tx[first_after(link.tx, since) :]:
         fields = record.fields
         if fields["tag"] in JUDGED_TAGS and (due := wrong_length(framing, fields)) is not None:
             text = f"{record['tag']} is sent with {record['length']} bytes, {due} are due"

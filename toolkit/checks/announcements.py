@@ -48,10 +48,10 @@ class _Session:
         """Judge the whole session."""
         for opening in self.openings:
             self._judge_ready(opening)
-        self._judge_behind()
+        self._judge_connector_events()
         for link in self.log.links:
             if not link.dialled and link.decisions:
-                self._judge_granted(link)
+                self._judge_acceptor_event(link)
         for position, record in self.log.of("event"):
             opens = record.fields["event"] in _OPENING
             if opens and position not in self.explained and not self._is_unnamed(position):
@@ -73,7 +73,7 @@ class _Session:
         if not (broke or held or self._is_last(opening.at)):
             self._add(opening.at, f"{tag} on {link.key.link} is not followed by READY")
 
-    def _judge_behind(self) -> None:
+    def _judge_connector_events(self) -> None:
         """A connector raises its event directly after READY."""
         readies = {
             opening.ready[0]: opening
@@ -97,7 +97,7 @@ class _Session:
     def _add_missing(self, opening: Opening, position: int) -> None:
         self._add(position, f"READY on {opening.link.key.link} is not followed by its {opening.kind} event")
 
-    def _judge_granted(self, link: LinkLog) -> None:
+    def _judge_acceptor_event(self, link: LinkLog) -> None:
         """An acceptor raises one event between its decision and its answer."""
         granted = max((at for at, record in link.decisions if record.fields["verdict"] in GRANTS), default=None)
         opening = next((one for one in self.openings if one.link is link), None)
@@ -122,7 +122,7 @@ class _Session:
         return not goes_on or self.index.is_cut_off(self.log.key.process, position)
 
     def _is_unnamed(self, position: int) -> bool:
-        """True if the process died before the link that opens the session had recorded the session's number."""
+        """True if the process died before the link that opens the session recorded the session's number."""
         return self.log.key.process in self.index.process_ends and any(
             link.session is None and link.closed is None and link.decisions and link.decisions[-1][0] < position
             for link in self.index.links.values()

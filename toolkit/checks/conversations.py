@@ -31,7 +31,7 @@ class Conversation:
     _counted: bool = False
 
     def links(self) -> list[LinkLog]:
-        """Return the links that carried it: links of a former conversation are closed when the next one begins."""
+        """Return the links that carried it; when the next conversation begins, they are closed."""
         return [link for link in self.log.links if self.start < _closed(link) <= _stop(self)]
 
     def highest(self, name: str) -> int:
@@ -43,7 +43,7 @@ class Conversation:
         return next((int(record[name]) for _, record in self.entries if record.kind == "state"), 0)
 
     def received(self) -> int:
-        """Return the highest seq that it received, delivered or not."""
+        """Return the highest seq received, delivered or not."""
         delivered = (int(record["seq"]) for _, record in self.entries if record.kind == "deliver")
         arrived = (seq for link in self.links() for position, seq in link.messages("rx") if self._covers(position))
         return max(self.highest("in_seq"), *delivered, *arrived, 0)
@@ -84,9 +84,10 @@ def _closed(link: LinkLog) -> float:
 
 
 def v1_beginnings(log: SessionLog) -> list[int]:
-    """Positions where the peer starts a v1 session from 0; no event is raised if nothing was exchanged before.
+    """Return the positions where the peer starts a v1 session from 0, with or without an event.
 
-    A session without an exchange of in_seqs starts from 0 as well: its last reply is READY instead of SEQ.
+    No event is raised if nothing was exchanged before. A session without an exchange of in_seqs, whose last reply
+    is READY instead of SEQ, starts from 0 as well.
     """
     return sorted(position for link in log.links for position, record in link.talk if _begins(record.fields))
 
@@ -100,7 +101,7 @@ def _begins(frame: dict[str, Any]) -> bool:
 
 
 def _granted(log: SessionLog) -> list[tuple[int, int]]:
-    """Positions where a v2 session sent a server_cookie, and the cookie; its state may follow much later."""
+    """Return the positions where a v2 session sent a server_cookie, and the cookies; states may follow later."""
     return [
         (position, int(record["fields"].get("server_cookie", 0)))
         for link in log.links

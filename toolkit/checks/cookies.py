@@ -29,7 +29,7 @@ def cookies(index: Index, findings: Findings) -> None:
 
 
 def _disputed(index: Index) -> set[frozenset[str]]:
-    """Pairs of nodes that disagree about lossy: each sets its cookie by its own flag."""
+    """Return the pairs of nodes that disagree about lossy: each sets its cookie by its own flag."""
     words: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
     for tag in "CLIENT_IDENT", "SERVER_IDENT":
         for _, link, record in index.by_tag.get(tag, ()):
@@ -39,7 +39,7 @@ def _disputed(index: Index) -> set[frozenset[str]]:
 
 
 def _judge_states(index: Index, findings: Findings, log: SessionLog, disputed: set[frozenset[str]]) -> None:
-    """An open session has both cookies, or none on v1 and where it is lossy; a reset replaces them."""
+    """An open session has both cookies, or none if it is v1 or lossy; a reset replaces them."""
     before: Record | None = None
     reset_at = -1
     resets = iter(log.remote_resets)
@@ -72,8 +72,8 @@ def _one_was_lossy(log: SessionLog) -> bool:
 def _judge_reconnects(index: Index, findings: Findings) -> None:
     """A session that was resumed has the cookies that SESSION_RECONNECT named.
 
-    If two sides take over each other's dials at the same time, both assign a server_cookie. No acceptor compares
-    them later (§4.9); the connector then sends its own.
+    If two sides take over each other's dials at the same time, both assign a server_cookie. Acceptors do not
+    compare these later (§4.9); the connector then sends its own.
     """
     given = {
         record["fields"].get("server_cookie"): link.key.node

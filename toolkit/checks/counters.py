@@ -58,8 +58,8 @@ def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> Non
             or (not record["in_seq"] and any(last_at < at < position for at in beginnings))
             or (not cookie and log.policy is not None and not log.policy.resetcheck)
         )
-        # A connector resumes a granted session (one with a server_cookie) by SESSION_RECONNECT, whether or not it
-        # ever was READY here: the link may break as the answer is written.
+        # A connector resumes a granted session (one with a server_cookie) by SESSION_RECONNECT, even if it never
+        # was READY here: the link may break as the answer is written.
         granted = record["server_cookie"] != 0
         if value < last and not restarted:
             text = f"connect_seq falls from {last} to {value} in one session"
@@ -91,7 +91,10 @@ def _may_count(record: Record) -> bool:
 
 
 def _v1_counted(index: Index, log: SessionLog, places: range) -> bool:
-    """True if a v1 acceptor opened the session there, or a link began a takeover; either may fail at once."""
+    """True if, at one of the positions, a v1 acceptor opened the session or a link began a takeover.
+
+    Either may fail at once.
+    """
     links = {(link.key.node, link.key.link) for link in log.links if not link.dialled}
     return any(
         position in places and record["verdict"] in _COUNTED and (record.node, record["link"]) in links
@@ -100,7 +103,7 @@ def _v1_counted(index: Index, log: SessionLog, places: range) -> bool:
 
 
 def _raises(log: SessionLog) -> list[int]:
-    """Positions where a v1 acceptor demanded a higher connect_seq, which it may do at the first attempt."""
+    """Return the positions where a v1 acceptor demanded a higher connect_seq, as it may at the first attempt."""
     return [
         position
         for link in log.links
@@ -112,7 +115,7 @@ def _raises(log: SessionLog) -> list[int]:
 def _judge_global_seq(index: Index, findings: Findings) -> None:
     """global_seq never falls in a session, and a new attempt towards a peer draws one above all earlier ones."""
     rises: dict[tuple[Process, str], list[tuple[int, int]]] = defaultdict(lambda: [(-1, 0)])
-    """By process and peer: positions, and the highest global_seq from there on."""
+    """By process and peer, positions and the highest global_seq from there on."""
     last: dict[SessionLog, int] = {}
     changed_at: dict[SessionLog, int] = {}
     """Position of a session's last number; it may have drawn the next one since."""
@@ -132,6 +135,6 @@ def _judge_global_seq(index: Index, findings: Findings) -> None:
 
 
 def _first_asked(log: SessionLog, position: int) -> int:
-    """Where a session may have drawn its first number: as soon as an accepted link exists."""
+    """Return the position from which a session may have drawn its first number: that of an accepted link."""
     asked = (link.opened for link in log.links if not link.dialled and link.opened is not None)
     return min(asked, default=position)

@@ -68,7 +68,7 @@ def _word(record: Record) -> str:
 
 
 def _request(link: LinkLog, position: int) -> str:
-    """Tag of the frame that the decision is about; empty if there is none."""
+    """Return the tag of the frame that the decision is about; empty if there is none."""
     return next(
         (record.fields["tag"] for at, record in reversed(link.talk) if at < position and _is_received(record)), ""
     )
@@ -79,7 +79,7 @@ def _is_received(record: Record) -> bool:
 
 
 def _allowed(verdict: str, request: str) -> set[str]:
-    """The answers that carry out a verdict."""
+    """Return the answers that carry out a verdict."""
     if request == "CONNECT":
         if verdict in GRANTS:
             return {"SEQ", "READY"}

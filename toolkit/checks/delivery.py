@@ -10,9 +10,9 @@ from toolkit.checks.streams import Sent, Source
 def lossless_delivery(index: Index, findings: Findings) -> None:
     """INV-1: delivered is a prefix of sent, and at rest all of it, up to an event that explains a loss.
 
-    Explained are: every message not delivered before the sender's remote_reset, reset, mark_down or end; the
-    messages of a session that the receiver ended, if the sender may be unaware of that end; and messages for a
-    peer that is gone, or that is the only side that may dial and has no session.
+    These losses are explained: messages that were not delivered before the sender's remote_reset, reset, mark_down
+    or end; messages of a session that the receiver ended while the sender may be unaware of it; and messages for a
+    peer that has ended, or that alone may dial and has no session.
     """
     _judge(index, findings, lossy=False)
 
@@ -30,7 +30,7 @@ def lossy_delivery(index: Index, findings: Findings) -> None:
 
 
 def never_resent(index: Index, findings: Findings, log: SessionLog) -> None:
-    """Report messages that a lossy session writes more than once, on whichever link."""
+    """Report messages that a lossy session writes more than once, on any of its links."""
     written: set[int] = set()
     for position, seq in sorted(entry for link in log.links for entry in link.messages("tx")):
         if seq in written:
@@ -89,7 +89,7 @@ def _judge_missing(index: Index, findings: Findings, source: Source, *, lossy: b
 
 
 def _explained(index: Index, sent: Sent, *, lossy: bool) -> bool:
-    """True if an event, or a peer that is gone or may not dial, explains that the message is missing."""
+    """True if an event explains that the message is missing, or the peer has ended or has no session."""
     source = sent.source
     if source.ended is not None:
         return True  # dropped by the event that ended the source, or sent after it
@@ -113,7 +113,7 @@ def _receives_nothing(log: SessionLog) -> bool:
 
 
 def _held(index: Index, log: SessionLog) -> int:
-    """Number of undelivered messages that the session may still hold; INV-6 judges that it keeps them."""
+    """Return the number of undelivered messages that the session may still hold; INV-6 judges these."""
     end = index.ends.get(log.node)
     at_rest_empty = end is not None and end[1]["queued"] + end[1]["sent"] == 0
     return 0 if at_rest_empty or log.state == SessionState.READY else log.held_at_most()

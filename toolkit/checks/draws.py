@@ -54,7 +54,7 @@ def drawn_numbers(index: Index, findings: Findings) -> None:
 
 
 def _numbers(index: Index, tags: tuple[str, ...], direction: str, *replies: str) -> _Numbers:
-    """The global_seqs in frames of some tags; of CONNECT_REPLY only those whose own tag is in ``replies``."""
+    """Return the global_seqs in frames of some tags; CONNECT_REPLY counts if its own tag is in ``replies``."""
     found: _Numbers = defaultdict(list)
     for tag in tags:
         for position, link, record in index.by_tag.get(tag, ()):
@@ -70,7 +70,7 @@ def _numbers(index: Index, tags: tuple[str, ...], direction: str, *replies: str)
 def _dials(
     index: Index, link: LinkLog, asked: list[tuple[int, int]], replies: list[tuple[int, int]]
 ) -> list[_Draw]:
-    """The number that a dial drew first, and one more for each RETRY_GLOBAL that it followed."""
+    """Return the number that a dial drew first, and one for each RETRY_GLOBAL after which it continued."""
     assert link.opened is not None
     first = min(asked)[1] if asked else _by_state(index, link)
     draws = [_Draw(link.opened, link.key.link, first)]
@@ -82,7 +82,7 @@ def _dials(
 
 
 def _by_state(index: Index, link: LinkLog) -> int | None:
-    """The number of a dial that ended before sending it, from the state record after the dial's end."""
+    """Return the number of a dial that ended before it sent it, from the state record after its end."""
     log = index.session_of(link)
     if log is None or link.closed is None or link.opened is None:
         return None
@@ -97,7 +97,7 @@ def _by_state(index: Index, link: LinkLog) -> int | None:
 
 
 def _granting(link: LinkLog) -> list[int]:
-    """Positions of decisions that grant a new session; a resumed session draws no number."""
+    """Return the positions of decisions that grant a new session; resuming a session draws no number."""
     found = []
     for position, record in link.decisions:
         if record.fields["verdict"] in GRANTS:
@@ -109,7 +109,7 @@ def _granting(link: LinkLog) -> list[int]:
 
 
 def _grants(link: LinkLog, granted: list[tuple[int, int]]) -> list[_Draw]:
-    """The numbers drawn for the sessions that the acceptor granted."""
+    """Return the numbers drawn for the sessions that the acceptor granted."""
     draws = []
     for position in _granting(link):
         number = next((number for at, number in granted if at > position), None)

@@ -9,7 +9,7 @@ from toolkit.checks.records import Record
 from toolkit.checks.resets import one_remote_reset
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import SessionLog
-from toolkit.checks.streams import What
+from toolkit.checks.streams import ProblemKind
 
 _OPENING = (EventKind.ACCEPT, EventKind.CONNECT)
 _OWN_ENDS = (FaultReason.MARKED_DOWN.value, FaultReason.SHUTDOWN.value)
@@ -23,7 +23,7 @@ def no_stale_session(index: Index, findings: Findings) -> None:
     nothing else raises one.
     """
     _judge_deliveries(index, findings)
-    for problem in index.streams.of[What.STALE]:
+    for problem in index.streams.of[ProblemKind.STALE]:
         findings.add(problem.record, problem.text)
     one_remote_reset(index, findings)
 
@@ -50,7 +50,7 @@ def event_grammar(index: Index, findings: Findings) -> None:
 
     A reset event and a mark_down close the session.
 
-    A dial that can never succeed ends in a reset event without a connect event (docs/protocol.md §4.2).
+    A dial that can never succeed raises a reset event without a connect event (docs/protocol.md §4.2).
     """
     if not index.by_kind.get("event") and not index.by_kind.get("state"):
         return  # send and deliver records alone do not show when sessions were open
@@ -72,8 +72,7 @@ class _Grammar:
         self.open = False
         """True if the session was announced and the peer has not reset it since."""
         self.filled = False
-        """True if the application sent messages since the last reset; it may do so before the session is
-        announced."""
+        """True if the application sent messages since the last reset, perhaps before the session was announced."""
         self.ended_by = ""
 
     def judge(self) -> None:

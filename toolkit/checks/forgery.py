@@ -31,7 +31,7 @@ def reject_forged(index: Index, findings: Findings) -> None:
     """reject_forged: a changed byte that is authenticated, or covered by a crc, ends the link undelivered."""
     for position, record in index.by_kind.get("mangle", ()):
         if record["what"] == "join":
-            continue  # changes when bytes arrive, and not one of them
+            continue  # it delays bytes, and changes none
         candidates = [link for link in _candidates(index, position, record) if link.far is not None]
         if not candidates:
             findings.note(f"which link the {record['what']} at record {position} touched is not known")
@@ -44,7 +44,7 @@ def reject_forged(index: Index, findings: Findings) -> None:
 
 
 def _candidates(index: Index, position: int, record: Record) -> list[LinkLog]:
-    """The sender's ends of the links that the record may mean: they had sent the frame and were not closed."""
+    """Return the sender's ends of the links that the record may mean: open, and with the frame sent."""
     at = record["at"]
     sender, tag, number = at.get("sender"), at.get("tag"), at.get("index")
     if not isinstance(number, int) or sender not in {record["a"], record["b"]}:
@@ -63,7 +63,7 @@ def _candidates(index: Index, position: int, record: Record) -> list[LinkLog]:
 
 
 def _verdict(link: LinkLog, position: int, record: Record) -> tuple[int, str] | None:
-    """Return what is wrong if the record is about this link; None if nothing is."""
+    """Return the violation if the record is about this link; None if there is none."""
     far, at, what = link.far, record["at"], record["what"]
     assert far is not None
     number = at["index"]
@@ -85,18 +85,18 @@ def _verdict(link: LinkLog, position: int, record: Record) -> tuple[int, str] | 
 
 
 def _is_forged(taken: Record, sent: Record, what: str) -> bool:
-    """True if a frame stands at or after the change; the mangled frame itself may be what was sent."""
+    """True if a frame is the changed one or follows it; a frame before inserted bytes may be unchanged."""
     if taken["index"] == sent["index"] and what in _BEHIND:
         return not same_frame(sent, taken)
     return bool(taken["index"] >= sent["index"])
 
 
 def _taken_back(link: LinkLog, position: int) -> tuple[int, str] | None:
-    """A secure end must not accept its own frame as the peer's."""
+    """Return the violation if a secure end accepted its own frame as the peer's; else None."""
     if link.auth is None or link.auth[1]["mode"] != "secure":
         return None
     own = next((entry for entry in link.rx[link.agreed :] if entry[0] > max(position, link.auth[0])), None)
-    return None if own is None else (own[0], f"{link.key.link}: {own[1]['tag']} is taken, which came back")
+    return None if own is None else (own[0], f"{link.key.link}: {own[1]['tag']} is taken, which it sent itself")
 
 
 def _is_summed(sent: Record, at: dict[str, Any], far: LinkLog) -> bool:
@@ -119,7 +119,7 @@ def _is_summed(sent: Record, at: dict[str, Any], far: LinkLog) -> bool:
 
 
 def _opened(far: LinkLog, taken: Entry, why: str) -> tuple[int, str] | None:
-    """No session may open after a change to the bytes that the signatures cover."""
+    """Return the violation if a session opened although signed bytes were changed; else None."""
     if far.auth is None or far.auth[1]["cipher"] == "none":
         return None
     session = next((at for at, frame in far.rx if at >= taken[0] and frame["tag"] in _SESSION_TAGS), None)

@@ -15,8 +15,8 @@ _NONCE = re.compile(r"/[0-9]+")
 def session_identity(index: Index, findings: Findings) -> None:
     """session_identity: all records of a session name one peer, the node that its links lead to, and one policy.
 
-    Not judged: a peer named by an address that no node of the history has, or that several have, and captures,
-    where a node gets its name from its own frames.
+    Not judged: peers named by an address that no node or several nodes of the history have, and captures, where
+    nodes are named by their own frames.
     """
     heirs = _at_one_address(index)
     for log in index.sessions.values():
@@ -33,7 +33,7 @@ def session_identity(index: Index, findings: Findings) -> None:
 
 
 def _at_one_address(index: Index) -> set[str]:
-    """Nodes that listen at the same port one after the other: a dial of one may reach the other."""
+    """Return the nodes that listen at one port one after the other: a dial to one may reach the other."""
     nodes: dict[str, set[str]] = defaultdict(set)
     for _, record in index.by_kind.get("process", ()):
         place = _NONCE.sub("", record.fields.get("addrs") or "")

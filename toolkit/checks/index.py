@@ -26,8 +26,8 @@ _DATA_TAGS = frozenset({"MESSAGE", "MSG", "ACK", FOLDED})
 _ABOUT_LINKS = frozenset({"auth", "decision", "fault", "usage"})
 _ABOUT_PROCESSES = frozenset({"process", "end", "io"})
 _OF_LINKS = frozenset({"auth", "decision", "exception"})
-"""Kinds of records whose session is not the one that wrote them, or is not known to be."""
-_V1_FINAL = ("READY", "SEQ")  # no set: a tag that was read may be anything
+"""Kinds of records whose ``session`` field names a session that may not have written them."""
+_V1_FINAL = ("READY", "SEQ")  # a tuple, because a tag from a history file may be unhashable
 """The replies of v1 that open a session."""
 
 
@@ -43,7 +43,7 @@ class _Life:
 
 
 class Index:
-    """All that the invariants need of a history, gathered in one pass and shared by all of them."""
+    """Everything that the invariants need from a history, collected in one pass and shared by all of them."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -63,7 +63,7 @@ class Index:
         self.sharded: set[Process] = set()
         """Processes that carry connections on other shards."""
         self.shards: dict[str, int] = {}
-        """By node, its number of other shards as far as known."""
+        """By node, its number of shards other than the home shard, as far as known."""
         self._lives: dict[str, _Life] = {}
         """The last incarnation of each node."""
         self._started: set[Process] = set()
@@ -187,7 +187,7 @@ class Index:
             log.peer_node = log.peer_node or self.resolve(log.peers)
 
     def resolve(self, peers: Iterable[str]) -> str | None:
-        """Return the first node that has one of these names or addresses; None if no node has."""
+        """Return the first node that has one of these names or addresses; None if there is none."""
         for peer in peers:
             if peer in self._lives:
                 return peer
@@ -195,7 +195,7 @@ class Index:
                 return self._nodes_by_address[peer]
         return None
 
-    # ---- asking
+    # ---- queries
 
     def has_any(self, kinds: Iterable[str]) -> bool:
         """True if the history has records of any of these kinds."""
@@ -208,7 +208,7 @@ class Index:
 
     @cached_property
     def streams(self) -> Streams:
-        """Every delivery with the send that it comes from."""
+        """Every delivery with its send."""
         return Streams(self)
 
     @cached_property
@@ -315,7 +315,7 @@ class Index:
         return bool(self._held) and (link.key.link, tag) in self._held
 
     def held_since_s(self, link: LinkLog) -> list[float]:
-        """Times in seconds at which an interceptor began to block the link, or broke it."""
+        """Return the times in seconds at which an interceptor began to block the link, or broke it."""
         return [
             record.time_s for _, record in self.by_kind.get("intercept", ()) if record["link"] == link.key.link
         ]
@@ -364,7 +364,7 @@ class Index:
         return bool(self.ends) and all(node in self.ends for node in self._lives if self.alive(node))
 
     def ended(self, log: SessionLog) -> int | None:
-        """Position where a session ended: by a reset, mark_down, or the end of its process; None if it did not."""
+        """Return the position where a reset, mark_down or the end of its process ended a session; else None."""
         ends = (log.reset, log.marked_down, self.process_ends.get(log.key.process))
         return min((index for index in ends if index is not None), default=None)
 

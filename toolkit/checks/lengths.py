@@ -64,7 +64,7 @@ def _lengths(framing: str, tag: str, *sizes: object) -> tuple[int, ...]:
 
 
 def _v2_bytes(framing: str, first: int, rest: list[int]) -> int:
-    """Length of a v2 frame with a first segment of ``first`` bytes and the segments ``rest``."""
+    """Return the length of a v2 frame with a first segment of ``first`` bytes and segments of ``rest`` bytes."""
     sealed = sum(map(_padded, rest))
     if framing == "secure0":
         return _PREAMBLE_BYTES + _padded(first) + sealed + _SEALED_EPILOGUE_BYTES

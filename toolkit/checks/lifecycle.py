@@ -84,7 +84,7 @@ def _judge_silence(findings: Findings, link: LinkLog) -> None:
 def _judge_end(findings: Findings, link: LinkLog, closed: int, *, sharded: bool) -> None:
     """The fault that breaks a link is recorded before the close that it causes."""
     if link.usage is None:
-        findings.add(closed, f"{link.key.link} closes without telling what it has used")
+        findings.add(closed, f"{link.key.link} closes without a usage record")
     detail = next((record.fields.get("detail", "") for at, record in link.actions if at == closed), "")
     if not detail or detail.startswith(_BY_THIS_SIDE) or (sharded and detail.startswith(_FROM_HOME)):
         return
@@ -110,7 +110,7 @@ def _judge_session(index: Index, findings: Findings, log: SessionLog) -> None:
 
 
 def _ended_about(before: LinkLog, link: LinkLog) -> bool:
-    """True if a link of a capture ended so near to the next one's beginning that their order is not known."""
+    """True if a link of a capture ended so close to the next one's beginning that their order is unknown."""
     ends = [record for position, record in before.actions if position == before.closed]
     begins = [record for position, record in link.actions if position == link.opened]
     is_captured = any("frame" in record.fields for _, record in (*link.tx[:1], *link.rx[:1]))
@@ -118,7 +118,7 @@ def _ended_about(before: LinkLog, link: LinkLog) -> bool:
 
 
 def _carries_from(link: LinkLog) -> int:
-    """Position at which a link becomes its session's: the dial, or the decision about the peer's dial."""
+    """Return the position at which a link becomes its session's: the dial, or the decision about it."""
     assert link.opened is not None
     return link.opened if link.dialled or not link.decisions else link.decisions[-1][0]
 

@@ -1,8 +1,8 @@
 """linearizable: operations on each object of a cluster behave as if they ran one by one.
 
-The search is that of Wing and Gong with Lowe's just-in-time order: answers are taken in the order of time, and
-each time the operations under way are put in every order that explains the answer. Of these orders the search
-keeps only the object's state and the set of operations under way that have taken effect.
+The search is Wing and Gong's with Lowe's just-in-time linearization: for each answer, in the order of time, it
+tries every order of the operations under way that explains the answer. It keeps of each order only the object's
+state and the set of operations under way that have taken effect.
 """
 
 from collections import deque
@@ -52,7 +52,7 @@ class Search:
         return len(self._changers) + len(self._observers)
 
     def unexplained(self) -> Iterator[tuple[Operation, list[ObjectState]]]:
-        """Yield the first operation whose answer no order explains, with the states it could have met.
+        """Yield the first operation whose answer no order explains, with the possible states of the object.
 
         Raises:
             TooManyOrders: so many operations are concurrent that not all orders can be tried.
@@ -78,7 +78,7 @@ class Search:
         seen = _Essential()
         open_ = deque(point for point in self._sorted() if seen.take(point))
         found: list[Point] = []
-        while open_:  # points with few operations done come first, since they make others redundant
+        while open_:  # points with few completed operations first, because they make others redundant
             point = open_.popleft()
             if operation in point.done:
                 found.append(point)

@@ -2,13 +2,13 @@
 
 An unfinished history can be judged for safety only (nothing bad happened), not for liveness (something good
 happens in the end). Its end is incomplete: records of several processes do not arrive at the same time, and the
-record that justifies an observation may be written a moment later. So ``end`` records are ignored, records are
-sorted by time, and a violation is reported once it has stood for a while and all nodes have written later records:
-on a busy machine the records of one node may arrive seconds after those of another. The wait for a silent node is
-bounded.
+record that excuses a violation may be written a moment later. Therefore ``end`` records are ignored, records are
+sorted by time, and a violation is reported only once it has lasted for a while and all nodes have written later
+records: on a busy machine the records of one node may arrive seconds after those of another. The wait for a
+silent node is bounded.
 
-Judging takes time in proportion to the history, so each judgement is followed by a pause that is several times as
-long. That bounds the share of time that judging takes, whatever the length of the run.
+A check takes time in proportion to the history, so each check is followed by a pause that is several times as
+long. That bounds the CPU time spent on checks, however long the run is.
 """
 
 import threading
@@ -50,7 +50,7 @@ LIVE = _live_invariants()
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A violation that was found in a running cluster."""
+    """A violation found in a running cluster."""
 
     id: str
     """Id of the invariant."""
@@ -73,9 +73,9 @@ class LiveChecker:
         history: the history; other threads append to it.
         found: called once with each violation, in the judging thread.
         now: returns the seconds since the history began; the time of its newest record unless given.
-        settle_s: time in seconds that a violation must stand before it is reported.
-        silence_s: longest further wait in seconds for later records of a running node.
-        share: upper bound of the share of time that judging takes.
+        settle_s: time in seconds for which a violation must last before it is reported.
+        silence_s: maximum further wait in seconds for later records of a running node.
+        share: upper bound of the share of time that checks take, from 0 to 1.
     """
 
     def __init__(
@@ -100,16 +100,16 @@ class LiveChecker:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._settled = 0
-        """Number of records of a history that was judged finally; nothing more can be found in these."""
+        """Number of records at the final check; no further violations can be found in these."""
         self.sightings: list[Sighting] = []
         """All violations found so far."""
         self.judged = 0
         """Number of records that were judged last."""
 
-    # ---- once
+    # ---- one check
 
     def look(self, *, final: bool = False) -> list[Sighting]:
-        """Judge the records so far; returns the new violations. ``final`` means that no more records come."""
+        """Check the records so far, and return the new violations; ``final`` means that no more records follow."""
         with self._judging:
             if len(self._history) == self._settled:
                 return []
@@ -133,11 +133,11 @@ class LiveChecker:
         return new
 
     def _ripe_s(self, records: Sequence[Record]) -> float:
-        """Time up to which violations have stood long enough; none have while a node is frozen."""
+        """Return the time up to which violations have lasted long enough; none have while a node is frozen."""
         frozen = frozen_times(records)
         thawed_s = frozen[-1][1] if frozen else float("-inf")
         newest_s = records[-1].time_s
-        if not self._history.is_whole:  # no records will come that excuse violations at its end
+        if not self._history.is_whole:  # records that excuse violations at its end may be missing
             return newest_s - self._settle_s
         now_s = max(newest_s, self._now() if self._now is not None else 0.0)
         if now_s - self._settle_s < thawed_s:
@@ -149,16 +149,16 @@ class LiveChecker:
     def _key(sighting: Sighting) -> tuple[int, str]:
         return id(sighting.record), sighting.text  # records live as long as their history
 
-    # ---- all the time
+    # ---- checks in the background
 
     def start(self) -> None:
-        """Judge repeatedly in a thread, until :meth:`stop`."""
+        """Check repeatedly in a thread, until :meth:`stop`."""
         self._ended.clear()
         self._thread = threading.Thread(target=self._run, name="live checks", daemon=True)
         self._thread.start()
 
     def stop(self) -> list[Sighting]:
-        """Stop the thread and judge for the last time; returns all violations found.
+        """Stop the thread, check for the last time, and return all violations found.
 
         Raises:
             RuntimeError: a check itself failed.
@@ -185,7 +185,7 @@ class LiveChecker:
 
 
 def frozen_times(records: Iterable[Record]) -> list[tuple[float, float]]:
-    """Return from when to when any node was frozen, in order; the last end is infinity if one is frozen now."""
+    """Return begin and end of the periods in which a node was frozen; the end is infinity if one still is."""
     frozen: set[str] = set()
     found: list[tuple[float, float]] = []
     began_s = 0.0
@@ -203,7 +203,7 @@ def frozen_times(records: Iterable[Record]) -> list[tuple[float, float]]:
 
 
 def _complete_until_s(records: Iterable[Record]) -> float:
-    """Time up to which every running node has written records; infinity if none runs."""
+    """Return the time up to which every running node has written records; infinity if none runs."""
     newest: dict[str, float] = {}
     for record in records:
         if record.kind == "process" and record["action"] in {"kill", "stop"}:
@@ -240,7 +240,7 @@ def check_so_far(
     Args:
         history: the history; it may grow meanwhile.
         ends: the fields of each node's ``end`` record, if the cluster is at rest; without them, or if the history
-            is not whole, nothing is judged that must only hold at rest.
+            is not whole, invariants that must hold only at rest are not judged.
         now_s: time in seconds since the history began at which the cluster came to rest; the newest record's time
             unless given.
         only: ids or names of the invariants; all unless given.
@@ -258,7 +258,7 @@ def check_so_far(
     results = [judged_so_far(invariant, index, whole=whole) for invariant in asked]
     if history.is_whole:
         return results
-    # A record that would excuse a violation of the last moments may have come after recording stopped.
+    # A record that excuses a violation of the last moments may have been written after recording stopped.
     ripe_s = max((record.time_s for record in records), default=0.0) - SETTLE_S
     return [_without(result, lambda violation: records[violation.record].time_s > ripe_s) for result in results]
 
@@ -269,13 +269,13 @@ def check_standing(
     settle_s: float = SETTLE_S,
     wait: Callable[[float], None] = time.sleep,
 ) -> list[CheckResult]:
-    """Check a running cluster; only violations that still stand ``settle_s`` later are returned.
+    """Check a running cluster; return only violations that still exist ``settle_s`` later.
 
     Args:
         history: the history; it grows meanwhile.
         only: as for :func:`check_so_far`.
         settle_s: time in seconds in which all nodes can write further records.
-        wait: lets that time pass; not called if there is no violation.
+        wait: waits for that time; not called if there is no violation.
 
     Raises:
         LocalError: there is no such invariant.

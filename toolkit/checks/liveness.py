@@ -20,7 +20,7 @@ _REFUSALS = frozenset(
         FaultReason.AUTH_DENIED,
     )
 )
-"""Faults that show that the peer refuses the session, however good the network is."""
+"""Faults with which the peer refuses the session, independent of the network."""
 
 
 def liveness(index: Index, findings: Findings) -> None:
@@ -60,7 +60,7 @@ def _judge_node(index: Index, findings: Findings, node: str, position: int, held
 
 
 def _excuse(index: Index, log: SessionLog) -> str:
-    """Why a session need not be READY at rest; empty if it must be."""
+    """Return the reason why a session need not be READY at rest; empty if it must be."""
     peer = log.peer_node
     faults = log.of("fault")
     reason = faults[-1][1]["reason"] if faults else ""
@@ -71,7 +71,7 @@ def _excuse(index: Index, log: SessionLog) -> str:
     if peer is None and log.state != SessionState.READY and reason == FaultReason.REFUSED.name:
         return "nothing listens at its address"
     if log.state != SessionState.READY and index.waits_for_dial(log):
-        return "only the peer may dial, and it has no session any more"
+        return "only the peer may dial, and it has no session"
     return ""
 
 

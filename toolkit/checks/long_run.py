@@ -1,9 +1,9 @@
-"""Verdicts on a run of any length: settled records are judged once, and then leave memory.
+"""Checks a run of any length: settled records are judged once, and then leave memory.
 
-The whole history is judged each time that enough records have come. Violations are kept, and the records of
-settled messages are folded (:mod:`toolkit.checks.settled_records`). The invariants judge the remaining history as
-before, so a message that never arrives is still found when the run comes to rest. The time between two judgements
-grows with the number of remaining records, so that the cost per record stays the same however long the run is.
+The whole history is judged whenever enough records have arrived. Violations are kept, and the records of settled
+messages are folded (:mod:`toolkit.checks.settled_records`). The invariants judge the remaining history as before,
+so a message that never arrives is still found when the run comes to rest. The number of new records between two
+checks grows with the number of remaining records, so that the cost per record does not grow with the run.
 """
 
 import threading
@@ -29,7 +29,7 @@ _WEAKER = {
     "INV-8": "messages kept for replay are counted only between folded frames",
     "acknowledged": "acknowledgements are compared only between folded frames",
 }
-"""By invariant, what it cannot judge in a folded history."""
+"""By invariant, the part that it cannot judge in a folded history."""
 
 
 class LongRun:
@@ -37,7 +37,7 @@ class LongRun:
 
     Args:
         history: the history; other threads append to it.
-        fold: replaces records of the history, given by their ids, by other records or by none (None).
+        fold: replaces records of the history, given by their ids, by other records; None removes a record.
         every: number of new records after which to judge and fold; more if more than that remained the last time.
         settled_s: age in seconds from which records may be folded.
     """
@@ -67,7 +67,7 @@ class LongRun:
         """The error that ended the judging; empty while it works."""
 
     def look(self) -> bool:
-        """Judge and fold if enough records have come; returns False if not."""
+        """Judge and fold if enough records have arrived; returns False if not."""
         if len(self._history) - self._left < max(self._every, self._left):
             return False
         records = [record for record in in_order(self._history.records[:]) if record.kind != "end"]
@@ -117,10 +117,10 @@ class LongRun:
         judged = result.judged or bool(earlier)
         return replace(result, ok=not violations, violations=violations, note=note, judged=judged)
 
-    # ---- all the time
+    # ---- in the background
 
     def start(self) -> None:
-        """Judge and fold in a thread whenever enough records have come, until :meth:`stop`."""
+        """Judge and fold in a thread whenever enough records have arrived, until :meth:`stop`."""
         self._thread = threading.Thread(target=self._run, name="long run", daemon=True)
         self._thread.start()
 
@@ -134,16 +134,16 @@ class LongRun:
         while not self._ended.wait(_LOOK_S):
             try:
                 self.look()
-            except Exception as error:  # noqa: BLE001 - the status shows it; the cluster goes on
+            except Exception as error:  # noqa: BLE001 - the status shows it; the cluster continues
                 self.error = f"{type(error).__name__}: {error}"
                 return
 
 
 def settled_until_s(records: Sequence[Record], settled_s: float) -> float:
-    """Time in seconds up to which records are settled: every node ran for ``settled_s`` since then.
+    """Return the time in seconds up to which records are settled: every node ran for ``settled_s`` since then.
 
-    A frozen node writes no records that excuse others, so time in which a node is frozen does not count, and the
-    result is never in the middle of it.
+    A frozen node writes no records that could excuse violations, so time in which a node is frozen does not count,
+    and the result is never within such a time.
 
     Args:
         records: the records in order of time; not empty.
@@ -168,7 +168,7 @@ def _standing(
         results: the results on all records.
         records: these records.
         leaving: ids of the records that are about to be folded.
-        earlier: the records that are old enough.
+        earlier: the records that are old enough to be settled.
     """
     before = Index(History(earlier))
     found = []

@@ -1,7 +1,7 @@
-"""Marks: rare states that a run must reach for its seeds to be worth anything, found in its history.
+"""Marks: rare protocol states that a run reached, found in its history.
 
 A mark is a place in the protocol that only unusual timing reaches. A campaign counts the marks over all its seeds
-and lists those never reached: the code there was not tested, however many seeds there were.
+and lists those never reached: the code for these was not tested, however many seeds there were.
 """
 
 from collections import Counter

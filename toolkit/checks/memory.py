@@ -1,4 +1,4 @@
-"""Bounds on what peers can cost a messenger: memory, and time before they authenticate.
+"""Bounds on the resources that a peer can use: memory, and time before it authenticates.
 
 See docs/protocol.md §4.7.
 """
@@ -11,7 +11,7 @@ from toolkit.checks.wires import LinkLog
 _PHASES = ("handshake", "data")
 _READY_TIMEOUT_S = Config().ms_connection_ready_timeout
 _LATE_S = 5.0
-"""Timers of live nodes may be that late on a busy machine."""
+"""Tolerance in seconds: timers of live nodes fire late on a busy machine."""
 
 
 def bounded_memory(index: Index, findings: Findings) -> None:

@@ -11,7 +11,7 @@ from toolkit.checks.history import History
 from toolkit.checks.records import Record
 
 _BY_RUNNER = frozenset({"process", "clock", "end"})
-"""Kinds that have the name of a node but are written by its runner."""
+"""Kinds of records under a node's name that its runner writes."""
 
 
 def in_order(records: Iterable[Record]) -> list[Record]:
@@ -35,7 +35,7 @@ def merged(histories: Mapping[str, History], ahead_s: Mapping[str, float] | None
 
     Args:
         histories: the histories by node; each may contain records that the runner wrote about its node.
-        ahead_s: by node, by how many seconds its clock is ahead of the common one; estimated from the messages
+        ahead_s: by node, the seconds by which its clock is ahead of the common one; estimated from the messages
             (:func:`clocks_ahead_s`) unless given.
     """
     ahead_s = clocks_ahead_s(histories) if ahead_s is None else ahead_s
@@ -49,11 +49,11 @@ def merged(histories: Mapping[str, History], ahead_s: Mapping[str, float] | None
 
 
 def clocks_ahead_s(histories: Mapping[str, History]) -> dict[str, float]:
-    """Estimate by how many seconds each node's clock is ahead of the first node's.
+    """Estimate the seconds by which each node's clock is ahead of the first node's.
 
-    No message arrives before it is sent. Where messages went both ways, the fastest one of each direction is
-    assumed to have taken equally long; the error is at most half a round trip. Where they went one way only, a
-    clock is moved no further than necessary.
+    A message cannot arrive before it is sent. For nodes with messages both ways, the fastest messages of the two
+    directions are assumed to have taken equally long; the error is at most half a round trip. With messages one
+    way only, the clock is moved no further than necessary.
     """
     delays = _least_delays_s(histories)
     ahead_s: dict[str, float] = {}
@@ -72,7 +72,7 @@ def clocks_ahead_s(histories: Mapping[str, History]) -> dict[str, float]:
 
 
 def _least_delays_s(histories: Mapping[str, History]) -> dict[tuple[str, str], float]:
-    """By sender and receiver, the shortest time in seconds from send to delivery, by their own clocks."""
+    """Return, by sender and receiver, the shortest time in seconds from send to delivery, by their own clocks."""
     sent: dict[tuple[str, str, int, str], float] = {}
     for record in (record for history in histories.values() for record in history if record.kind == "send"):
         sent.setdefault((record.node, record["peer"], record["tid"], record["digest"]), record.time_s)
@@ -86,7 +86,7 @@ def _least_delays_s(histories: Mapping[str, History]) -> dict[tuple[str, str], f
 
 
 def _difference_s(delays: Mapping[tuple[str, str], float], a: str, b: str) -> float | None:
-    """Seconds by which b's clock is ahead of a's; None if no messages between them show it."""
+    """Return the seconds by which b's clock is ahead of a's; None if no messages between them show it."""
     there, back = delays.get((a, b)), delays.get((b, a))
     if there is not None and back is not None:
         return (there - back) / 2

@@ -19,8 +19,8 @@ _IN_SEQ_TAGS = ("SESSION_RECONNECT", "SESSION_RECONNECT_OK")
 def sequence_accounting(index: Index, findings: Findings) -> None:
     """INV-8: in_seq counts deliveries; acked <= in_seq of the peer <= out_seq; sent holds acked+1..out_seq.
 
-    The in_seq that the peer announces when it reconnects is in that range, too. A gap is noted, and no violation,
-    if the peer never wrote the missing numbers. Where frames are recorded, each number must follow from the
+    The in_seq that the peer announces when it reconnects is in that range, too. A gap is a note instead of a
+    violation if the peer never wrote the missing numbers. If frames are recorded, each number must follow from the
     frames, and at rest a node keeps for replay exactly the messages that are not acknowledged.
     """
     for problem in index.models.problems[About.SEQ]:
@@ -65,7 +65,7 @@ def _judge_acknowledged(index: Index, findings: Findings, entry: Entry, log: Ses
         return
     if in_seq > sent and not _died_behind(index, current):
         findings.add(position, f"{index.name(log)}: the peer reports in_seq {in_seq}, but {sent} is the last sent")
-    elif in_seq < acked and acked != current.first("acked_seq"):  # the first may be of a former peer
+    elif in_seq < acked and acked != current.first("acked_seq"):  # the first one may belong to a former peer
         findings.add(
             position, f"{index.name(log)}: the peer reports in_seq {in_seq}, but has acknowledged {acked}"
         )

@@ -5,7 +5,7 @@ from collections import defaultdict
 from toolkit.checks.index import Index
 from toolkit.checks.records import Record, frames_of, long_frames_of
 from toolkit.checks.result import Findings
-from toolkit.checks.wires import Entry, LinkLog, behind, compresses
+from toolkit.checks.wires import Entry, LinkLog, compresses, first_after
 
 _MOST_OPERATIONS = 3
 _SECURE = 2
@@ -15,9 +15,9 @@ _SECURE = 2
 def nonce_unique(index: Index, findings: Findings) -> None:
     """nonce_unique: each link has its own key, each direction its own nonces, and each operation a new one.
 
-    A sealed frame takes as many nonces as it has operations, and nothing else takes any; a frame received in part
-    may have taken some. A msgr 2.1 frame longer than its head is sealed by two operations, other frames by one; a
-    compressed frame by up to three, since the length of a compressed frame does not show how many.
+    A sealed frame takes one nonce for each encryption operation, and nothing else takes any; a frame received in
+    part may have taken some. A msgr 2.1 frame longer than its head takes two operations, other frames one. A
+    compressed frame takes up to three, because its recorded length does not show the number.
     """
     used_up = any(record["verb"] == "use_up_nonces" for _, record in index.by_kind.get("step", ()))
     ends: dict[tuple[str, bool], LinkLog] = {}
@@ -45,7 +45,7 @@ def _judge_usage(findings: Findings, link: LinkLog, auth: Entry, *, mangled: boo
     position, usage = link.usage
     since, revision = auth[0], auth[1]["revision"]
     for direction, frames in (("tx", link.tx), ("rx", link.rx)):
-        sealed = frames[behind(frames, since) :]
+        sealed = frames[first_after(frames, since) :]
         due = sum(_operations(record, revision) for _, record in sealed)
         most = due
         if direction == "rx":
@@ -60,12 +60,12 @@ def _judge_usage(findings: Findings, link: LinkLog, auth: Entry, *, mangled: boo
 
 
 def _operations(record: Record, revision: int) -> int:
-    """Number of operations that seal a frame that is not compressed."""
+    """Return the number of operations that seal a frame that is not compressed."""
     return frames_of(record) + (long_frames_of(record) if revision else 0)
 
 
 def _begun(link: LinkLog, revision: int) -> int:
-    """Upper bound of the operations that opened a frame without a record: received in part, or bad."""
+    """Return an upper bound of the operations for frames without a record: received in part, or bad."""
     if link.far is None:
         return _MOST_OPERATIONS
     following = link.far.tx[len(link.rx) : len(link.rx) + 1]

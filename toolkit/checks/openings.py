@@ -112,7 +112,7 @@ def _place(opening: Opening) -> int:
 
 
 def _open_at(link: LinkLog, answer: Entry) -> int | None:
-    """Position from which this end considers the session open.
+    """Return the position from which this end considers the session open.
 
     A v1 connector that receives SEQ considers it open once it has sent its own SEQ.
     """

@@ -11,13 +11,13 @@ from toolkit.checks.records import SETTLED, Record
 OBSERVERS = frozenset({"read", "omap_get"})
 """Operations that change nothing."""
 WRITERS = frozenset({"write", "append", "omap_set"})
-"""Operations that create a missing object and that no state of it refuses."""
+"""Operations that create a missing object, and that succeed in every state of it."""
 _EXISTS = "EEXIST"
 _IS_MISSING = "ENOENT"
 
 
 class ObjectState(NamedTuple):
-    """An object as clients can see it."""
+    """The state of an object as clients can see it."""
 
     exists: bool
     data: str
@@ -35,10 +35,10 @@ class Operation:
     position: int
     """Position of its answer in the history; of its invocation while it has no answer."""
     answer: Record | None = None
-    """None if the client got no answer, or one that does not show its effect: it may take effect at any time or
-    never."""
+    """None if the client got no answer, or one that does not show the effect: the operation may take effect at any
+    time or never."""
     lost: Record | None = None
-    """The record that no answer came."""
+    """The record that there was no answer."""
     refused_as: str = ""
     """Name of the error with which the object's state refused it; empty if it was not refused."""
 
@@ -118,14 +118,14 @@ class ObjectLife:
     """The operations on an object, as the history records them."""
 
     steps: list[OperationStep]
-    """In order of time; without operations that had no effect and imply nothing."""
+    """The steps in order of time, without operations that had no effect and imply nothing."""
     settled: Record | None = None
     """The record that stands for all answers that were judged already; None if there is none."""
     under_way: tuple[Operation, ...] = ()
     """Operations under way at that record; ``steps`` has their answers, if there are any."""
 
     def points(self) -> set[Point]:
-        """The possible points before the steps; empty if they are unknown, so that nothing can be judged."""
+        """Return the possible points before the steps; empty if they are unknown: then nothing can be judged."""
         if self.settled is None:
             return {Point(ABSENT, frozenset())}
         named = {(each.invoked.node, each.invoked["number"]): each for each in self.under_way}
@@ -150,7 +150,7 @@ def point_json(point: Point) -> dict[str, Any]:
 def lives_of_objects(index: Index) -> dict[str, ObjectLife]:
     """Return the life of each object, by the object's name.
 
-    Of steps at the same time invocations come first, since those operations may have overlapped.
+    At equal times invocations come first, because these operations may have overlapped.
     """
     settled = {record["object"]: record for _, record in operation_records(index) if is_settled(record)}
     objects: dict[str, list[tuple[float, bool, int, Operation]]] = {name: [] for name in settled}

@@ -34,7 +34,7 @@ def _judge_verdicts(index: Index, findings: Findings) -> None:
             continue
         both = addresses.get(_life(link)), addresses.get(_peers_life(index, link))
         if both[0] is None or both[1] is None:
-            findings.note(f"the addresses on {link.key.link} are not known, so who should win was not judged")
+            findings.note(f"the addresses on {link.key.link} are not known, so the winner was not judged")
             continue
         by_v1 = any(frame["tag"] == "IDENTIFY" for _, frame in link.rx[:2])
         mine, theirs = (addrs.legacy_addr() if by_v1 else addrs.msgr2_addr() for addrs in both if addrs)
@@ -52,7 +52,7 @@ def _life(link: LinkLog) -> Process:
 
 
 def _peers_life(index: Index, link: LinkLog) -> Process:
-    """The process at the other end; the last one of the peer's node if the other end of the link is unknown."""
+    """Return the process at the other end of a link; if that end is unknown, the last one of the peer's node."""
     if link.far is not None:
         return _life(link.far)
     peer = index.peer_of(link)
@@ -67,7 +67,7 @@ def _addresses(index: Index) -> dict[Process, AddrVec]:
             try:
                 found[Process(record.node, record["incarnation"])] = AddrVec.parse(record["addrs"])
             except LocalError:
-                continue  # in another form
+                continue  # not an address vector
     return found
 
 

@@ -28,10 +28,10 @@ MANGLINGS = ("flip", "truncate", "insert", "drop", "duplicate", "replay", "swap"
 OPERATION_VERBS = ("write", "append", "create", "remove", "omap_set", "read", "omap_get")
 """Operations of workloads on objects."""
 _UNIQUE = frozenset({"digest"})
-"""Fields whose texts hardly ever repeat between records, so that interning them saves nothing."""
+"""Fields whose texts rarely repeat between records, so that interning them saves no memory."""
 _LONGEST_S = 1e9
 _DEEPEST = 100
-"""Deeper nested values could be read, but perhaps not printed or written again."""
+"""Maximum nesting: deeper values can be read, but perhaps not printed or written again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ def parse_record(line: str) -> Record:
     """Parse a record from one line of JSON.
 
     Raises:
-        LocalError: what is wrong with the line.
+        LocalError: the line is not a record; the text gives the reason.
     """
     try:
         fields = json.loads(line, parse_constant=_not_finite, parse_float=_finite)
@@ -309,7 +309,7 @@ def _finite(text: str) -> float:
 
 
 def _not_finite(text: str) -> float:
-    """Refuse NaN and infinities: Python's JSON reads them, but they are no JSON and could not be written again."""
+    """Reject NaN and infinities, which Python's JSON parser accepts although they are not JSON."""
     raise ValueError(f"{text} is not a number of JSON")
 
 

@@ -19,7 +19,7 @@ _ENDING_STEPS = frozenset({"unblock", "release", "leave"})
 def liveness_after_heal(index: Index, findings: Findings) -> None:
     """liveness_after_heal: all messages arrive soon after the last fault.
 
-    Soon means: within 4 times the longest pause, plus the timeout of a handshake that cannot succeed any more,
+    Soon means: within 4 times the longest pause, plus the timeout of a handshake that can no longer succeed,
     plus 10 round trips. Judged for lossless sessions of the side that dials; a server has to wait for its client.
     """
     healed_s = _last_fault_s(index)
@@ -70,7 +70,7 @@ def _last_fault_s(index: Index) -> float:
 
 
 def _round_trip_s(index: Index) -> float:
-    """The longest time that a dial took, in seconds: one round trip."""
+    """Return the longest time in seconds that a dial took, which is one round trip."""
     dialled: dict[tuple[str, str], float] = {}
     longest_s = 0.0
     for _, record in index.by_kind.get("link", ()):

@@ -1,4 +1,4 @@
-"""When sessions dial again: the pauses between connection attempts (docs/protocol.md §3.9, §7.1)."""
+"""The pauses between a session's connection attempts (docs/protocol.md §3.9, §7.1)."""
 
 from messenger.config import Config
 from messenger.session.session import SessionState
@@ -13,10 +13,10 @@ _DEFAULTS = Config()
 _MOST_SHORT_LINKS = 8
 """Number of links in a row that may break just after they opened before the next dial waits."""
 _LEAST_OF_A_PAUSE = 0.5
-"""Part of the pause that is certainly waited for after a takeover that failed."""
+"""Part of the pause that must have passed after a failed takeover."""
 _ROUNDING_S = 1e-6
 _LATE_S = 5.0
-"""Timers of live nodes may be that late on a busy machine."""
+"""Tolerance in seconds: timers of live nodes fire late on a busy machine."""
 
 
 def redial_pause(index: Index, findings: Findings) -> None:

@@ -1,4 +1,4 @@
-"""Which frame of a handshake answers which: a frame is only sent in answer to another one.
+"""Requests and answers in handshakes: a frame is only sent in answer to another one.
 
 See docs/protocol.md §3.2, §4.1.
 """
@@ -49,17 +49,17 @@ _RULES: Mapping[tuple[Protocol, bool], tuple[_Answers, ...]] = {
     ),
     (Protocol.V1, False): (_answers("CONNECT_REPLY", "CONNECT"), _answers("SEQ", "CONNECT")),
 }
-"""By protocol, and whether this end dialled."""
+"""The answers of an end, by protocol and role: True for the end that dialled."""
 _OPENED_BY: Mapping[tuple[Protocol, bool], tuple[str, ...]] = {
     (Protocol.V2, True): ("SERVER_IDENT", "SESSION_RECONNECT_OK"),
     (Protocol.V2, False): _IDENTS,
     (Protocol.V1, True): ("CONNECT_REPLY",),
     (Protocol.V1, False): ("CONNECT",),
 }
-"""Frames of which one must arrive before messages and acks are sent."""
+"""One of these frames must arrive before messages and acks are sent."""
 REPLY = "CONNECT_REPLY "
 _AWAITED = (("COMPRESSION_REQUEST", "COMPRESSION_DONE"), (f"{REPLY}SEQ", "SEQ"))
-"""Frames after which nothing else is sent until the peer's answer has come, each with its answer."""
+"""Frames after which nothing else is sent until the peer's answer arrives, each with its answer."""
 
 
 Words = tuple[tuple[str, str], ...]
@@ -67,13 +67,13 @@ Words = tuple[tuple[str, str], ...]
 
 
 @lru_cache(maxsize=4096)
-def unasked(
+def first_unsolicited(
     protocol: Protocol,
     dialled: bool,  # noqa: FBT001 - part of a cache's key
     words: Words,
     data: bool,  # noqa: FBT001 - as above
 ) -> tuple[int, str] | None:
-    """Return the index of the first frame that answers nothing, and the reason; None if there is none.
+    """Return the index of the first unsolicited frame, and the reason; None if there is none.
 
     Each frame of a handshake answers another one, and messages wait until the link is open. Handshakes are mostly
     alike, so results are cached.
@@ -99,13 +99,13 @@ def unasked(
             ):
                 return number, f"{tag} is sent, but no {' or '.join(rule.asked_by)} has asked for it"
         if tag in _IDENTS and sent["COMPRESSION_REQUEST"] > counts["COMPRESSION_DONE"]:
-            return number, f"{tag} is sent before COMPRESSION_DONE has come"
+            return number, f"{tag} is sent before COMPRESSION_DONE has arrived"
     expected = [answer for request, answer in _AWAITED if sent[request] > counts[answer]]
     opened_by = _OPENED_BY[protocol, dialled]
     if data and (expected or not any(counts[each] for each in opened_by)):
         return len(
             words
-        ), f"a message or an ack is sent before {' or '.join(sorted(expected) or opened_by)} has come"
+        ), f"a message or an ack is sent before {' or '.join(sorted(expected) or opened_by)} has arrived"
     return None
 
 

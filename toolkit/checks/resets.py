@@ -31,7 +31,7 @@ def one_remote_reset(index: Index, findings: Findings) -> None:
 
 
 def _causes(index: Index) -> dict[SessionLog, list[tuple[int, bool, bool]]]:
-    """Where each session is reset: position, whether the reset certainly took effect, and whether it is of v1."""
+    """Return the resets of each session: position, True if it certainly took effect, and True if it is of v1."""
     found: dict[SessionLog, list[tuple[int, bool, bool]]] = {}
     for tag in ("SESSION_RESET", "CONNECT_REPLY"):
         for position, link, record in index.by_tag.get(tag, ()):

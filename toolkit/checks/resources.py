@@ -1,4 +1,4 @@
-"""INV-9: throttles release all units that they took."""
+"""INV-9: throttles return to zero."""
 
 from collections import defaultdict
 
@@ -44,7 +44,7 @@ def throttle_turns(index: Index, findings: Findings) -> None:
             for line in [line for (owner, _), line in lines.items() if owner == node]:
                 line.clear()
         elif index.shards.get(node, 1) > 1:
-            findings.note(f"{node} has several shards: who waits for which throttle is not known")
+            findings.note(f"{node} has several shards, so the order of admission was not judged")
         else:
             _judge_turn(findings, position, record, lines[node, record["name"]])
 
@@ -81,7 +81,7 @@ def throttles_limited(index: Index, findings: Findings) -> None:
 
 
 def _largest_messages(index: Index) -> dict[str, int]:
-    """Size in bytes of the largest message sent to each node.
+    """Return the size in bytes of the largest message sent to each node.
 
     Messages that were dropped count, as do those that a ``declare`` step announced without sending them.
     """

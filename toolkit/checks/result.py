@@ -12,7 +12,7 @@ from toolkit.checks.records import KINDS
 _CIRCUMSTANCES = {"cut", "path", "mangle", "leak", "clock", "step", "process", "end", "exception"}
 """Kinds of records about faults and steps of the runner, and about nodes and processes."""
 _CONDUCT = KINDS.keys() - _CIRCUMSTANCES
-"""Kinds of records about what a messenger did."""
+"""Kinds of records that a messenger writes."""
 
 
 class Outcome(StrEnum):
@@ -97,7 +97,7 @@ class Findings:
             self.notes.append(text)
 
     def skip(self, text: str) -> None:
-        """Note why the check could judge nothing at all."""
+        """Record the reason why the check could judge nothing."""
         self.note(text)
         self.skipped = True
 

@@ -1,8 +1,8 @@
-"""No plain text on secure links, and no weaker mode than both sides want (docs/protocol.md §4.6, §4.7)."""
+"""No plain text on secure links, and no mode weaker than both sides prefer (docs/protocol.md §4.6, §4.7)."""
 
 from toolkit.checks.index import Index
 from toolkit.checks.result import Findings
-from toolkit.checks.wires import Entry, LinkLog, behind
+from toolkit.checks.wires import Entry, LinkLog, first_after
 
 _BLOCK_BYTES = 16
 _LEAST_BYTES = (64, 96)
@@ -22,7 +22,7 @@ def no_plaintext(index: Index, findings: Findings) -> None:
             continue
         since, auth = link.auth
         for frames in (link.tx, link.rx):
-            first = behind(frames, since)
+            first = first_after(frames, since)
             if first < len(frames):
                 _judge_signature(findings, link, frames, first)
                 if auth["mode"] == "secure":

@@ -53,7 +53,7 @@ class SessionLog:
         self._by_kind: dict[str, list[Entry]] = {}
         self.links: list[LinkLog] = []
         self.peers: dict[str, None] = {}
-        """Every name and address that the records give the peer, in order of appearance."""
+        """Names and addresses of the peer in the records, in order of appearance."""
         self._seen_peers: set[str] = set()
         self.peer_node: str | None = None
         """Name of the peer; None if it is not a node of the history."""
@@ -118,7 +118,7 @@ class SessionLog:
         )
 
     def held_at_most(self) -> int:
-        """Upper bound of the messages that it holds at the end; acknowledgements, not counted, only lower it."""
+        """Return an upper bound of the messages that it holds at the end; ignores acknowledgements."""
         held = 0
         for _, record in self.entries:
             if record.kind == "state":

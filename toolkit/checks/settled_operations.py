@@ -1,9 +1,9 @@
 """Finds the settled records of operations on objects, and the record that replaces them.
 
 The life of an object is cut after an answer. Later operations depend on earlier answers only through the states
-that the object may have at the cut, which the search of :mod:`toolkit.checks.linearizable` computes. So the
-verdict on the rest is the same as on the whole. Operations under way at the cut keep their records, also if they
-never get an answer.
+that the object may have at the cut, which the search of :mod:`toolkit.checks.linearizable` computes. Therefore the
+verdict on the remaining records equals that on all records. Operations under way at the cut keep their records,
+even if they never get an answer.
 """
 
 from collections import defaultdict
@@ -49,7 +49,7 @@ def foldable_operations(index: Index, until_s: float) -> Iterator[tuple[int, Rec
 
 
 def _ends_s(index: Index) -> dict[str, float]:
-    """By node, the time at which its process ended or started last."""
+    """Return, by node, the time in seconds at which its process ended or started last."""
     return {
         record.node: record.time_s
         for _, record in index.by_kind.get("process", ())
@@ -92,7 +92,7 @@ def _settled(life: ObjectLife, operations: Sequence[Operation], cut_s: float) ->
 def _stands_for(name: str, life: ObjectLife, last: Record) -> Record:
     """Return the record of the states an object may have at a cut.
 
-    It has no points, if the search found no order or tried too many.
+    The record has no points if the search found no order or tried too many.
     """
     search = Search(life, last.time_s)
     try:

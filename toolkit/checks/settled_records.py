@@ -1,9 +1,9 @@
 """Finds the settled records of a running history, and the short records that replace them.
 
-A long run repeats itself: messages are sent, delivered and acknowledged. Once that is judged, the records of such
-a message do not affect the verdict on later records, and leave the history: its ``send`` and ``deliver``, and its
-frames. One ``FOLDED`` frame at each end of the link replaces consecutive frames, with their number and bytes, so
-that the frames after it continue the stream. Operations on objects are folded in the same way
+Most records of a long run are about messages that were sent, delivered and acknowledged. Once these are judged,
+they do not affect the verdict on later records, and leave the history: ``send``, ``deliver`` and the frames. One
+``FOLDED`` frame at each end of the link replaces consecutive frames, with their number and bytes, so that the
+frames after it continue the stream. Operations on objects are folded in the same way
 (:mod:`toolkit.checks.settled_operations`). All other records stay: handshakes, states, events, faults.
 """
 
@@ -22,11 +22,11 @@ from toolkit.checks.wires import Entry, LinkLog
 _FOLDABLE = frozenset({FOLDED, *MESSAGE_TAGS, "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK"})
 
 Folded = Mapping[int, Record | None]
-"""By position: the record that replaces this one and those before it on its link, or None if it is only
-removed."""
+"""By position, the record that replaces this one and those before it on its link; None to remove it without a
+replacement."""
 
 
-class _Way(NamedTuple):
+class _MessageId(NamedTuple):
     """Identifies a message by its sender, its receiver and its tid."""
 
     sender: str
@@ -45,7 +45,7 @@ def foldable(index: Index, until_s: float) -> Folded:
     while True:
         runs = list(_runs(index, settled, until_s))
         inside = {position for run in runs for position, _ in run}
-        kept = {way for way, position in _messages(index) if way in settled and position not in inside}
+        kept = {message for message, position in _messages(index) if message in settled and position not in inside}
         if not kept:
             break
         settled -= kept
@@ -62,18 +62,18 @@ def foldable(index: Index, until_s: float) -> Folded:
     return found
 
 
-def _settled(index: Index, until_s: float) -> Iterator[_Way]:
+def _settled(index: Index, until_s: float) -> Iterator[_MessageId]:
     """Yield the messages that arrived as they were sent and that no session will send again."""
-    sends = Counter(way for way, _ in _of_kind(index, "send"))
+    sends = Counter(message for message, _ in _of_kind(index, "send"))
     acked: dict[SessionLog, list[tuple[int, int]]] = {}
-    delivered: set[_Way] = set()
+    delivered: set[_MessageId] = set()
     for position, log, sent in index.streams.deliveries:
         record = index.history[position]
-        way = _Way(_peer_of(log), log.node, record["tid"])
-        if sent is None or record.time_s > until_s or way in delivered or sends[way] != 1:
-            delivered.add(way)  # a message that was sent or delivered twice stays
+        message = _MessageId(_peer_of(log), log.node, record["tid"])
+        if sent is None or record.time_s > until_s or message in delivered or sends[message] != 1:
+            delivered.add(message)  # records of messages that were sent or delivered twice stay
             continue
-        delivered.add(way)
+        delivered.add(message)
         source = sent.source.log
         if source not in acked:
             acked[source] = _acks(source, until_s)
@@ -81,29 +81,29 @@ def _settled(index: Index, until_s: float) -> Iterator[_Way]:
         states = [at for at, _ in source.of("state")]
         # The messages that a state record counts as queued or kept for replay must stay, too.
         if through is not None and bisect_left(states, sent.index) == bisect_left(states, through):
-            yield way
+            yield message
     for log in _strangers(index):
         yield from _settled_with(index, log, sends, until_s)
 
 
-def _largest(index: Index) -> Iterator[_Way]:
+def _largest(index: Index) -> Iterator[_MessageId]:
     """Yield the largest message that each node received: a throttle may exceed its limit by that size."""
-    found: dict[str, tuple[int, _Way]] = {}
-    for way, position in _of_kind(index, "deliver"):
+    found: dict[str, tuple[int, _MessageId]] = {}
+    for message, position in _of_kind(index, "deliver"):
         size = index.history[position]["size"]
-        if way.receiver not in found or size > found[way.receiver][0]:
-            found[way.receiver] = size, way
-    for _, way in found.values():
-        yield way
+        if message.receiver not in found or size > found[message.receiver][0]:
+            found[message.receiver] = size, message
+    for _, message in found.values():
+        yield message
 
 
-def _of_kind(index: Index, kind: str) -> Iterator[tuple[_Way, int]]:
+def _of_kind(index: Index, kind: str) -> Iterator[tuple[_MessageId, int]]:
     """Yield the ``send`` or ``deliver`` records of applications, with their positions."""
     for log in index.sessions.values():
         peer = _peer_of(log)
         for position, record in log.of(kind):
             sender, receiver = (log.node, peer) if kind == "send" else (peer, log.node)
-            yield _Way(sender, receiver, record["tid"]), position
+            yield _MessageId(sender, receiver, record["tid"]), position
 
 
 def _peer_of(log: SessionLog) -> str:
@@ -121,36 +121,38 @@ def _strangers(index: Index) -> list[SessionLog]:
     ]
 
 
-def _settled_with(index: Index, log: SessionLog, sends: Counter[_Way], until_s: float) -> Iterator[_Way]:
+def _settled_with(
+    index: Index, log: SessionLog, sends: Counter[_MessageId], until_s: float
+) -> Iterator[_MessageId]:
     """Yield the settled messages between a session and a peer without records."""
     peer = _peer_of(log)
-    frames: dict[_Way, list[tuple[int, int]]] = defaultdict(list)
+    frames: dict[_MessageId, list[tuple[int, int]]] = defaultdict(list)
     for link in log.links:
         for position, record in link.data:
-            if record["tag"] in MESSAGE_TAGS and (way := _way(link, peer, record)) is not None:
-                frames[way].append((position, record["fields"]["seq"]))
+            if record["tag"] in MESSAGE_TAGS and (message := _message_id(link, peer, record)) is not None:
+                frames[message].append((position, record["fields"]["seq"]))
     acks, states = _acks(log, until_s), [at for at, _ in log.of("state")]
-    delivers = Counter(_Way(peer, log.node, record["tid"]) for _, record in log.of("deliver"))
+    delivers = Counter(_MessageId(peer, log.node, record["tid"]) for _, record in log.of("deliver"))
     for kind in ("send", "deliver"):
         for position, record in log.of(kind):
             ends = (log.node, peer) if kind == "send" else (peer, log.node)
-            way = _Way(*ends, record["tid"])
+            message = _MessageId(*ends, record["tid"])
             if (
                 record.time_s > until_s
-                or len(frames[way]) != 1
-                or (sends if kind == "send" else delivers)[way] != 1
+                or len(frames[message]) != 1
+                or (sends if kind == "send" else delivers)[message] != 1
             ):
                 continue
-            ((at, seq),) = frames[way]
+            ((at, seq),) = frames[message]
             through: int | None = at
             if kind == "send":
                 through = _held_until(index, log, acks, at, seq, until_s)
             if through is not None and bisect_left(states, position) == bisect_left(states, through):
-                yield way
+                yield message
 
 
 def _acks(log: SessionLog, until_s: float) -> list[tuple[int, int]]:
-    """Positions where the peer acknowledged messages of a session, with the seqs."""
+    """Return the positions where the peer acknowledged messages of a session, with the seqs."""
     found: list[tuple[int, int]] = []
     for link in log.links:
         for position, record in link.rx:
@@ -188,7 +190,7 @@ def _held_until(
     return end if end is not None and index.history[end].time_s <= until_s else None
 
 
-def _messages(index: Index) -> Iterator[tuple[_Way, int]]:
+def _messages(index: Index) -> Iterator[tuple[_MessageId, int]]:
     """Yield the frames of messages, with their positions."""
     for link in index.links.values():
         log = index.session_of(link)
@@ -196,19 +198,19 @@ def _messages(index: Index) -> Iterator[tuple[_Way, int]]:
         if not peer:
             continue
         for position, record in link.data:
-            if record["tag"] in MESSAGE_TAGS and (way := _way(link, peer, record)) is not None:
-                yield way, position
+            if record["tag"] in MESSAGE_TAGS and (message := _message_id(link, peer, record)) is not None:
+                yield message, position
 
 
-def _way(link: LinkLog, peer: str, record: Record) -> _Way | None:
+def _message_id(link: LinkLog, peer: str, record: Record) -> _MessageId | None:
     tid = record["fields"].get("tid")
     if not isinstance(tid, int):
         return None
     ends = (link.key.node, peer) if record["direction"] == "tx" else (peer, link.key.node)
-    return _Way(*ends, tid)
+    return _MessageId(*ends, tid)
 
 
-def _runs(index: Index, settled: set[_Way], until_s: float) -> Iterator[list[Entry]]:
+def _runs(index: Index, settled: set[_MessageId], until_s: float) -> Iterator[list[Entry]]:
     """Yield runs of consecutive frames of one direction, the same frames at both ends of the link."""
     for link in index.links.values():
         far = link.far
@@ -240,7 +242,7 @@ def _runs(index: Index, settled: set[_Way], until_s: float) -> Iterator[list[Ent
         yield from _runs_with(index, log, settled, until_s)
 
 
-def _runs_with(index: Index, log: SessionLog, settled: set[_Way], until_s: float) -> Iterator[list[Entry]]:
+def _runs_with(index: Index, log: SessionLog, settled: set[_MessageId], until_s: float) -> Iterator[list[Entry]]:
     """Yield runs of consecutive frames of one direction of links whose other end is not in the history."""
     states, peer = [position for position, _ in log.of("state")], _peer_of(log)
     for link in log.links:
@@ -256,16 +258,16 @@ def _runs_with(index: Index, log: SessionLog, settled: set[_Way], until_s: float
 
 
 def _state_places(index: Index, link: LinkLog) -> list[int]:
-    """Positions of the session's state records: no run of frames may cross one."""
+    """Return the positions of the session's state records, which no run of frames may cross."""
     log = index.session_of(link)
     return [] if log is None else [position for position, _ in log.of("state")]
 
 
-def _is_foldable(link: LinkLog, entry: Entry, peer: str, settled: set[_Way], until_s: float) -> bool:
+def _is_foldable(link: LinkLog, entry: Entry, peer: str, settled: set[_MessageId], until_s: float) -> bool:
     record = entry[1]
     if record["tag"] not in _FOLDABLE or record.time_s > until_s:
         return False
-    return record["tag"] not in MESSAGE_TAGS or _way(link, peer, record) in settled
+    return record["tag"] not in MESSAGE_TAGS or _message_id(link, peer, record) in settled
 
 
 def _stretches(parts: Sequence[tuple[int, int] | None]) -> Iterator[tuple[int, int]]:
@@ -297,7 +299,7 @@ def _stands_for(run: list[Entry]) -> Record:
 
 
 def _numbers(run: list[Entry]) -> dict[str, int]:
-    """Numbers of a run for the audit: its KEEPALIVE2 frames, and the last seq and ack if there are any."""
+    """Return the numbers of a run for the audit: of KEEPALIVE2 frames, and the last seq and ack if any."""
     keepalives = (record["fields"].get("keepalives", record["tag"] == "KEEPALIVE2") for _, record in run)
     found = {"keepalives": sum(keepalives)}
     for _, record in run:
@@ -313,13 +315,13 @@ def _numbers(run: list[Entry]) -> dict[str, int]:
     return found
 
 
-def _of_applications(index: Index, settled: set[_Way]) -> Iterator[int]:
+def _of_applications(index: Index, settled: set[_MessageId]) -> Iterator[int]:
     for kind in ("send", "deliver"):
-        yield from (position for way, position in _of_kind(index, kind) if way in settled)
+        yield from (position for message, position in _of_kind(index, kind) if message in settled)
 
 
 def _throttles(index: Index, until_s: float) -> Iterator[int]:
-    """Positions of all values of throttles but the last of each."""
+    """Yield the positions of all values of throttles except the last one of each."""
     last: dict[tuple[str, str], int] = {}
     for position, record in index.by_kind.get("throttle", ()):
         if record.time_s > until_s:

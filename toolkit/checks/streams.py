@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_PRIORITY = 127
 
 
-class What(Enum):
+class ProblemKind(Enum):
     """The problem of a delivery."""
 
     ORDER = auto()
@@ -50,7 +50,7 @@ class Problem(NamedTuple):
     record: int
     text: str
     lossy: bool
-    what: What
+    kind: ProblemKind
 
 
 @dataclass(slots=True, eq=False)
@@ -136,7 +136,7 @@ class Inbox:
 
 
 class Delivery(NamedTuple):
-    """A delivery: its position, the receiving session, and the send that it comes from (None if unknown)."""
+    """A delivery: its position, the receiving session, and its send (None if unknown)."""
 
     position: int
     log: SessionLog
@@ -153,7 +153,7 @@ class Streams:
         self.problems: list[Problem] = []
         self.strangers: set[str] = set()
         """Sessions whose peer has no records in the history, so that nothing can be compared."""
-        self.of: dict[What, list[Problem]] = defaultdict(list)
+        self.of: dict[ProblemKind, list[Problem]] = defaultdict(list)
         """The problems by kind."""
         self._by_tid: dict[int, list[Sent]] = defaultdict(list)
         self._losses: dict[str, list[tuple[int, SessionLog]]] = defaultdict(list)
@@ -163,7 +163,7 @@ class Streams:
             self._deliver(position, log, inbox)
 
     def _collect(self, log: SessionLog) -> None:
-        """Collect a session's sources, and the position where its node dropped what it had received."""
+        """Collect a session's sources, and the positions where its node dropped received messages."""
         resets = log.remote_resets
         end = self.index.ended(log)
         if end is not None:
@@ -199,14 +199,14 @@ class Streams:
         if sent is None:
             return
         if position < sent.index and self.index.history.records[position].time_s <= sent.record.time_s:
-            self._problem(What.EARLY, position, inbox, f"{sent} is delivered before it is sent")
+            self._problem(ProblemKind.EARLY, position, inbox, f"{sent} is delivered before it is sent")
         if sent.inbox is not None and not self._repeats(sent, inbox, position):
-            self._problem(What.AGAIN, position, inbox, f"{sent} from {self._name(sent)} is delivered again")
+            self._problem(ProblemKind.AGAIN, position, inbox, f"{sent} from {self._name(sent)} is delivered again")
             return
         self._follow_source(position, inbox, sent)
         if sent.overtaken_by is not None:
             text = f"{sent} comes after {sent.overtaken_by}, which was sent later"
-            self._problem(What.ORDER, position, inbox, text)
+            self._problem(ProblemKind.ORDER, position, inbox, text)
             sent.overtaken_by = None
         for overtaken in sent.source.take(sent):
             if sent.source.restarts_silently and self.receiver_lost(overtaken, position):
@@ -230,14 +230,16 @@ class Streams:
         if log.peer_node is None:
             self.strangers.add(self.index.name(log))
         elif same_tid:
-            self._problem(What.CONTENT, position, inbox, f"{same_tid[0]} arrives with other bytes than were sent")
+            self._problem(
+                ProblemKind.CONTENT, position, inbox, f"{same_tid[0]} arrives with other bytes than were sent"
+            )
         else:
             text = f"tid {fields['tid']} was never sent by {log.peer_node}"
-            self._problem(What.STRANGE, position, inbox, text)
+            self._problem(ProblemKind.STRANGE, position, inbox, text)
         return None
 
     def _repeats(self, sent: Sent, inbox: Inbox, position: int) -> bool:
-        """True if a new session without an event at the sender may repeat the message (see the top)."""
+        """True if a new session without an event at the sender may repeat the message (see the module)."""
         assert sent.inbox is not None
         ended = self.index.ended(sent.inbox.log)
         if not sent.source.restarts_silently:
@@ -259,13 +261,13 @@ class Streams:
             policy = inbox.log.policy
             if source in inbox.former:
                 text = f"{sent} belongs to a session that a newer one has replaced"
-                self._problem(What.STALE, position, inbox, text)
+                self._problem(ProblemKind.STALE, position, inbox, text)
             elif inbox.lossy or (policy is not None and policy.resetcheck):
                 text = f"{sent} begins a new session of {self._name(sent)} without an event"
-                self._problem(What.SILENT, position, inbox, text)
+                self._problem(ProblemKind.SILENT, position, inbox, text)
         inbox.source = source
 
-    # ---- what explains a loss
+    # ---- explanations of losses
 
     def receiver_lost(self, sent: Sent, before: int | None = None) -> bool:
         """True if the receiver ended a session that may have had the message, after the message was sent."""
@@ -276,15 +278,15 @@ class Streams:
             if _reaches(log, receiver)
         )
 
-    # ---- words
+    # ---- problems
 
     def _name(self, sent: Sent) -> str:
         return self.index.name(sent.source.log)
 
-    def _problem(self, what: What, position: int, inbox: Inbox, text: str) -> None:
-        problem = Problem(position, f"{self.index.name(inbox.log)}: {text}", inbox.lossy, what)
+    def _problem(self, kind: ProblemKind, position: int, inbox: Inbox, text: str) -> None:
+        problem = Problem(position, f"{self.index.name(inbox.log)}: {text}", inbox.lossy, kind)
         self.problems.append(problem)
-        self.of[what].append(problem)
+        self.of[kind].append(problem)
 
 
 def _reaches(sender: SessionLog, receiver: SessionLog) -> bool:

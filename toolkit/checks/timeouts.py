@@ -12,7 +12,7 @@ from toolkit.checks.wires import LinkLog
 
 _DEFAULTS = Config()
 _LATE_S = 5.0
-"""Timers of live nodes may be that late on a busy machine."""
+"""Tolerance in seconds: timers of live nodes fire late on a busy machine."""
 
 
 def link_timeouts(index: Index, findings: Findings) -> None:
@@ -65,14 +65,14 @@ def _judge_traffic(index: Index, findings: Findings, link: LinkLog, opened: int)
 
 
 def _leaves(link: LinkLog, since: int, until: int) -> bool:
-    """True if bytes of a frame may be leaving all that time: it was written before, and has not arrived."""
+    """True if bytes of a frame may be in transit all that time: it was written before, and has not arrived."""
     arrived = [] if link.far is None else link.far.rx
     written = bisect_right(link.tx, since, key=itemgetter(0))
     return bisect_right(arrived, until, key=itemgetter(0)) < written
 
 
 def _began(link: LinkLog, position: int, record: Record) -> int:
-    """Position up to which no byte can have arrived: a frame's bytes may trickle in since it was sent."""
+    """Return the position before which no byte can have arrived: bytes of a frame may arrive since it was sent."""
     sent = link.far.tx if link.far is not None else []
     if record.kind != "frame":
         return min(position, sent[len(link.rx)][0]) if len(sent) > len(link.rx) else position
@@ -86,14 +86,14 @@ def _allowed_s(index: Index, link: LinkLog, option: str, at: int) -> float:
 
 
 def _end(index: Index, link: LinkLog) -> int:
-    """Position at which the link was closed, or its process or the history ended."""
+    """Return the position at which the link was closed, or its process or the history ended."""
     if link.closed is not None:
         return link.closed
     return index.process_ends.get(index.process_of(link), len(index.history) - 1)
 
 
 def _passed_s(index: Index, link: LinkLog, since: int, until: int) -> float:
-    """Seconds between two positions in which the node ran and no interceptor held the link."""
+    """Return the seconds between two positions in which the node ran and no interceptor held the link."""
     since_s, until_s = (index.history[place].time_s for place in (since, until))
     held_s = sum(
         max(0.0, min(until_s, at_s + BLOCK_LIMIT_S) - max(since_s, at_s)) for at_s in index.held_since_s(link)

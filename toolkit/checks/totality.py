@@ -1,4 +1,4 @@
-"""INV-12: each frame that arrives has a transition in the tables or causes a named fault, and nothing else."""
+"""INV-12: each received frame has a transition in the tables, or causes a named fault."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _FROM_CONNECTORS = frozenset({("tx", "AUTH_REQUEST"), ("tx", "CONNECT")})
 
 
 def _caused_exceptions(index: Index) -> set[int]:
-    """Positions of exceptions that the application caused, as the history shows.
+    """Return the positions of exceptions that the application caused, as the history shows.
 
     Either a step of the scenario made a callback raise, or a message that could not be encoded broke its link.
     """
@@ -107,7 +107,7 @@ def _are_taken(
     words: Words,
     known: int,
 ) -> bool:
-    """True if every received frame has a transition, and data only comes in an open state.
+    """True if every received frame has a transition, and data only arrives in an open state.
 
     ``known`` is the number of handshake frames before the first data frame that was received; more than ``words``
     if there is none.
@@ -151,7 +151,7 @@ def _next(
     key: str,
     is_data: bool,  # noqa: FBT001 - as above
 ) -> frozenset[str]:
-    """The states that can follow when ``key`` arrives in one of ``states``; empty if it is unexpected in all."""
+    """Return the states after ``key`` arrives in one of ``states``; empty if it is unexpected in all of them."""
     found: set[str] = set()
     for (state, tag), row in _TABLES[protocol, dialled][1].items():
         if state.value in states and tag.name == key:

@@ -157,7 +157,7 @@ class LinkLog:
         return found
 
 
-def behind(frames: list[Entry], position: int) -> int:
+def first_after(frames: list[Entry], position: int) -> int:
     """Return the index of the first frame after ``position``."""
     return bisect_right(frames, position, key=_place)
 
@@ -227,7 +227,7 @@ def _closed_before(log: LinkLog, index: int) -> bool:
 
 
 def _arrived(sender: LinkLog, receiver: LinkLog) -> int:
-    """Number of frames that arrived before the first that differs from what was sent.
+    """Return the number of frames that arrived before the first one that differs from the sent one.
 
     Two ends are likely a pair if more than half of all frames agree. Not all must: after a place where a proxy
     changed, added or dropped frames, none agrees.

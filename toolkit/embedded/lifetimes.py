@@ -1,4 +1,4 @@
-"""How long the tickets of an embedded monitor are good for, as options."""
+"""Options for the lifetimes of an embedded monitor's tickets, in seconds."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ def require_lifetimes(options: Mapping[str, object]) -> None:
     """Check values of :data:`LIFETIMES`.
 
     Raises:
-        LocalError: a value is no number of seconds, or too short for tickets to be renewed in time.
+        LocalError: a value is not a number of seconds, or is too short for tickets to be renewed in time.
     """
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= _SHORTEST_S:

@@ -1,7 +1,7 @@
 """Copies a running endpoint, so that several futures can start from the same state.
 
 ``copy.deepcopy`` does not work here: it does not copy functions, and timers of the core call closures that hold
-links and sessions. This module copies a closure together with what it holds.
+links and sessions. This module copies a closure together with the objects in its cells.
 """
 
 from collections import defaultdict, deque
@@ -31,7 +31,7 @@ from messenger.v2.framing import FrameCaches
 from messenger.v2.preamble import Layouts, MessageFrames
 from toolkit.exploration.scope import Scope
 
-Thing = TypeVar("Thing")
+Original = TypeVar("Original")
 Memo = dict[int, Any]
 
 _SHARED: tuple[type, ...] = (
@@ -52,25 +52,25 @@ _TABLES = tuple(
 """Handshake tables, which links refer to and which never change."""
 
 
-def clone(thing: Thing) -> Thing:
+def clone(original: Original) -> Original:
     """Copy an object with everything that it refers to, except what all copies can share."""
     memo: Memo = {id(table): table for table in _TABLES}
-    return _copy(thing, memo)  # type: ignore[no-any-return]
+    return _copy(original, memo)  # type: ignore[no-any-return]
 
 
-def _copy(thing: Any, memo: Memo) -> Any:  # noqa: ANN401 - anything at all
-    kind = type(thing)
+def _copy(original: Any, memo: Memo) -> Any:  # noqa: ANN401 - anything at all
+    kind = type(original)
     copier = _COPIERS.get(kind)
     if copier is None:
         copier = _COPIERS[kind] = _copier(kind)
     if copier is _same:
-        return thing
-    done = memo.get(id(thing))
-    return copier(thing, memo) if done is None else done
+        return original
+    done = memo.get(id(original))
+    return copier(original, memo) if done is None else done
 
 
-def _same(thing: Any, _memo: Memo) -> Any:  # noqa: ANN401
-    return thing
+def _same(original: Any, _memo: Memo) -> Any:  # noqa: ANN401
+    return original
 
 
 def _copier(kind: type) -> "Copier":
@@ -82,7 +82,7 @@ def _copier(kind: type) -> "Copier":
     if issubclass(kind, tuple):
         return _copy_tuple
     names = tuple(dict.fromkeys(_slot_names(kind)))
-    return lambda thing, memo: _copy_object(thing, memo, names)
+    return lambda original, memo: _copy_object(original, memo, names)
 
 
 def _slot_names(kind: type) -> Iterable[str]:
@@ -97,66 +97,66 @@ def _is_private(name: str) -> bool:
     return name.startswith("__") and not name.endswith("__")
 
 
-def _copy_dict(thing: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
-    made = memo[id(thing)] = type(thing)()
+def _copy_dict(original: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
+    made = memo[id(original)] = type(original)()
     if isinstance(made, defaultdict):
-        made.default_factory = thing.default_factory  # type: ignore[attr-defined]
-    for key, value in thing.items():
+        made.default_factory = original.default_factory  # type: ignore[attr-defined]
+    for key, value in original.items():
         if type(key) not in _CONSTANTS:
             key = _copy(key, memo)  # noqa: PLW2901
         made[key] = value if type(value) in _CONSTANTS else _copy(value, memo)
     return made
 
 
-def _copy_list(thing: list[Any], memo: Memo) -> list[Any]:
+def _copy_list(original: list[Any], memo: Memo) -> list[Any]:
     made: list[Any] = []
-    memo[id(thing)] = made
-    made.extend(_copy(item, memo) for item in thing)
+    memo[id(original)] = made
+    made.extend(_copy(item, memo) for item in original)
     return made
 
 
-def _copy_deque(thing: deque[Any], memo: Memo) -> deque[Any]:
+def _copy_deque(original: deque[Any], memo: Memo) -> deque[Any]:
     made: deque[Any] = deque()
-    memo[id(thing)] = made
-    made.extend(_copy(item, memo) for item in thing)
+    memo[id(original)] = made
+    made.extend(_copy(item, memo) for item in original)
     return made
 
 
-def _copy_set(thing: set[Any], memo: Memo) -> set[Any]:
+def _copy_set(original: set[Any], memo: Memo) -> set[Any]:
     made: set[Any] = set()
-    memo[id(thing)] = made
-    made.update(_copy(item, memo) for item in thing)
+    memo[id(original)] = made
+    made.update(_copy(item, memo) for item in original)
     return made
 
 
-def _copy_tuple(thing: tuple[Any, ...], memo: Memo) -> tuple[Any, ...]:
-    items = [_copy(item, memo) for item in thing]
-    kind = type(thing)
+def _copy_tuple(original: tuple[Any, ...], memo: Memo) -> tuple[Any, ...]:
+    items = [_copy(item, memo) for item in original]
+    kind = type(original)
     return tuple(items) if kind is tuple else kind._make(items)  # type: ignore[attr-defined]
 
 
-def _copy_bytearray(thing: bytearray, memo: Memo) -> bytearray:
-    made = memo[id(thing)] = bytearray(thing)
+def _copy_bytearray(original: bytearray, memo: Memo) -> bytearray:
+    made = memo[id(original)] = bytearray(original)
     return made
 
 
-def _copy_random(thing: Random, memo: Memo) -> Random:
-    made = memo[id(thing)] = Random()
-    made.setstate(thing.getstate())
+def _copy_random(original: Random, memo: Memo) -> Random:
+    made = memo[id(original)] = Random()
+    made.setstate(original.getstate())
     return made
 
 
-def _copy_object(thing: Any, memo: Memo, names: tuple[str, ...]) -> Any:  # noqa: ANN401
-    kind = type(thing)
-    made = memo[id(thing)] = kind.__new__(kind)  # type: ignore[call-overload]
+def _copy_object(original: Any, memo: Memo, names: tuple[str, ...]) -> Any:  # noqa: ANN401
+    kind = type(original)
+    made = memo[id(original)] = kind.__new__(kind)  # type: ignore[call-overload]
     fill = object.__setattr__
     for name in names:
         try:
-            value = getattr(thing, name)
+            value = getattr(original, name)
         except AttributeError:
             continue  # a slot that was never filled
         fill(made, name, value if type(value) in _CONSTANTS else _copy(value, memo))
-    attributes = getattr(thing, "__dict__", None)
+    attributes = getattr(original, "__dict__", None)
     if attributes:
         filled = made.__dict__
         for name, value in attributes.items():
@@ -164,27 +164,27 @@ def _copy_object(thing: Any, memo: Memo, names: tuple[str, ...]) -> Any:  # noqa
     return made
 
 
-def _copy_function(thing: FunctionType, memo: Memo) -> FunctionType:
-    closure = thing.__closure__
+def _copy_function(original: FunctionType, memo: Memo) -> FunctionType:
+    closure = original.__closure__
     if closure is None:
-        return thing
+        return original
     cells = tuple(CellType() for _ in closure)
-    made = FunctionType(thing.__code__, thing.__globals__, thing.__name__, thing.__defaults__, cells)
-    made.__kwdefaults__ = thing.__kwdefaults__
-    made.__qualname__ = thing.__qualname__
-    memo[id(thing)] = made
+    made = FunctionType(original.__code__, original.__globals__, original.__name__, original.__defaults__, cells)
+    made.__kwdefaults__ = original.__kwdefaults__
+    made.__qualname__ = original.__qualname__
+    memo[id(original)] = made
     for old, new in zip(closure, cells, strict=True):
         new.cell_contents = _copy(old.cell_contents, memo)
     return made
 
 
-def _copy_method(thing: MethodType, memo: Memo) -> MethodType:
-    return MethodType(thing.__func__, _copy(thing.__self__, memo))
+def _copy_method(original: MethodType, memo: Memo) -> MethodType:
+    return MethodType(original.__func__, _copy(original.__self__, memo))
 
 
-def _copy_partial(thing: partial[Any], memo: Memo) -> partial[Any]:
-    arguments = [_copy(item, memo) for item in thing.args]
-    return partial(_copy(thing.func, memo), *arguments, **_copy(thing.keywords, memo))
+def _copy_partial(original: partial[Any], memo: Memo) -> partial[Any]:
+    arguments = [_copy(item, memo) for item in original.args]
+    return partial(_copy(original.func, memo), *arguments, **_copy(original.keywords, memo))
 
 
 Copier = Callable[[Any, Memo], Any]

@@ -1,9 +1,8 @@
 """The part of a node's state that decides its future, in a form that can be compared.
 
-The walk takes every attribute of the endpoint's sessions, links and timers that is not listed as meaningless, so
-that a new attribute counts until it is listed there. Numbers whose values have no meaning are taken out of the
-form and kept beside it: of cookies only equality matters, of global_seqs only order, of deadlines only the time
-left.
+The walk takes every attribute of the endpoint's sessions, links and timers except those listed as meaningless: a
+new attribute counts until it is listed. Numbers whose absolute values have no meaning are kept beside the form:
+for cookies only equality matters, for global_seqs only order, for deadlines only the time left.
 """
 
 from collections import deque
@@ -25,11 +24,11 @@ from messenger.v1.wire import ConnectReply
 COOKIES = frozenset({"client_cookie", "server_cookie"})
 GLOBAL_SEQS = frozenset({"global_seq", "peer_global_seq"})
 _MOMENTS = frozenset({"peer_seq_at", "signed_at"})
-"""Moments of the core, of which only the order matters, and only within the core."""
+"""Times of the core that are only compared with each other, within the core: only their order matters."""
 
 _MEANINGLESS = frozenset(
     {
-        # References upwards, and names that other entries stand for.
+        # References to owners, and names that other entries represent.
         *("endpoint", "host", "id", "table"),
         # For the history, performance counters and limits that no scope reaches.
         *("rx_offset", "tx_offset", "rx_frames", "tx_frames", "opened_at", "rx_transcript", "tx_transcript"),
@@ -50,7 +49,7 @@ _PLAIN: frozenset[type] = frozenset({int, str, bool, bytes, float, type(None)})
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A node's state: its form, and the numbers taken out of it."""
+    """A node's state: its form, and the numbers that are kept beside it."""
 
     form: tuple[Any, ...]
     cookies: tuple[int, ...]
@@ -96,7 +95,7 @@ class _Walk:
         self._links = tuple(map(link_name, self._places))
 
     def whole(self, roots: Mapping[str, object], now: float) -> Digest:
-        """Walk over everything."""
+        """Walk over the endpoint and the application's state."""
         add = self.form.append
         core = self._core
         for name, value in roots.items():
@@ -129,20 +128,20 @@ class _Walk:
             self._links,
         )
 
-    def attributes(self, thing: object) -> None:
-        """Add every attribute of an object that matters."""
-        kind = type(thing)
+    def attributes(self, owner: object) -> None:
+        """Add every meaningful attribute of an object."""
+        kind = type(owner)
         names = _NAMES.get(kind)
         if names is None:
             names = _NAMES[kind] = _names_of(kind)
         self.form.append(kind.__name__)
         for name in names:
-            value = getattr(thing, name, None)
+            value = getattr(owner, name, None)
             if name in COOKIES:
                 self.form.append(bool(value))
                 self.cookies.append(value)  # type: ignore[arg-type]
             elif name in GLOBAL_SEQS:
-                self._global_seq(thing, name, value)  # type: ignore[arg-type]
+                self._global_seq(owner, name, value)  # type: ignore[arg-type]
             elif name in _MOMENTS:
                 self._moments.append(value)  # type: ignore[arg-type]
             elif name == "connect_seq":
@@ -150,10 +149,10 @@ class _Walk:
             else:
                 self.value(value)
 
-    def _global_seq(self, thing: object, name: str, value: int) -> None:
-        if name == "peer_global_seq" or isinstance(thing, ConnectReply):
+    def _global_seq(self, owner: object, name: str, value: int) -> None:
+        if name == "peer_global_seq" or isinstance(owner, ConnectReply):
             self.peer_seqs.append(value)
-        elif isinstance(thing, Session) and _is_dialling(thing):
+        elif isinstance(owner, Session) and _is_dialling(owner):
             self.own_seqs.append(value)
 
     def value(self, value: Any) -> None:  # noqa: ANN401 - anything at all
@@ -181,7 +180,7 @@ class _Walk:
                 self.value(inner)
         elif kind is ReceiveBuffer:
             add(value.held_bytes)
-            self.value(value._rest)  # noqa: SLF001 - what waits for the rest of its frame
+            self.value(value._rest)  # noqa: SLF001 - the beginning of an incomplete frame
         elif callable(value) and isinstance(value, FunctionType | MethodType | partial):
             self._callback(value)
         elif isinstance(value, Core):
@@ -224,7 +223,7 @@ def _is_constant(kind: type) -> bool:
 
 
 def pending(timers: Timers) -> list[Timer]:
-    """The timers that will fire, in that order; cancelled ones are removed from the heap."""
-    heap = timers._heap  # noqa: SLF001 - no public call drops them before their time
+    """Return the timers that will fire, in that order, and remove cancelled ones from the heap."""
+    heap = timers._heap  # noqa: SLF001 - no public call removes cancelled timers before their deadline
     heap[:] = sorted(timer for timer in heap if timer.callback is not None)
     return list(heap)

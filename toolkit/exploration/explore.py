@@ -1,4 +1,4 @@
-"""Explores a scope: searches it, confirms the violations it finds, and judges whole histories."""
+"""Explores a scope: searches it, confirms violations by replay, and checks the histories of whole schedules."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ def explore(
         scope: the nodes, messages and faults.
         max_states: maximum number of distinct states.
         most_violations: number of different violations after which to stop.
-        most_ends: number of terminal states for which the history of a shortest schedule is judged.
+        most_ends: number of terminal states whose shortest schedule is replayed and its history checked.
         progress: called from time to time with the result so far and the number of states to expand.
     """
     explorer = Explorer(
@@ -38,8 +38,8 @@ def explore(
             text == violation.text or (restless and text.startswith(RESTLESS)) for text in again.wrong
         )
     known = {violation.text for violation in result.violations}
-    for text, way in judge(scope, result.ends):
+    for text, schedule in judge(scope, result.ends):
         if text not in known and len(result.violations) < most_violations:
             known.add(text)
-            result.violations.append(Violation(text, tuple(way), is_confirmed=True))
+            result.violations.append(Violation(text, tuple(schedule), is_confirmed=True))
     return result

@@ -1,8 +1,8 @@
 """The states of single nodes; each transition is computed once, however often it occurs.
 
-A node's next state depends only on its state and its input. The states of two nodes and a network are many, those
-of one node are few: an endpoint runs only when a node gets an input in a state in which it has not had that input
-before, and everything else is looked up.
+A node's next state depends only on its state and its input. Two nodes and a network have many states, one node has
+few. An endpoint therefore runs only for a pair of state and input that has not occurred before; all others are
+looked up.
 """
 
 from collections import OrderedDict
@@ -38,7 +38,7 @@ class Piece:
         self.raw = raw
         self.tag = tag if "tag" not in named else f"{tag} {named['tag']}"
         self.form = form
-        """A number for everything but cookies, global_seqs and connect_seqs."""
+        """A number that identifies the frame without its cookies, global_seqs and connect_seqs."""
         self.cookies = tuple(value for name, value in fields if name in COOKIES)
         seqs = (named["global_seq"],) if "global_seq" in named else ()
         foreign = tag in _FROM_PEER or named.get("tag") in _FROM_PEER
@@ -60,7 +60,7 @@ class Change:
 
     def __init__(self, effects: list[Effect], pieces: "Pieces") -> None:
         self.moves: list[tuple[str, int, Piece | None]] = []
-        """``dial``, ``write`` or ``close``, the link's name, and the frame that is written."""
+        """``dial``, ``write`` or ``close``, the link's name, and the written frame (None unless ``write``)."""
         self.accepted = -1
         """The name of the accepted link; -1 if none was accepted."""
         self.wrong: list[str] = []
@@ -78,14 +78,14 @@ class Change:
 
 
 class Pieces:
-    """All frames so far."""
+    """All frames so far; equal frames share one :class:`Piece`."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Piece] = {}
         self._forms: dict[object, int] = {}
 
     def of(self, wrote: Wrote) -> Piece:
-        """The piece of a written frame."""
+        """Return the piece of a written frame."""
         piece = self._known.get(wrote.raw)
         if piece is None:
             taken_out = {*COOKIES, "global_seq", "connect_seq"}
@@ -117,7 +117,7 @@ class LocalState:
 
     def __init__(self, node: Node, digest: Digest, form: int, origin: "Origin | None") -> None:
         self.form = form
-        """A number for everything but the numbers and names below."""
+        """A number that identifies the state without the numbers and names below."""
         self.cookies = digest.cookies
         self.own_seqs = digest.own_seqs
         self.peer_seqs = digest.peer_seqs
@@ -164,19 +164,25 @@ class LocalStates:
         return len(self._known)
 
     def start(self, index: int, sent: int = 0, incarnation: int = 1) -> LocalState:
-        """The initial state of a process."""
+        """Return the initial state of a process.
+
+        Args:
+            index: the node, 0 or 1.
+            sent: number of messages that earlier incarnations have sent.
+            incarnation: number of the process at this address, from 1.
+        """
         return self._keep(Node(self._scope, index, sent, incarnation), None)
 
     def after(
         self, state: LocalState, given: Input, elapsed_us: int, taken: set[int] | None = None
     ) -> tuple[LocalState, Change] | None:
-        """The next state of a node after an input, and its effects.
+        """Return the next state of a node after an input, and its effects.
 
         Args:
             state: the node's state.
             given: the input.
             elapsed_us: microseconds since the node's last input.
-            taken: cookies in use. Without them the result is None if it depends on them.
+            taken: cookies in use; if None, the result is None where it depends on them.
         """
         found = state.futures.get((given, elapsed_us))
         if found is not None:
@@ -216,7 +222,7 @@ class LocalStates:
             self._live.popitem(last=False)
 
     def _node(self, state: LocalState) -> Node:
-        """An endpoint in that state, which must be copied before it is used."""
+        """Return an endpoint in that state; copy it before use."""
         node = self._live.get(state)
         if node is None:
             node = self._again(state)

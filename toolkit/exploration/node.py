@@ -100,7 +100,7 @@ Effect = Dialled | Accepted | Wrote | Closed | Wrong
 
 
 class Chance:
-    """A substitute for a random source: cookies come from outside, and nothing else is random."""
+    """A substitute for a random source: ``fresh`` sets the next cookie, and nothing else is random."""
 
     __slots__ = ("_namespace", "draws", "fresh", "resets")
 
@@ -111,7 +111,7 @@ class Chance:
         self.resets = 0
 
     def getrandbits(self, bits: int, /) -> int:
-        """An unused cookie for 64 bits, one of two distant seqs in turn for 31 bits, otherwise zero."""
+        """Return an unused cookie for 64 bits, one of two distant seqs in turn for 31 bits, otherwise zero."""
         if bits == 64:
             self.draws += 1
             return self._namespace | (self.fresh + self.draws)
@@ -125,7 +125,7 @@ class Chance:
         return bytes(size)
 
     def free(self, taken: set[int]) -> int:
-        """The value of ``fresh`` with which the next cookie is none of ``taken``."""
+        """Return the value of ``fresh`` with which the next cookie is not in ``taken``."""
         return next(number for number in count() if self._namespace | (number + 1) not in taken)
 
 
@@ -180,12 +180,12 @@ class Node:
     # ---- inputs
 
     def take(self, given: Input, elapsed_us: int, record: "Recorder | None" = None) -> list[Effect]:
-        """Handle one input, ``elapsed_us`` after the one before.
+        """Handle one input, ``elapsed_us`` microseconds after the previous one.
 
         Args:
             given: a Verb and its arguments.
             elapsed_us: microseconds since the last call.
-            record: called with each trace record; None: no history.
+            record: called with each trace record; None to write no history.
         """
         self._record = record
         self.now += elapsed_us / 1e6
@@ -197,7 +197,7 @@ class Node:
         try:
             self._input(given, effects)
             self._pump(effects)
-        except Exception as error:  # noqa: BLE001 - that nothing escapes is one of the things to be shown
+        except Exception as error:  # noqa: BLE001 - an exception from the endpoint is a violation
             effects.append(Wrong(f"{type(error).__name__} escapes: {error}"))
         effects += map(Wrong, self._accounting())
         return effects
@@ -217,7 +217,7 @@ class Node:
             assert self.session is not None
             self._record_message("send", self.session, message)
             if not endpoint.send(self.session, message, now):
-                effects.append(Wrong("a session that is not over takes no message"))
+                effects.append(Wrong("the endpoint rejects a message for an open session"))
         elif verb == Verb.MARK_DOWN:
             assert self.session is not None
             endpoint.mark_down(self.session, now)
@@ -262,7 +262,7 @@ class Node:
                 for link_id in closed:
                     del self._names[link_id]
                 if paused.difference(closed):
-                    effects.append(Wrong("a link stays paused, for which there is no reason here"))
+                    effects.append(Wrong("a link stays paused, although all messages are released"))
                 return
             for output in outputs:
                 if isinstance(output, TraceRecord):
@@ -276,7 +276,7 @@ class Node:
                 elif isinstance(output, CloseLink):
                     closed.append(output.link_id)
                     effects.append(Closed(self._names[output.link_id]))
-                elif isinstance(output, PauseLink):  # until the application has handled an event
+                elif isinstance(output, PauseLink):  # until the application has handled the event
                     (paused.add if output.paused else paused.discard)(output.link_id)
                 else:
                     self._carry_out(output, effects)
@@ -293,7 +293,7 @@ class Node:
         elif isinstance(output, SessionEvent):
             effects += map(Wrong, self._event(output.session, output.kind, output.fault))
         else:
-            effects.append(Wrong(f"{type(output).__name__} is put out, for which there is no reason here"))
+            effects.append(Wrong(f"{type(output).__name__} is an unexpected output in this scope"))
 
     def _record_message(self, kind: str, session: Session, message: Message) -> None:
         """Write a record of the application."""
@@ -320,9 +320,9 @@ class Node:
             end = position + frame["length"]
             effects.append(Wrote(name, raw[position:end], frame["tag"], tuple(frame["fields"].items())))
             position = end
-        assert position == len(raw), "the history does not say what was written"
+        assert position == len(raw), "the frame records and the written bytes differ in length"
 
-    # ---- what the application knows, and what it must not see
+    # ---- the application's checks
 
     def _delivered(self, session: Session, message: Message) -> list[str]:
         wrong = []
@@ -362,7 +362,7 @@ class Node:
         return wrong
 
     def _accounting(self) -> list[str]:
-        """Check INV-5 and INV-8 as far as one node's state shows them."""
+        """Check INV-5 and INV-8 as far as the state of one node allows."""
         wrong = []
         sessions = self.endpoint.sessions
         ready = [session for session in sessions if session.state is SessionState.READY]
@@ -379,7 +379,7 @@ class Node:
     # ---- for the explorer
 
     def digest(self) -> Digest:
-        """The part of its state that decides its future."""
+        """Return the part of its state that decides its future."""
         app = {
             "session": self.session,
             "sent": self.sent,
@@ -391,7 +391,7 @@ class Node:
 
     @property
     def unsettled(self) -> list[str]:
-        """What is unfinished if no step is possible any more."""
+        """Unfinished work, one line each; a violation once no step is possible."""
         wrong = []
         for session in self.endpoint.sessions:
             what = f"session {session.id} is {session.state}"

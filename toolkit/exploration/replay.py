@@ -25,7 +25,7 @@ _STEP_S = 0.0001
 """Seconds between steps in the history, in which time otherwise stands still."""
 _MOST_FAIR_STEPS = 3000
 _JUDGED = tuple(id_ for id_ in INVARIANTS if id_ != "link_timeouts")
-"""All invariants but the one on timeouts, because a pause of any length may end while frames are on their way."""
+"""All invariants except the one on timeouts: here a pause of any length may end while frames are on their way."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ def parse_choices(text: str) -> list[ExplorationStep]:
     """Parse the steps of a text.
 
     Raises:
-        LocalError: one of its words is no step.
+        LocalError: a word is not a step.
     """
     steps = []
     for word in text.split():
@@ -58,7 +58,7 @@ def parse_choices(text: str) -> list[ExplorationStep]:
             steps.append(ExplorationStep.parse(word))
         except ValueError:
             raise LocalError(
-                f"{word!r} is no step; steps are like a:connect, arrive0, forth1, notice0@b"
+                f"{word!r} is not a step; examples of steps: a:connect, arrive0, forth1, notice0@b"
             ) from None
     return steps
 
@@ -105,9 +105,11 @@ def _do(world: World, nodes: "_RunningNodes", state: State, step: ExplorationSte
     return state
 
 
-def judge(scope: Scope, ways: Sequence[Sequence[ExplorationStep]]) -> list[tuple[str, Sequence[ExplorationStep]]]:
-    """Judge whole schedules by the invariants of toolkit/checks: each violation with its schedule."""
-    return [(text, way) for way in ways for text in replay(scope, way).wrong]
+def judge(
+    scope: Scope, schedules: Sequence[Sequence[ExplorationStep]]
+) -> list[tuple[str, Sequence[ExplorationStep]]]:
+    """Check whole schedules by the invariants of toolkit/checks; return each violation with its schedule."""
+    return [(text, schedule) for schedule in schedules for text in replay(scope, schedule).wrong]
 
 
 class _RunningNodes(LocalStates):
@@ -149,12 +151,12 @@ class _RunningNodes(LocalStates):
     def after(
         self, state: LocalState, given: Input, elapsed_us: int, taken: set[int] | None = None
     ) -> tuple[LocalState, Change] | None:
-        """The state of the running node."""
+        """Return the state of the running node."""
         if taken is None:
             return None
         index = state.index
         node = self._running[index]
-        node.chance.fresh = self._cookies  # never one that was used before; a search may reuse them
+        node.chance.fresh = self._cookies  # unlike a search, a replay never reuses a cookie
         effects = node.take(given, elapsed_us, lambda record: self._trace(index, node.incarnation, record))
         self._cookies += node.chance.draws
         change = Change(effects, self._pieces)

@@ -1,4 +1,4 @@
-"""The scope of an exploration: the two nodes, their messages, and the faults that may come."""
+"""The scope of an exploration: the two nodes, their messages, and the possible faults."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,7 +20,7 @@ NAMES = ("a", "b")
 
 
 class FaultKind(StrEnum):
-    """Kinds of faults; each occurrence counts as one fault of the scope."""
+    """Kinds of faults; each occurrence uses one of the faults that the scope allows."""
 
     BREAK = "break"
     """A byte stream breaks: bytes on their way are lost, and each side notices at its own step."""
@@ -35,7 +35,7 @@ class FaultKind(StrEnum):
 
 
 class Grain(StrEnum):
-    """What a step of a byte stream is."""
+    """How much of a byte stream passes in one step."""
 
     FRAME = "frame"
     """Each frame (on v1, each piece) is a step."""
@@ -45,7 +45,7 @@ class Grain(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """The policies of the two nodes, and which of them dial."""
+    """The policies of the two nodes, and whether each of them dials."""
 
     policies: tuple[Policy, Policy]
     dials: tuple[bool, bool]
@@ -81,13 +81,13 @@ class Scope:
     kinds: tuple[FaultKind, ...] = NETWORK_FAULTS
     grain: Grain = Grain.FRAME
     overtakes: int = 1
-    """Number of times that a pause between dials may end while frames are still on their way."""
+    """Number of times that a pause between dials may end while frames are on their way, see :mod:`.world`."""
 
     def __post_init__(self) -> None:
         if self.pairing not in PAIRINGS:
             raise LocalError(f"unknown policy {self.pairing!r}; known: {', '.join(PAIRINGS)}")
         if self.faults < 0 or min(self.messages) < 0 or self.overtakes < 0:
-            raise LocalError("messages, faults and overtakes are counts")
+            raise LocalError("messages, faults and overtakes must be 0 or more")
 
     @property
     def pair(self) -> Pairing:
@@ -98,7 +98,7 @@ class Scope:
     def is_strict(self) -> bool:
         """True if no message may be lost and no session may end, because no side loses its state in this scope.
 
-        If both sides dial and have resetcheck, either may take a late dial for that of a restarted peer.
+        If both sides dial and have resetcheck, either may mistake a late dial for that of a restarted peer.
         """
         pair = self.pair
         mistakes = all(pair.dials) and any(policy.resetcheck for policy in pair.policies)
@@ -106,7 +106,7 @@ class Scope:
 
     @property
     def may_repeat(self) -> bool:
-        """True if a message may arrive twice: without resetcheck a side that lost its state accepts replays."""
+        """True if a message may arrive twice: without resetcheck, a side that lost its state accepts replays."""
         policies = self.pair.policies
         return not self.is_strict and any(not (policy.lossy or policy.resetcheck) for policy in policies)
 

@@ -1,7 +1,7 @@
 """Breadth-first search through the states of a scope, and the requirements on them.
 
 States that do not differ in anything relevant count as one (see :func:`canonical`). Because the search is breadth
-first, the first way that it finds to a state is a shortest one. For each state it keeps its predecessor and its
+first, the first schedule that reaches a state is a shortest one. For each state it keeps its predecessor and its
 successor under a fair schedule without further faults, so that liveness takes one pass over all states at the end.
 """
 
@@ -16,7 +16,7 @@ from toolkit.exploration.world import IDLE_US, SOON_US, ExplorationStep, State, 
 from toolkit.machine.garbage import rarely_collecting
 
 RESTLESS = "a fair schedule without further faults"
-"""Beginning of the texts about schedules that do not come to rest."""
+"""Beginning of the texts about schedules that never reach a state without steps."""
 _MOST_FAIR_STEPS = 3000
 _UNEXPANDED = -2
 _TERMINAL = -1
@@ -25,7 +25,7 @@ _PROGRESS_EVERY = 2000
 
 @dataclass(slots=True)
 class Violation:
-    """A violation, and a shortest schedule that leads to it."""
+    """A violation, and the shortest schedule that leads to it."""
 
     text: str
     steps: tuple[ExplorationStep, ...]
@@ -46,11 +46,11 @@ class Result:
     states: int = 0
     """Number of distinct states."""
     transitions: int = 0
-    """Number of steps taken, those to known states included."""
+    """Number of steps taken, including those to known states."""
     terminals: int = 0
     """Number of states in which no step is possible."""
     depth: int = 0
-    """Length of the longest of the shortest ways to a state."""
+    """Number of steps to the most distant state."""
     node_states: int = 0
     """Number of distinct states of single nodes."""
     inputs: int = 0
@@ -60,10 +60,10 @@ class Result:
     """True if every state of the scope was visited."""
     violations: list[Violation] = field(default_factory=list)
     ends: list[tuple[ExplorationStep, ...]] = field(default_factory=list)
-    """Schedules to some of the terminal states, whose whole histories are judged."""
+    """Schedules to some of the terminal states, whose whole histories are checked."""
 
     def as_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return the result as a JSON object."""
         scope = self.scope
         return {
             "proto": scope.protocol.value,
@@ -93,11 +93,10 @@ class Result:
 
 
 def canonical(state: State) -> tuple[Any, ...]:
-    """The part of a state that decides its future.
+    """Return the part of a state that decides its future.
 
-    Cookies count by equality, global_seqs of either node by order, connect_seqs by their differences, the time
-    left of pauses between dials by its value and that of longer timers by order. Timers of idle links do not
-    count.
+    Cookies count by equality, global_seqs of either node by order, connect_seqs by their differences, pauses
+    between dials by their time left, longer timers by their order. Timers of idle links do not count.
     """
     a, b = state.nodes
     streams = state.streams
@@ -219,7 +218,7 @@ class Explorer:
         return len(self._parents) >= self._max_states or len(self.result.violations) >= self._most_violations
 
     def _number(self, state: State, parent: int, step: ExplorationStep | None) -> tuple[int, bool]:
-        """The number of a state, and True if it is new."""
+        """Return the number of a state, and True if it is new."""
         key = hash(canonical(state))
         number = self._known.get(key)
         if number is not None:
@@ -256,17 +255,17 @@ class Explorer:
         result = self.result
         result.terminals += 1
         if len(result.ends) < self._most_ends:
-            result.ends.append(self._way(number))
+            result.ends.append(self._schedule(number))
         for text in unfinished(self._world.scope, state):
             self._violation(f"nothing moves any more, but {text}", number, None)
 
     def _violation(self, text: str, number: int, step: ExplorationStep | None) -> None:
         if text not in self._texts:
             self._texts.add(text)
-            way = self._way(number)
-            self.result.violations.append(Violation(text, way if step is None else (*way, step)))
+            steps = self._schedule(number)
+            self.result.violations.append(Violation(text, steps if step is None else (*steps, step)))
 
-    def _way(self, number: int) -> tuple[ExplorationStep, ...]:
+    def _schedule(self, number: int) -> tuple[ExplorationStep, ...]:
         steps = []
         while (step := self._steps[number]) is not None:
             steps.append(step)
@@ -310,7 +309,10 @@ class Explorer:
 
 
 def unfinished(scope: Scope, state: State) -> list[str]:
-    """What is unfinished in a state without steps; empty if messages may be lost: then histories are judged."""
+    """Return the unfinished work in a state without steps.
+
+    Empty if the scope may lose messages: then only the histories are checked.
+    """
     if not scope.is_strict:
         return []
     texts = []

@@ -2,9 +2,8 @@
 
 Time passes only when a timer fires. A timer may fire if no other is due before it, on either node, and timers due
 at the same time fire in any order. Pauses between dials (up to ``SOON_US``) may end while frames are still on
-their way, as often as the scope allows; longer timers fire only when no other step is possible. A network that
-takes ten seconds for a frame, or repeatedly longer than a pause, is a fault or an adversary, and the scope limits
-those.
+their way, as often as the scope allows; longer timers fire only when no other step is possible: a network that
+delays a frame for ten seconds, or repeatedly for longer than a pause, is faulty, and the scope limits faults.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,9 +26,9 @@ class Stream(NamedTuple):
     by: int
     """Index of the node that dialled."""
     near: int
-    """The name of the link at that node; -1 once that side has closed it."""
+    """The name of the link at the connector; -1 once that side has closed it."""
     far: int
-    """The name of the link at the other node; -1 before the dial arrives, and once that side has closed it."""
+    """The name of the link at the acceptor; -1 before the dial arrives, and once that side has closed it."""
     phase: int
     out: tuple[Piece, ...] = ()
     """Frames on their way from the connector."""
@@ -87,7 +86,7 @@ class State(NamedTuple):
     lags_us: tuple[int, int]
     """Microseconds since the last input of each node."""
     faults: int
-    """Number of faults that may still come."""
+    """Number of faults that may still occur."""
     overtakes: int
     """Number of times that a pause may still end while frames are on their way."""
 
@@ -107,7 +106,7 @@ class World:
         self._kinds = frozenset(scope.kinds)
 
     def start(self) -> State:
-        """The initial state."""
+        """Return the initial state."""
         return State(
             (self.locals.start(0), self.locals.start(1)), (), (0, 0), self.scope.faults, self.scope.overtakes
         )
@@ -115,7 +114,7 @@ class World:
     # ---- possible steps
 
     def steps(self, state: State) -> list[ExplorationStep]:
-        """The steps that are possible without a fault, in the order in which a fair schedule takes them."""
+        """Return the steps that are possible without a fault, in the order in which a fair schedule takes them."""
         steps: list[ExplorationStep] = []
         for place, stream in enumerate(state.streams):
             steps += _stream_steps(place, stream)
@@ -141,7 +140,7 @@ class World:
                 yield ExplorationStep(TIMER, index)
 
     def faults(self, state: State) -> list[ExplorationStep]:
-        """The faults that are possible."""
+        """Return the possible faults."""
         if not state.faults:
             return []
         kinds = self._kinds
@@ -166,7 +165,7 @@ class World:
     # ---- carrying out a step
 
     def after(self, state: State, step: ExplorationStep) -> tuple[State, list[str]]:
-        """The state after a step, and the violations in it."""
+        """Return the state after a step, and the violations in it."""
         run = _Run(self, state)
         run.step(step)
         if self._eager:
@@ -200,7 +199,7 @@ def _stream_steps(place: int, stream: Stream) -> Iterator[ExplorationStep]:
 
 
 def _eager_step(streams: Sequence[Stream]) -> ExplorationStep | None:
-    """The next step of a handshake before the session phase, which passes at once with the grain SESSION."""
+    """Return the next step before the session phase; with the grain SESSION all of these pass at once."""
     for place, stream in enumerate(streams):
         if stream.phase == ARRIVED:
             return ExplorationStep(OPENED, 0, place)
@@ -306,7 +305,7 @@ class _Run:
             self._give(receiver, (Verb.EOF, link))
 
     def _give(self, index: int, given: Input, accepting: int = -1) -> Change:
-        """Give a node an input, and carry out its effects on the network."""
+        """Pass an input to a node, and carry out its effects on the network."""
         world, lag = self._world, self.lags[index]
         found = world.locals.after(self.nodes[index], given, lag)
         if found is None:
@@ -354,7 +353,7 @@ class _Run:
             self.streams[place] = stream._replace(back=(*stream.back, piece))
 
     def _close(self, place: int, index: int) -> None:
-        """Close one end: bytes on their way to it are lost; the other sees the close after all written bytes."""
+        """Close one end: bytes on their way to it are lost; the other end sees EOF after all written bytes."""
         stream = self.streams[place]
         is_known = stream.phase in {ARRIVED, OPEN}
         if index == stream.by:

@@ -31,7 +31,7 @@ class LinkKind(StrEnum):
     CLIENT = "client"
     """``rados`` and the OSDs: lossy sessions."""
     DAEMONS = "daemons"
-    """Two OSDs, whichever of them connects: lossless sessions, and their heartbeat sessions."""
+    """Two OSDs, in either direction: lossless sessions, and their heartbeat sessions."""
 
 
 class Action(StrEnum):

@@ -29,7 +29,7 @@ HANDSHAKE_S = 3
 """ms_connection_ready_timeout of daemons and clients: a stalled handshake times out well before PATIENCE_S."""
 EMBEDDED = "embedded"
 _HOST = "host"
-_APP, _POOL, _LOG = "app", "things", "log"
+_APP, _POOL, _LOG = "app", "objects", "log"
 _ATTEMPTS = 3
 _GIVEN_UP_S = 60.0
 _LAST_WORDS = re.compile(r"FAILED ceph_assert\(.*\)|Caught signal \(.*\)")
@@ -61,7 +61,7 @@ def links_of(release: str) -> tuple[LinkKind, ...]:
     """Return the links that a cluster of a release has.
 
     Raises:
-        LocalError: there is no such release.
+        LocalError: the release is unknown.
     """
     known = (_HOST, EMBEDDED, *RELEASES)
     if release not in known:
@@ -125,7 +125,7 @@ class Ground:
         return f"<{self._pieces}>"
 
     def append(self) -> "Future[str]":
-        """Start the client to append the next piece; the future is done when the write is acknowledged."""
+        """Start the client to append the next piece; the future is done when the client exits."""
         self._pieces += 1
         self._host.write("piece", self.last_piece.encode())
         return self._start("append", _LOG, str(self._host.directory / "piece"))

@@ -149,10 +149,10 @@ def _judged(ground: Ground, cell: Cell) -> tuple[Verdict, str]:
     if was_stuck:
         ground.cut(cell.link)
     if not finished(appended, PATIENCE_S):
-        return Verdict.FOUND, _deeper(ground, "a write hangs, also after the link was cut")
+        return Verdict.FOUND, _root_cause(ground, "a write hangs, also after the link was cut")
     read = ground.read()
     if not finished(read, PATIENCE_S):
-        return Verdict.FOUND, _deeper(ground, "a read hangs once the fault is over")
+        return Verdict.FOUND, _root_cause(ground, "a read hangs once the fault is over")
     if ended := ground.ended():
         return Verdict.FOUND, ended
     if (failed := read.exception()) is not None:
@@ -178,7 +178,7 @@ def _stuck(cell: Cell, *, has_struck: bool) -> tuple[Verdict, str]:
     return verdict, f"after {cell.action} of {cell.point.tag} a write waits until the link is cut"
 
 
-def _deeper(ground: Ground, cause: str) -> str:
+def _root_cause(ground: Ground, cause: str) -> str:
     """Return ``cause``, or the reason why daemons exited, since that explains every other problem."""
     return ground.ended() or cause
 

@@ -8,7 +8,7 @@ from messenger.errors import DecodeError
 from messenger.messages.mgr import MMgrReport, PerfCounterType
 
 MOST_COUNTERS = 50_000
-"""Most counters that a daemon may declare in one session; an OSD declares about 1,000."""
+"""Maximum number of counters that a daemon may declare in one session; an OSD declares about 1,000."""
 _PACKED_VERSION = 1
 
 
@@ -31,9 +31,9 @@ class Counter:
 
     declaration: PerfCounterType
     value: int
-    """A number, or a time in nanoseconds; of an average, the sum of the samples."""
+    """A number, or a time in nanoseconds; for an average, the sum of the samples."""
     samples: int | None = None
-    """Of an average, the number of samples."""
+    """For an average, the number of samples."""
 
 
 class Counters:
@@ -45,7 +45,7 @@ class Counters:
         self._declared: dict[str, PerfCounterType] = {}
 
     def forget(self) -> None:
-        """Start a session: the daemon declares all its counters again."""
+        """Start a session, in which the daemon declares all its counters again."""
         self.values.clear()
         self._declared.clear()
 
@@ -70,5 +70,5 @@ class Counters:
             value, samples = packed.u64(), None
             if declared.type & CounterFlag.AVERAGE:
                 samples = packed.u64()
-                packed.skip(8)  # the same number again: writers change one before the sum, one after it
+                packed.skip(8)  # the count again: daemons update one copy before the sum and one after it
             self.values[path] = Counter(declared, value, samples)

@@ -1,4 +1,4 @@
-"""What a manager knows about one daemon, over all sessions of the daemon."""
+"""A manager's data about one daemon, over all sessions of the daemon."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -38,18 +38,18 @@ class Daemon:
     entity: "AuthName | None" = None
     """Entity that the daemon authenticated as."""
     metadata: dict[str, str] = field(default_factory=dict)
-    """Version, hostname and so on, from the monitors or from MMgrOpen; empty until they have answered."""
+    """Version, hostname and so on, from the monitors or from MMgrOpen; empty until the monitors have answered."""
     config: bytes = b""
-    """Its options and their sources, encoded (MMgrOpen)."""
+    """Its options and their sources, encoded as in MMgrOpen."""
     status: dict[str, str] = field(default_factory=dict)
     """Status of a service, and of its tasks."""
     health_metrics: list[DaemonHealthMetric] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
     """Performance counters of the current session; those of the last one until the daemon opens another."""
     osd_stat: OsdStat | None = None
-    """Of an OSD, its newest counters."""
+    """For an OSD, its newest counters."""
     pg_stats: dict[PgId, PgStat] = field(default_factory=dict)
-    """Of an OSD, the newest state of each placement group of which it is the primary."""
+    """For an OSD, the newest state of each placement group of which it is the primary."""
     reports: int = 0
     """Number of MMgrReport messages in the current or last session."""
     pg_reports: int = 0
@@ -66,7 +66,7 @@ class Daemon:
         """Return the number of events of one kind."""
         return sum(event.what == what for event in self.events)
 
-    def happened(self, what: str, detail: str = "") -> None:
+    def record(self, what: str, detail: str = "") -> None:
         """Record an event."""
         self.events.append(Event(what, detail))
 
@@ -82,12 +82,12 @@ class Daemon:
         if payload.service_daemon is not None:
             self.metadata = dict(payload.service_daemon.metadata)
             self.status = dict(payload.service_daemon.status)
-        self.happened("open", str(connection.peer_addrs))
+        self.record("open", str(connection.peer_addrs))
 
     def ended(self, what: str, detail: str = "") -> None:
-        """Note that the session is over."""
+        """Record the end of the session."""
         self.connection = None
-        self.happened(what, detail)
+        self.record(what, detail)
 
     def take_report(self, report: MMgrReport) -> None:
         """Process a report; raises DecodeError if its counters are malformed."""
@@ -101,7 +101,7 @@ class Daemon:
         self.reports += 1
 
     def take_pg_stats(self, payload: MPGStats) -> None:
-        """Process an OSD's state of itself and its placement groups."""
+        """Process an OSD's statistics of itself and its placement groups."""
         self.osd_stat = payload.osd_stat
         self.pg_stats.update(payload.pg_stat)
         self.pg_reports += 1

@@ -22,9 +22,9 @@ _OSD_COUNTERS = (
 
 
 def newest(reports: Iterable[Mapping[PgId, PgStat]]) -> dict[PgId, PgStat]:
-    """Return the newest state of each placement group among the reports of several OSDs.
+    """Return the newest state of each placement group, by epoch and sequence number, from the reports of OSDs.
 
-    An OSD that was the primary earlier keeps its old report; the epoch and the sequence number decide.
+    The report of a former primary may still have an older state.
     """
     found: dict[PgId, PgStat] = {}
     for states in reports:
@@ -42,7 +42,7 @@ def digest_of(
 
     Args:
         pg_nums: number of placement groups by pool number, from the OSD map.
-        groups: newest states; groups of other pools are left out, and missing ones count as unknown.
+        groups: newest states; groups of other pools are omitted, and missing ones count as unknown.
         osds: newest counters of OSDs by number.
     """
     groups = {group: state for group, state in groups.items() if group.seed < pg_nums.get(group.pool, 0)}

@@ -20,7 +20,7 @@ from toolkit.rados.client import Rados
 class MonLink(Rados):
     """The RADOS client of a manager: it authenticates as a daemon and follows the manager map.
 
-    A manager has it besides the messenger that daemons connect to, as ceph-mgr has. :meth:`connect` creates it.
+    Like ceph-mgr, a manager has it in addition to the messenger for daemons. :meth:`connect` creates it.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as of the RADOS client

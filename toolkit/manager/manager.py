@@ -62,8 +62,8 @@ class State(StrEnum):
     STANDBY = "standby"
     ACTIVE = "active"
     REPLACED = "replaced"
-    """The manager was active, and the map names another one or none. It sends no beacons until it restarts, as
-    ceph-mgr, because the monitors have put its address on the blocklist."""
+    """The manager was active, and the map names another one or none. Like ceph-mgr, it sends no beacons until it
+    restarts, because the monitors have put its address on the blocklist."""
     STOPPED = "stopped"
 
 
@@ -72,7 +72,7 @@ _IN_THE_MAP = frozenset({State.JOINING, State.STANDBY, State.ACTIVE})
 
 @dataclass(slots=True)
 class _Life:
-    """What one incarnation of the manager owns."""
+    """The objects of one incarnation of the manager."""
 
     link: MonLink
     server: DaemonServer
@@ -109,7 +109,7 @@ class Manager:
         self._changed = asyncio.Event()
         self.state = State.STOPPED
         self.daemons: dict[str, Daemon] = {}
-        """Daemons by name (``osd.0``) that have opened a session, also with an earlier incarnation."""
+        """Daemons by name (``osd.0``) that have opened a session with this or an earlier incarnation."""
         self.modules: Sequence[ModuleInfo] = ()
         """Modules that the monitors show as available."""
         self.services: Mapping[str, str] = {}
@@ -140,14 +140,14 @@ class Manager:
             config: options of the messengers.
             listen_on: addresses for daemons, one for each protocol; port 0 selects a free port.
             timeout_s: time limit for entering the context and for :meth:`restart`.
-            route: returns the address to dial for a monitor's address, where a proxy is in between.
+            route: returns the address to dial for a monitor's address; None to dial the monitors directly.
 
         Raises:
             LocalError: a malformed address or name, no key for the entity, or one that is not ``mgr.NAME``.
         """
         name = AuthName.parse(entity)
         if name.type is not EntityType.MGR:
-            raise LocalError(f"entity {entity!r} is no manager: give mgr.NAME")
+            raise LocalError(f"entity {entity!r} is not a manager: give mgr.NAME")
         if isinstance(keyring, Path | str):
             keyring = Keyring.load(keyring)
 
@@ -163,7 +163,7 @@ class Manager:
         """Start: log in, listen, and wait until the manager map names this manager.
 
         Raises:
-            RadosError: the monitors reject the key (EACCES), or do not take the manager into the map (ETIMEDOUT).
+            RadosError: the monitors reject the key (EACCES), or do not add the manager to the map (ETIMEDOUT).
             LocalError: an address cannot be bound.
         """
         await self._start()
@@ -174,7 +174,7 @@ class Manager:
     ) -> None:
         await self.stop()
 
-    # ---- what it is
+    # ---- properties
 
     @property
     def name(self) -> str:
@@ -226,14 +226,14 @@ class Manager:
         while not holds():
             await self._changed.wait()
 
-    # ---- what can be done with it
+    # ---- actions
 
     def configure(self, stats_period_s: int, stats_threshold: int = 5) -> None:
         """Change how daemons report, in open sessions and in later ones.
 
         Args:
             stats_period_s: seconds between reports; 0 stops them.
-            stats_threshold: counters of a lower priority are not reported.
+            stats_threshold: lowest priority of reported counters.
         """
         self.configuration = MMgrConfigure(stats_period_s, stats_threshold)
         for daemon in self.daemons.values():
@@ -254,7 +254,7 @@ class Manager:
     async def fail(self) -> None:
         """Have the monitors drop the active manager, as ``ceph mgr fail`` does, and wait until the map shows it.
 
-        A standby becomes active at once, instead of after ``mon_mgr_beacon_grace``. The state is REPLACED then.
+        A standby becomes active at once, instead of after ``mon_mgr_beacon_grace``. This manager is then REPLACED.
 
         Raises:
             RadosError: the monitors reject the command; EINVAL, the manager is not active.
@@ -267,7 +267,7 @@ class Manager:
         await self.wait(State.REPLACED)
 
     async def stop(self) -> None:
-        """End without a message to the monitors or daemons, as a manager that dies."""
+        """End without a message to the monitors or daemons, like a killed manager."""
         life, self._life = self._life, None
         if life is None:
             return
@@ -280,11 +280,11 @@ class Manager:
         await life.ending.aclose()
 
     async def restart(self) -> None:
-        """Die, and start again with another global id and nonce; raises as entering the context."""
+        """Stop, and start again with another global id and nonce; raises as entering the context."""
         await self.stop()
         await self._start()
 
-    # ---- inside
+    # ---- internals
 
     def _alive(self) -> _Life:
         if self._life is None:
@@ -310,7 +310,7 @@ class Manager:
                 await self._join(life)
         except TimeoutError:
             await self.stop()
-            why = f"the monitors do not take mgr.{self.name} into the manager map; it needs mon 'profile mgr'"
+            why = f"the monitors do not add mgr.{self.name} to the manager map; it needs mon 'profile mgr'"
             raise RadosError(errno.ETIMEDOUT, why) from None
         except BaseException:
             await self.stop()
@@ -360,12 +360,12 @@ class Manager:
 
     @staticmethod
     async def _ask_metadata(life: _Life, daemon: Daemon) -> None:
-        """Read the metadata of a daemon from the monitors; those of services came in MMgrOpen."""
+        """Request the metadata of a daemon from the monitors; services sent theirs in MMgrOpen."""
         kind, _, number = daemon.name.partition(".")
         if kind in _METADATA:
             prefix, argument = _METADATA[kind]
             daemon_id = int(number) if kind == "osd" and number.isdecimal() else number
-            with suppress(RadosError):  # the monitors do not know the daemon yet; it stays without metadata
+            with suppress(RadosError):  # the monitors have no metadata of the daemon yet; it stays without
                 reply = await life.link.command({"prefix": prefix, argument: daemon_id, "format": "json"})
                 daemon.metadata = {key: str(value) for key, value in json.loads(reply.output).items()}
 

@@ -23,15 +23,15 @@ from messenger.session.policy import PolicySet
 from toolkit.manager.daemon import Daemon
 
 MOST_DAEMONS = 10_000
-"""Most daemons that a manager keeps."""
+"""Maximum number of daemons that a manager keeps."""
 
 
 class DaemonServer(Dispatcher):
     """Accepts sessions of daemons and keeps their reports.
 
     Args:
-        number: global id of the manager, its number as an entity.
-        rotating: its service keys; None without authentication.
+        number: global id of the manager, which is the number in its entity name.
+        rotating: service keys of the manager; None without authentication.
         config: options of the messenger.
         daemons: daemons by name, to which new ones are added.
         configuration: returns the MMgrConfigure that answers an MMgrOpen.
@@ -62,7 +62,7 @@ class DaemonServer(Dispatcher):
             config=config,
         )
         self.commands: list[str] = []
-        """Commands that were refused, as the JSON that arrived; the newest 100."""
+        """The newest 100 commands that were refused, as the received JSON."""
 
     @property
     def addrs(self) -> AddrVec:
@@ -78,7 +78,7 @@ class DaemonServer(Dispatcher):
             raise
 
     async def stop(self) -> None:
-        """Close all sessions without MMgrClose, as a manager that dies."""
+        """Close all sessions without MMgrClose, like a killed manager."""
         await self._messenger.shutdown()
         self.drop_all("the manager stopped")
 
@@ -120,10 +120,10 @@ class DaemonServer(Dispatcher):
             daemon.ended("lost", str(fault))
             self._changed()
 
-    # ---- inside
+    # ---- internals
 
     def _daemon_of(self, connection: Connection) -> Daemon | None:
-        """Return the daemon whose open session this is."""
+        """Return the daemon whose open session uses this connection; None if there is none."""
         daemon = connection.user
         return daemon if isinstance(daemon, Daemon) and daemon.connection is connection else None
 
@@ -143,7 +143,7 @@ class DaemonServer(Dispatcher):
     def _take(self, connection: Connection, payload: MMgrReport | MPGStats | MMgrClose) -> None:
         daemon = self._daemon_of(connection)
         if daemon is None:
-            connection.mark_down()  # its MMgrOpen was for another manager: the daemon connects again and opens
+            connection.mark_down()  # its MMgrOpen went to another manager: make it connect and open again
             return
         if isinstance(payload, MPGStats):
             daemon.take_pg_stats(payload)
@@ -155,11 +155,11 @@ class DaemonServer(Dispatcher):
                 daemon.ended("bad_message", str(Fault(FaultReason.BAD_MESSAGE, str(error))))
         else:
             daemon.ended("closed")
-            connection.send(payload)  # a daemon that ends waits for its own message
+            connection.send(payload)  # a daemon that ends waits for its MMgrClose to come back
 
     def _refuse(self, connection: Connection, message: Message, payload: MCommand) -> None:
         """Answer a command with an error, so that ``ceph`` prints it instead of waiting."""
         kind = MMgrCommandReply if isinstance(payload, MMgrCommand) else MCommandReply
         self.commands = [*self.commands[-99:], *payload.cmd[:1]]
-        reason = "this manager is msgrlab's and carries out no commands"
+        reason = "this is msgrlab's manager, which carries out no commands"
         connection.send(Message.of(kind(-errno.EOPNOTSUPP, reason), tid=message.tid))

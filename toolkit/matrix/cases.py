@@ -7,11 +7,11 @@ from random import Random
 from messenger.cephx.rotating import DEFAULT_SERVICE_TTL_S
 from messenger.session.states import SessionState
 from toolkit.dissect.analysis.sessions import SessionView
+from toolkit.matrix.ceph_client import PATIENCE_S, CephClient, until
 from toolkit.matrix.evidence import Wire, require
 from toolkit.matrix.ground import APP, MON, OSD, Trial
 from toolkit.matrix.peer import Peer
 from toolkit.matrix.table import Case, Role
-from toolkit.matrix.theirs import PATIENCE_S, Theirs, until
 
 Run = Callable[[Trial], None]
 CASES: dict[tuple[Role, Case], Run] = {}
@@ -132,7 +132,7 @@ def _server_rekey(trial: Trial) -> None:
 
 @contextmanager
 def _short_tickets(trial: Trial) -> Iterator[None]:
-    """Have a real monitor make tickets of a few seconds."""
+    """Make a real monitor issue tickets with a lifetime of a few seconds."""
     mon = trial.cluster.nodes[MON]
     before = mon.command("config get", var=_LIFETIME)[_LIFETIME]
     mon.command("config set", var=_LIFETIME, val=[str(_TICKET_S)])
@@ -143,13 +143,13 @@ def _short_tickets(trial: Trial) -> Iterator[None]:
 
 
 def _outlast_ticket(trial: Trial) -> None:
-    """Wait until a ticket that was made before is over."""
+    """Wait until a ticket issued before has expired."""
     began_s = trial.cluster.now()
-    until(lambda: trial.cluster.now() > began_s + _TICKET_S, "the first ticket is over")
+    until(lambda: trial.cluster.now() > began_s + _TICKET_S, "the first ticket expires")
 
 
 def _require_renewal(trial: Trial, wire: Wire) -> None:
-    """Links to the OSD opened by tickets of one identity, the last one when the first ticket was over."""
+    """Require links to the OSD by tickets of one identity, the last link after the first ticket had expired."""
     used: dict[int, list[tuple[float, float]]] = {}
     for record in trial.history("auth"):
         if (left_s := record.fields["ticket_left_s"]) is not None:
@@ -202,38 +202,38 @@ def _content(size_bytes: int) -> bytes:
 
 @_case(Role.CLIENT, Case.HANDSHAKE)
 def _client_handshake(trial: Trial) -> None:
-    theirs = Theirs(trial)
-    shown = theirs.run("ceph", "-s")
+    client = CephClient(trial)
+    shown = client.run("ceph", "-s")
     require("HEALTH_OK" in shown, f"ceph -s: {shown}")
-    trial.see(theirs.run("rados", "--version").strip())
-    theirs.there_and_back("hello", b"hello")
+    trial.see(client.run("rados", "--version").strip())
+    client.round_trip("hello", b"hello")
     trial.judge(MON, OSD)
 
 
 @_case(Role.CLIENT, Case.TRAFFIC)
 def _client_traffic(trial: Trial) -> None:
-    theirs = Theirs(trial)
+    client = CephClient(trial)
     for size_bytes in (0, 1, 4096, 4 * _LARGE_BYTES + 1):
-        theirs.there_and_back(f"sized{size_bytes}", _content(size_bytes))
-    listed = set(theirs.rados("ls").split())
+        client.round_trip(f"sized{size_bytes}", _content(size_bytes))
+    listed = set(client.rados("ls").split())
     require({"sized0", "sized4096"} <= listed, f"rados ls: {sorted(listed)}")
     _require_operations(trial, trial.judge(MON, OSD), 8)
 
 
 @_case(Role.CLIENT, Case.RECONNECT)
 def _client_reconnect(trial: Trial) -> None:
-    theirs, osd = Theirs(trial), trial.cluster.nodes[OSD]
+    client, osd = CephClient(trial), trial.cluster.nodes[OSD]
     point = "MESSAGE WRITE" if trial.cell.protocol == "v2" else "MSG WRITE"
     written = b""
     for number in range(3):
         osd.command("arm", point=point, action="FAULT", nth=1 + number % 2)
         written += (more := f"<{number}>".encode())
-        theirs.rados("append", "log", str(theirs.file(more)))
+        client.rados("append", "log", str(client.file(more)))
         hits = osd.command("hits", point=point)["hits"]
         osd.command("disarm")
         trial.see(f"append {number}: {hits} cuts as the OSD was to answer")
     require(any("cuts" in line and not line.endswith(": 0 cuts") for line in trial.evidence), "nothing was cut")
-    back = theirs.rados("get", "log", "-")
+    back = client.rados("get", "log", "-")
     require(back.encode() == written, f"appended {written!r}, there is {back!r}")
     trial.see(f"after the cuts the object has each append once: {back}")
     wire = trial.judge(MON, OSD)
@@ -244,9 +244,9 @@ def _client_reconnect(trial: Trial) -> None:
 
 @_case(Role.CLIENT, Case.RESTART)
 def _client_restart(trial: Trial) -> None:
-    theirs, osd = Theirs(trial), trial.cluster.nodes[OSD]
-    theirs.there_and_back("before", b"before")
-    # a process killed between the two records of one event has written only the first
+    client, osd = CephClient(trial), trial.cluster.nodes[OSD]
+    client.round_trip("before", b"before")
+    # a process killed between the two records of one event has written only the first record
     host = trial.ground.host_of(APP)
     until(
         lambda: not any(host in one["addrs"] for one in osd.command("sessions")["sessions"]),
@@ -254,27 +254,27 @@ def _client_restart(trial: Trial) -> None:
     )
     osd.kill()
     dials = len(trial.history("link"))
-    put = theirs.in_background("put", "meanwhile", str(theirs.file(b"meanwhile")))
+    put = client.in_background("put", "meanwhile", str(client.file(b"meanwhile")))
     until(lambda: len(trial.history("link")) > dials, "their client is there while the OSD is down")
     require(put.is_running, f"their client did not wait for the OSD: {put.errors}")
     osd.start()
     osd.wait_ready()
     put.require_end()
-    require(theirs.rados("get", "meanwhile", "-") == "meanwhile", "what was written meanwhile is not there")
+    require(client.rados("get", "meanwhile", "-") == "meanwhile", "what was written meanwhile is not there")
     trial.see("a write that began while the OSD was down was done when it was back, and read back")
     _require_new_nonce(trial, trial.judge(MON, OSD))
 
 
 @_case(Role.CLIENT, Case.REKEY)
 def _client_rekey(trial: Trial) -> None:
-    theirs, mon = Theirs(trial), trial.cluster.nodes[MON]
+    client, mon = CephClient(trial), trial.cluster.nodes[MON]
     mon.command("configure", options={_LIFETIME: _TICKET_S})
     try:
-        theirs.rados("put", "watched", str(theirs.file(b"watched")))
-        with theirs.watching("watched") as watch:
+        client.rados("put", "watched", str(client.file(b"watched")))
+        with client.watching("watched") as watch:
             _outlast_ticket(trial)
             trial.fault(f"reset {APP} {OSD}")
-            theirs.rados("notify", "watched", "renewed")
+            client.rados("notify", "watched", "renewed")
             require(watch.is_running, f"the program that watches has ended early: {watch.errors}")
         require("NOTIFY" in watch.output, f"the program that watches was not notified: {watch.output}")
     finally:
@@ -284,11 +284,11 @@ def _client_rekey(trial: Trial) -> None:
 
 
 def _client_loss(trial: Trial, percent: int) -> None:
-    theirs = Theirs(trial)
+    client = CephClient(trial)
     for node in (OSD, MON):
         trial.fault(f"link {APP} {node} loss={percent} --both-ways")
-    # content that does not get shorter, so that there are enough packets to lose where links are compressed
-    theirs.there_and_back("lossy", Random(percent).randbytes(2 * _LARGE_BYTES))
+    # incompressible content, so that compressed links also have enough packets to lose
+    client.round_trip("lossy", Random(percent).randbytes(2 * _LARGE_BYTES))
     _require_losses(trial, trial.judge(MON, OSD))
 
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class NotServed(LocalError):
-    """Ceph's own programs fail among themselves, so that the cell cannot be tried."""
+    """Ceph's own programs fail with each other, so that the cell cannot be tried."""
 
 
 def spec_of(cell: Cell) -> ClusterSpec:
@@ -228,7 +228,7 @@ class Trial:
         records = [record.fields for record in self.history("auth")]
         seen = Counter((fields["method"], fields["cipher"]) for fields in records)
         if self.cell.protocol == "v1" and self.cell.auth != "none":
-            seen.pop(("none", "none"), None)  # v1 links to monitors open without: messages authenticate later
+            seen.pop(("none", "none"), None)  # of v1 links to monitors: MAuth follows
             links = len(wire.to(self.ground.host_of(OSD)))
             require(seen.total() >= links, f"{links} links to the OSD, of which {seen.total()} by cephx")
         method = "none" if self.cell.auth == "none" else "cephx"
@@ -241,8 +241,8 @@ class Trial:
         records = self.cluster.history.so_far().of(*kinds)
         return [record for record in records if record.time_s >= self._began_s]
 
-    def insist(self, what: Callable[[], T]) -> T:
-        """Run an operation between Ceph's own programs, and repeat it if it fails: that is no failure of the cell.
+    def retry(self, what: Callable[[], T]) -> T:
+        """Run an operation between Ceph's own programs, and repeat it if it fails; the cell does not fail.
 
         Monitors without authentication refuse some v1 sessions with EPERM, and accept the next one.
 
@@ -261,20 +261,20 @@ class Trial:
 
     def begin(self) -> None:
         """Start our client."""
-        self.insist(self.ground.app.start)
+        self.retry(self.ground.app.start)
         self.ground.app.wait_ready()
 
     def restart_osd(self) -> None:
         """Start the OSD again, and wait until the cluster is healthy; raises NotServed."""
         osd, daemons = self.cluster.nodes[OSD], self.ground.app.ceph
-        self.insist(osd.restart)
+        self.retry(osd.restart)
         if isinstance(daemons, CephNodes):
-            self.insist(lambda: daemons.wait_healthy(_SETTLED_S))
+            self.retry(lambda: daemons.wait_healthy(_SETTLED_S))
 
     def ceph(self, *arguments: str) -> str:
         """Run ``ceph`` on the monitor's host as client.admin, and return its output; raises NotServed."""
         conf = str(self.cluster.nodes[MON].host.directory / "ceph.conf")
-        return self.insist(lambda: self.cluster.nodes[MON].host.run("ceph", "-c", conf, *arguments))
+        return self.retry(lambda: self.cluster.nodes[MON].host.run("ceph", "-c", conf, *arguments))
 
     def osd_cluster_addrs(self) -> AddrVec:
         """Return the addresses of the OSD's cluster messenger, with its nonce."""

@@ -141,7 +141,7 @@ class Peer:
             loop.call_soon_threadsafe(self._over.set)
         self._thread.join(PATIENCE_S)
 
-    # ---- inside
+    # ---- internals
 
     def _make_keyring(self) -> Keyring | None:
         if self._trial.cell.auth == "none":
@@ -166,10 +166,10 @@ class Peer:
             await logged_in.enter_async_context(login)
             if not self._renews:
                 await logged_in.aclose()
-            await self._be_peer(login.auth)
+            await self._keep_session(login.auth)
 
-    async def _be_peer(self, auth: CephxClient | NoneClient) -> None:
-        """Dial the OSD with the tickets that the identity has, and stay until the end."""
+    async def _keep_session(self, auth: CephxClient | NoneClient) -> None:
+        """Dial the OSD with the tickets of the identity, and keep the session until :meth:`end`."""
         cluster = self._trial.cluster
         records = Records(
             ProgramSpec(name=self.node, start_s=cluster.began_s), {str(self._target): "osd"}, self._write

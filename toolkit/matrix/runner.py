@@ -34,7 +34,7 @@ class Outcome:
     cell: Cell
     verdict: Verdict
     reason: str = ""
-    """Why the cell failed or was not run, and whose limitation that is."""
+    """Reason why the cell failed or was not run; begins with the owner of the limitation."""
     evidence: Sequence[str] = ()
     """The evidence collected, in order."""
     duration_s: float = 0.0
@@ -135,12 +135,12 @@ class Run:
                     left.pop(0)
         except Unsupported as error:
             reason = Reason(Verdict.UNSUPPORTED, "machine", str(error))
-            self._give_up(left, reason.verdict, str(reason))
+            self._skip_cells(left, reason.verdict, str(reason))
         except MsgrError as error:
             line = str(error).partition("\n")[0]
-            self._give_up(left, Verdict.NOT_RUN, f"the cluster could not be started or stopped: {line}")
+            self._skip_cells(left, Verdict.NOT_RUN, f"the cluster could not be started or stopped: {line}")
 
-    def _give_up(self, cells: Iterable[Cell], verdict: Verdict, reason: str) -> None:
+    def _skip_cells(self, cells: Iterable[Cell], verdict: Verdict, reason: str) -> None:
         for cell in cells:
             self._add(Outcome(cell, verdict, reason))
 
@@ -154,7 +154,7 @@ class Run:
         except EvidenceMissing as error:
             verdict, reason = Verdict.FAILED, str(error)
         except NotServed as error:
-            verdict, reason = Verdict.NOT_RUN, f"Ceph: its own programs fail among themselves: {error}"
+            verdict, reason = Verdict.NOT_RUN, f"Ceph: its own programs fail with each other: {error}"
         except Unsupported as error:
             verdict, reason = Verdict.UNSUPPORTED, str(Reason(Verdict.UNSUPPORTED, "machine", str(error)))
         except MsgrError as error:

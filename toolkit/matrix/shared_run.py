@@ -48,7 +48,7 @@ class SharedRun(Run):
             if isinstance(event, Line):
                 self.progress(event.text)
             elif isinstance(event, Lost):
-                self._give_up(event.unit, Verdict.NOT_RUN, event.reason)
+                self._skip_cells(event.unit, Verdict.NOT_RUN, event.reason)
             else:
                 for parcel in event.result:
                     self._add(parcel.unpack(self.directory_of(parcel.outcome.cell)))

@@ -175,7 +175,7 @@ RULES = (
     ),
     _Rule(_meaningless("without authentication there are no tickets"), auth=("none",), case=(Case.REKEY,)),
 )
-"""Why cells cannot be run on any machine; the first rule that applies counts."""
+"""Reasons why cells cannot be run on any machine; the first rule that applies counts."""
 
 
 def reason_of(cell: Cell) -> Reason | None:
@@ -198,7 +198,7 @@ def select(only: Sequence[str] = (), releases: Sequence[str] = ()) -> list[Cell]
         releases: names of releases; empty for the four that have images.
 
     Raises:
-        LocalError: no such release, or a pattern matches no cell.
+        LocalError: a release is unknown, or a pattern matches no cell.
     """
     for release in releases:
         if release not in (*RELEASES, HOST):

@@ -20,8 +20,8 @@ _NAME_CHARS = 30
 
 
 @dataclass(slots=True)
-class _Kept:
-    """A cluster that is running."""
+class _RunningCluster:
+    """A running cluster."""
 
     cluster: "Cluster"
     upkeep: AbstractContextManager["Cluster"]
@@ -30,7 +30,7 @@ class _Kept:
     known: set[str] = field(default_factory=set)
 
     def end(self) -> list[str]:
-        """End it; returns the problems of that, a line each."""
+        """Take the cluster down; returns the problems and leftovers, a line each."""
         from toolkit.machine.leaks import leftovers  # noqa: PLC0415 - only tests with clusters need it
 
         problems = []
@@ -44,7 +44,7 @@ class _Kept:
         return problems + [f"{self.cluster.name} has left {what}" for what in left]
 
     def evidence(self) -> Evidence:
-        """Make the evidence that a test's report shows of it."""
+        """Return the evidence that a test's report shows of the cluster."""
         title = f"cluster {self.cluster.name}"
         notes = [repr(self.cluster)]
         return Evidence(
@@ -64,18 +64,18 @@ class _Kept:
 
 
 class Clusters:
-    """Starts clusters, each with a name that no other worker or session uses.
+    """Starts clusters; their names are unique among workers and sessions.
 
     Args:
         worker: xdist's id of this worker; empty without xdist.
-        backend: backend of clusters that name none; empty: that of their spec.
+        backend: backend of clusters that name none; empty for that of their spec.
     """
 
     def __init__(self, worker: str = "", backend: str = "") -> None:
         self._worker = worker
         self._backend = backend
-        self._own: list[_Kept] = []
-        self._shared: dict[str, _Kept] = {}
+        self._own: list[_RunningCluster] = []
+        self._shared: dict[str, _RunningCluster] = {}
         self.added: Callable[[Evidence], None] = lambda _evidence: None
         """Called with the evidence of every cluster that a test requests."""
 
@@ -88,19 +88,19 @@ class Clusters:
         check: bool = False,
         shared: bool = False,
     ) -> "Cluster":
-        """Start a cluster, or take the shared one, and return it when it is ready.
+        """Start a cluster, or reuse the shared one, and return it when it is ready.
 
         Args:
             spec: a spec, its file, or the name of a ready-made one.
             backend: backend of its nodes; unless given, that of ``--msgrlab-backend`` or of the spec.
             settings: changes of the spec, ``KEY=VALUE``.
-            check: True if the test fails at its end if an invariant does not hold.
-            shared: True if tests of the session that request the same cluster share it; changes that a test makes
-                stay.
+            check: True to fail the test at its end if an invariant is violated.
+            shared: True to share the cluster with all tests of the session that request the same one; changes
+                that a test makes stay.
 
         Raises:
             Unsupported: this machine lacks what the cluster needs.
-            LocalError: the spec is wrong, or the cluster does not start.
+            LocalError: the spec is invalid, or the cluster does not start.
         """
         from toolkit.cluster.spec_lookup import spec_from  # noqa: PLC0415 - only tests with clusters need it
 
@@ -118,27 +118,27 @@ class Clusters:
         self.added(kept.evidence())
         return kept.cluster
 
-    def _up(self, spec: "ClusterSpec", backend: str, replay: str) -> _Kept:
+    def _up(self, spec: "ClusterSpec", backend: str, replay: str) -> _RunningCluster:
         from toolkit.cluster import up  # noqa: PLC0415 - as above
 
         tail = "-" + "-".join(filter(None, (self._worker, secrets.token_hex(3))))
         name = spec.name[: _NAME_CHARS - len(tail)].rstrip("-") + tail
         upkeep = up(spec, backend=backend, name=name)
-        return _Kept(upkeep.__enter__(), upkeep, replay)
+        return _RunningCluster(upkeep.__enter__(), upkeep, replay)
 
     def shared(self) -> list[Evidence]:
-        """The evidence of the shared clusters."""
+        """Return the evidence of the shared clusters."""
         return [kept.evidence() for kept in self._shared.values()]
 
     def end_own(self) -> list[str]:
-        """End the clusters that are not shared, the last one first; returns the problems, a line each."""
+        """Take the clusters down that are not shared, in reverse order; returns the problems, a line each."""
         problems = []
         while self._own:
             problems += self._own.pop().end()
         return problems
 
     def end_shared(self) -> list[str]:
-        """End the shared clusters; returns the problems, a line each."""
+        """Take the shared clusters down; returns the problems, a line each."""
         problems = []
         while self._shared:
             problems += self._shared.popitem()[1].end()
@@ -159,15 +159,15 @@ class SharedClusters:
         settings: Sequence[str] = (),
         check: bool = False,
     ) -> "Cluster":
-        """Return a cluster that is ready; arguments and errors as of :class:`Clusters`.
+        """Return a ready cluster; arguments and errors as of :class:`Clusters`.
 
-        With ``check``, the test during which an invariant is violated fails.
+        With ``check``, a test fails if an invariant is violated during it.
         """
         return self._clusters(spec, backend=backend, settings=settings, check=check, shared=True)
 
 
 def _command(words: list[str], backend: str, settings: Sequence[str]) -> str:
-    """The command that starts the same cluster; empty for a spec that has no file."""
+    """Return the command that starts the same cluster; empty for a spec without a file."""
     if not words:
         return ""
     options = ["--backend", backend] if backend else []

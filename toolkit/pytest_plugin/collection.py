@@ -60,7 +60,7 @@ def _jobs(
     backends: Iterable[str] = (),
     seeds: Iterable[int] = (),
 ) -> "list[Job]":
-    """One run for each scenario, case, way, backend and seed, without backends on which a scenario cannot run."""
+    """Return a run for each scenario, case, way, backend and seed, except on backends that a scenario excludes."""
     from toolkit.scenarios.batch import jobs  # noqa: PLC0415 - only tests with scenarios need it
     from toolkit.scenarios.catalogue import select  # noqa: PLC0415
     from toolkit.scenarios.scenario import OF_RUNS  # noqa: PLC0415
@@ -86,7 +86,7 @@ def _ways(names: str | Iterable[str]) -> "Sequence[Way] | None":
 
 
 def _name(job: "Job") -> str:
-    """The part of a test's name in brackets, the same in every run."""
+    """Return the part of a test's name in brackets, the same in every run."""
     case = f"-{job.case.name}" if job.case.name else ""
     return f"{job.scenario.name}{case}-{job.backend}-{job.way.name}-{job.seed}"
 
@@ -105,9 +105,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _shares(item: Any) -> str:  # noqa: ANN401 - only functions have fixtures
-    """The name of the fixture whose cluster a test shares with others; empty if there is none."""
+    """Return the name of the fixture whose cluster a test shares with others; empty if there is none."""
     if SHARED_FIXTURE not in getattr(item, "fixturenames", ()):
         return ""
-    known = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 - pytest has no public way to it
+    known = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 - pytest has no public access to it
     users = [name for name, found in known.items() if SHARED_FIXTURE in found[-1].argnames]
     return str(users[0]) if users else SHARED_FIXTURE

@@ -1,4 +1,4 @@
-"""What pytest shows if histories, records or messages are not equal: the first difference, then a diff."""
+"""Explains to pytest why histories, records or messages are not equal: the first difference, then a diff."""
 
 from collections.abc import Sequence
 from difflib import unified_diff
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 _MOST_LINES = 40
 _ROW_BYTES = 16
 _HEADS = ("--- ", "+++ ", "@@ ")
-"""Header lines of a diff, left out because pytest shows few lines."""
+"""Beginnings of a diff's header lines, which are omitted because pytest shows few lines."""
 _MESSAGE_FIELDS = ("type", "version", "compat_version", "seq", "tid", "priority", "flags")
 _PARTS = ("front", "middle", "data")
 
 
-def pytest_assertrepr_compare(config: pytest.Config, op: str, left: Any, right: Any) -> list[str] | None:  # noqa: ANN401 - pytest gives anything
+def pytest_assertrepr_compare(config: pytest.Config, op: str, left: Any, right: Any) -> list[str] | None:  # noqa: ANN401 - pytest passes any object
     """Explain why ``left == right`` fails for histories, records and messages; None for other types."""
     if op != "==" or not _ours(left) or not _ours(right):
         return None
@@ -61,7 +61,7 @@ def _texts(records: "Sequence[Record]") -> list[str]:
 
 
 def _first(before: "Sequence[Record]", after: "Sequence[Record]") -> list[str]:
-    """The first record that differs, with its fields that differ."""
+    """Return lines about the first record that differs, and its differing fields."""
     pairs = enumerate(zip_longest(before, after))
     found = next(((place, *pair) for place, pair in pairs if pair[0] != pair[1]), None)
     if found is None:
@@ -80,7 +80,7 @@ def _first(before: "Sequence[Record]", after: "Sequence[Record]") -> list[str]:
 
 
 def _message(message: "Message") -> list[str]:
-    """A message as lines: its fields, its payload if it decodes, and its bytes."""
+    """Return a message as lines: its fields, its payload if it decodes, and its bytes."""
     lines = [f"{name} {getattr(message, name)}" for name in _MESSAGE_FIELDS]
     lines += [f"payload {message.payload}"] if message.payload is not None else []
     for name in _PARTS:

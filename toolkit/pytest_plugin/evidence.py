@@ -1,4 +1,4 @@
-"""The clusters, runs, labs, proxies and captures of a test, and what the report of its failure shows of them."""
+"""Evidence about a test, from its clusters, runs, labs, proxies and captures, for the report of its failure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +21,9 @@ _EVENTS = frozenset(
 """Kinds of records that the report shows as the last events."""
 
 TEMPORARY: pytest.StashKey[Path] = pytest.StashKey()
-"""Stash of the configuration: pytest's temporary directory."""
+"""Key in the stash of the configuration: pytest's temporary directory."""
 SHARED: "pytest.StashKey[Callable[[], list[Evidence]]]" = pytest.StashKey()
-"""Stash of the configuration: returns the evidence that tests of the session share."""
+"""Key in the stash of the configuration: a function that returns the evidence that tests of the session share."""
 _OWN: "pytest.StashKey[list[Evidence]]" = pytest.StashKey()
 
 
@@ -37,35 +37,35 @@ class Scene:
 
 @dataclass(slots=True)
 class Evidence:
-    """A cluster, a run, a lab, a proxy or a capture of a test."""
+    """Evidence from one cluster, run, lab, proxy or capture of a test."""
 
     title: str
     scene: Callable[[], Scene]
-    """Takes the history and judges it; called once, at the end of the test."""
+    """Reads the history and checks it; called once, at the end of the test."""
     save: Callable[[Path], Mapping[str, Path]]
     """Writes its files into an existing directory; returns them by their kinds."""
     replay: str = ""
-    """The command that repeats it without pytest; empty if there is none."""
+    """The command that repeats the run without pytest; empty if there is none."""
     seed: int | None = None
     checked: bool = False
     """True if a violated invariant fails the test."""
     notes: list[str] = field(default_factory=list)
     """Further lines for the report."""
     failed: bool = False
-    """True if it failed itself, such as a run that did not pass."""
+    """True if the subject itself failed, such as a run that did not pass."""
     known: set[str] = field(default_factory=set)
     """Violations for which a test has failed already."""
     _seen: Scene | None = None
 
     @property
     def seen(self) -> Scene:
-        """The scene, taken at the first access."""
+        """The scene, read at the first access."""
         if self._seen is None:
             self._seen = self.scene()
         return self._seen
 
-    def news(self) -> list[str]:
-        """The violations for which no test has failed yet, a line each; they count as known after this call."""
+    def new_violations(self) -> list[str]:
+        """Return violations for which no test has failed yet, a line each, and mark them as reported."""
         found = dict.fromkeys(
             f"{result.id} {result.title}: {one.text}" for result in self.seen.checks for one in result.violations
         )
@@ -75,7 +75,7 @@ class Evidence:
         return new[:_MOST_VIOLATIONS] + ([f"and {more} more"] if more > 0 else [])
 
     def violations(self) -> list[str]:
-        """The violated invariants, a line each, followed by the record that shows it and a frame before it."""
+        """Return the violated invariants, each followed by the record that shows it and by frames near it."""
         history, found = self.seen.history, []
         for result in self.seen.checks:
             for violation in result.violations:
@@ -86,11 +86,11 @@ class Evidence:
 
     @property
     def is_wrong(self) -> bool:
-        """True if it failed, or if an invariant is violated."""
+        """True if the subject failed, or if an invariant is violated."""
         return self.failed or any(not result.ok for result in self.seen.checks)
 
     def text(self, files: Mapping[str, Path], *, brief: bool = False) -> str:
-        """The text of the report; ``brief``: without events and frames."""
+        """Return the text of the report; ``brief`` omits events and frames."""
         from toolkit.report.plain import plain_chart  # noqa: PLC0415 - only failures pay for it
 
         history = self.seen.history
@@ -111,7 +111,7 @@ def add_evidence(item: pytest.Item, evidence: Evidence) -> None:
 
 
 def evidence_of(item: pytest.Item) -> list[Evidence]:
-    """The evidence of a test so far, with that of clusters it shares with others."""
+    """Return the evidence of a test so far, including that of clusters that it shares with others."""
     own = item.stash.setdefault(_OWN, [])
     if SHARED_FIXTURE in getattr(item, "fixturenames", ()) and SHARED in item.config.stash:
         known = {one.title for one in own}
@@ -134,7 +134,7 @@ def _block(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _places(history: "History", place: int) -> list[str]:
-    """The lines of a violation's record and of frames near it: those of its message, or else the last one."""
+    """Return the lines of a violation's record, and of two frames of its message or else the frame before it."""
     if not 0 <= place < len(history):
         return []
     shown = history[place]

@@ -37,7 +37,7 @@ def msgrlab_added(
     request: pytest.FixtureRequest, msgrlab_clusters_of_session: Clusters
 ) -> Callable[[Evidence], None]:
     """Returns a function that adds evidence to the test's report; the other fixtures use it."""
-    del msgrlab_clusters_of_session  # requested because it sets where files are kept
+    del msgrlab_clusters_of_session  # requested because it sets the folder of kept files
     return partial(add_evidence, request.node)
 
 
@@ -88,7 +88,7 @@ def msgrlab_run(
 
 @pytest.fixture
 def msgrlab_scenario(request: pytest.FixtureRequest, msgrlab_run: Runs) -> "Callable[[], ScenarioRun]":
-    """Runs a scenario of your project: a test that calls ``msgrlab_scenario()`` is collected once for each."""
+    """Runs a scenario of your project; a test that uses it is collected once for each case of each scenario."""
     return partial(msgrlab_run.job, request.param)
 
 

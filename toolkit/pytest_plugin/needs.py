@@ -1,4 +1,4 @@
-"""What tests need of the machine: a skip with the doctor's finding and the remedy, a failure in strict runs."""
+"""Skips tests whose needs this machine lacks, with the doctor's finding and remedy; fails them in strict runs."""
 
 import functools
 from typing import TYPE_CHECKING
@@ -13,8 +13,8 @@ REMEDY = "; to add it: "
 """In the reason of a skip, separates the missing capability from the command that adds it."""
 
 
-class CannotBeHad(Skipped):
-    """A skip because this machine cannot have a capability; a skip in strict runs as well."""
+class CannotBeAdded(Skipped):
+    """A skip because a capability cannot be added to this machine; a skip in strict runs as well."""
 
 
 class IsMissing(Skipped):
@@ -26,7 +26,7 @@ def require(*names: str, reason: str = "") -> None:
 
     Args:
         names: names of capabilities, as ``msgrlab doctor`` lists them.
-        reason: what the test needs them for.
+        reason: reason why the test needs them.
     """
     why = f" ({reason})" if reason else ""
     for name in names:
@@ -34,7 +34,7 @@ def require(*names: str, reason: str = "") -> None:
         if finding.available:
             continue
         if finding.remedy is None:
-            raise CannotBeHad(f"{name}: {finding.detail}{why}", _use_item_location=True)
+            raise CannotBeAdded(f"{name}: {finding.detail}{why}", _use_item_location=True)
         remedy = f"{REMEDY}{finding.remedy}"
         raise IsMissing(f"{name}: {finding.detail}{why}{remedy}", _use_item_location=True)
 

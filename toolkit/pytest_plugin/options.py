@@ -27,11 +27,11 @@ class Options:
 
     seed: int
     backend: str
-    """Backend of scenarios and clusters that name none; empty: ``sim`` for scenarios, the spec's for clusters."""
+    """Backend of tests that name none; empty for ``sim`` for scenarios and the spec's backend for clusters."""
     keep: str
-    """Which tests' files are kept, one of :data:`KEEP`."""
+    """The tests whose files are kept, one of :data:`KEEP`."""
     out: Path | None
-    """Directory of the kept files; None: pytest's temporary directory."""
+    """Directory of the kept files; None for pytest's temporary directory."""
     strict: bool
 
     @property
@@ -41,7 +41,7 @@ class Options:
 
     @property
     def cluster_backend(self) -> str:
-        """The backend of clusters that name none; empty: that of the spec. Clusters cannot be simulated."""
+        """The backend of clusters that name none; empty for that of the spec. Clusters cannot be simulated."""
         return {"local": "process", "sim": ""}.get(self.backend, self.backend)
 
     @property
@@ -51,7 +51,7 @@ class Options:
 
 
 def options_of(config: pytest.Config) -> Options:
-    """The msgrlab options of this pytest run."""
+    """Return the msgrlab options of this pytest run."""
     get = config.getoption
     out = get("msgrlab_out")
     return Options(
@@ -123,7 +123,7 @@ def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - of xdist, which 
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """The header line: the options that differ from their defaults."""
+    """Return the header line: the options that differ from their defaults."""
     options = options_of(config)
     words = [] if options.seed == DEFAULT_SEED and not options.backend else options.words
     words += ["--msgrlab-strict"] if options.strict else []

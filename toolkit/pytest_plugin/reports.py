@@ -1,4 +1,4 @@
-"""Reports of tests: the last events, where files are kept, the command that repeats it; skips and strict runs."""
+"""Reports of tests: last events, kept files, the command that repeats the test; skips, and strict runs."""
 
 import re
 import shlex
@@ -18,16 +18,16 @@ from toolkit.pytest_plugin.options import options_of
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _LONGEST_NAME = 100
 _LIBRARY = (f"{Path(__file__).parents[1]}/", f"{Path(__file__).parents[2] / 'messenger'}/")
-"""Folders whose frames are left out of a traceback."""
+"""Folders whose frames are omitted from tracebacks."""
 _Making = Generator[None, pytest.TestReport, pytest.TestReport]
 _FOLDER: pytest.StashKey[Path] = pytest.StashKey()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """After a test has passed, judge the invariants on the evidence that is to be checked."""
+    """After a test has passed, fail it if its evidence violates invariants."""
     done = yield
-    found = [f"{one.title}: {line}" for one in evidence_of(item) if one.checked for line in one.news()]
+    found = [f"{one.title}: {line}" for one in evidence_of(item) if one.checked for line in one.new_violations()]
     if found:
         pytest.fail("invariants are violated\n" + "\n".join(found), pytrace=False)
     return done
@@ -78,7 +78,7 @@ def _judge_skip(item: pytest.Item, report: pytest.TestReport) -> None:
         report.longrepr = f"{path}: {report.longrepr[2]}\nWith --msgrlab-strict this is a failure."
 
 
-# ---- what a test has made
+# ---- evidence
 
 
 def _show(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -103,14 +103,14 @@ def _show(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def _node_id(item: pytest.Item) -> str:
-    """The test's id on a command line, without the group that xdist appends."""
+    """Return the test's id for a command line, without the group that xdist appends."""
     group = item.get_closest_marker("xdist_group")
     name = (group.args or (group.kwargs.get("name"),))[0] if group else None
     return item.nodeid.removesuffix(f"@{name}") if name else item.nodeid
 
 
 def _properties(one: Evidence, files: Mapping[str, Path], tail: str) -> dict[str, str]:
-    """The JUnit properties of a piece of evidence."""
+    """Return the JUnit properties of a piece of evidence."""
     violated = [result.id for result in one.seen.checks if not result.ok]
     found = {"of": one.title, "violated": " ".join(violated), "replay": one.replay}
     found["kept"] = str(next(iter(files.values())).parent) if files else ""
@@ -118,7 +118,7 @@ def _properties(one: Evidence, files: Mapping[str, Path], tail: str) -> dict[str
 
 
 def _extras(one: Evidence, text: str) -> list[dict[str, Any]]:
-    """The chart and the text that pytest-html shows in the row of the test."""
+    """Return the chart and the text that pytest-html shows in the row of the test."""
     from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only failures pay for it
 
     shown = {"name": f"msgrlab: {one.title}", "format_type": "text", "content": text}
@@ -141,7 +141,7 @@ def _saved(item: pytest.Item, one: Evidence) -> dict[str, Path]:
 
 
 def _folder(item: pytest.Item) -> Path:
-    """The folder of a test's kept files; created when the first file is kept."""
+    """Return the folder of a test's kept files; created when the first file is kept."""
     if _FOLDER not in item.stash:
         out = options_of(item.config).out
         name = _NOT_IN_NAMES.sub("_", _node_id(item))[-_LONGEST_NAME:].lstrip("._-")
@@ -150,7 +150,7 @@ def _folder(item: pytest.Item) -> Path:
 
 
 def _new_folder(above: Path, name: str) -> Path:
-    """Create a folder that did not exist: nothing is overwritten, and workers share the directory above it."""
+    """Create a new folder, with a number if the name exists: workers share the directory above it."""
     above.mkdir(parents=True, exist_ok=True)
     for number in count(1):
         folder = above / (name if number == 1 else f"{name}-{number}")

@@ -20,7 +20,7 @@ Added = Callable[[Evidence], None]
 
 
 class Runs:
-    """Runs scenarios, and fails the test if one does not pass.
+    """Runs scenarios, and fails the test if a run does not pass.
 
     Args:
         options: the msgrlab options of the pytest run.
@@ -55,14 +55,14 @@ class Runs:
             protocol: ``v1`` or ``v2``.
             cipher: type of the cephx key that the nodes share, ``aes`` or ``aes256k``.
             workers: number of threads (in ``sim``: shards) of each node that run its open connections.
-            seed: decides everything random; that of ``--msgrlab-seed`` unless given.
-            cuts: where to cut instead of the scenario's own places, each ``SENDER:TAG[:NTH[:BYTE]]``.
-            check: True if the test fails if the run does not pass.
+            seed: seed of all random choices; that of ``--msgrlab-seed`` unless given.
+            cuts: cuts instead of the scenario's own, each ``SENDER:TAG[:NTH[:BYTE]]``.
+            check: False to return a run that did not pass instead of failing the test.
 
         Raises:
             AssertionError: the run did not pass.
-            Unsupported: the scenario cannot run in that way, or not on this machine.
-            LocalError: there is no such scenario.
+            Unsupported: the scenario cannot run in this way, or not on this machine.
+            LocalError: the scenario is unknown.
         """
         from toolkit.lab.ways import Way  # noqa: PLC0415 - only tests with scenarios need it
         from toolkit.scenarios.catalogue import wanted  # noqa: PLC0415
@@ -111,7 +111,7 @@ def _save_run(done: "ScenarioRun", directory: Path) -> Mapping[str, Path]:
 
 
 class Simulations:
-    """Opens labs in simulation, and runs random lives.
+    """Opens labs in simulation, and runs the lives of seeds (docs/simulation.md).
 
     Args:
         options: the msgrlab options of the pytest run.
@@ -137,13 +137,13 @@ class Simulations:
 
         Args:
             mode: connection mode, ``crc``, ``secure`` or ``compressed``.
-            seed: decides everything random; that of ``--msgrlab-seed`` unless given.
+            seed: seed of all random choices; that of ``--msgrlab-seed`` unless given.
             protocol: ``v1`` or ``v2``.
             cipher: type of the cephx key that the nodes share, ``aes`` or ``aes256k``.
-            check: True if the test fails at its end if an invariant does not hold.
+            check: True to fail the test at its end if an invariant is violated.
 
         Raises:
-            LocalError: an unknown mode, protocol or cipher.
+            LocalError: the mode, protocol or cipher is unknown.
             Unsupported: the protocol does not have the mode.
         """
         from toolkit.lab.ways import Way  # noqa: PLC0415 - only tests with labs need it
@@ -156,10 +156,10 @@ class Simulations:
         return lab
 
     def live(self, seed: int | None = None) -> "Outcome":
-        """Run the random life of a seed; the test fails with the shortest schedule that still fails.
+        """Run the life of a seed; if it fails, the test fails with the shortest schedule that still fails.
 
         Args:
-            seed: decides everything; that of ``--msgrlab-seed`` unless given.
+            seed: the seed; that of ``--msgrlab-seed`` unless given.
 
         Raises:
             AssertionError: the life failed.

@@ -40,13 +40,13 @@ class Proxies:
         """Start a proxy; dial its ``address`` instead of the target.
 
         Args:
-            target: HOST:PORT of the server behind it; an address as Ceph prints it will do.
-            rules: its rules (docs/proxy.md), such as ``-> MESSAGE #3: cut``.
-            keyring: files with keys, which it needs for the frames of secure links.
+            target: HOST:PORT of the server, or its address as Ceph prints it.
+            rules: rules of the proxy (docs/proxy.md), such as ``-> MESSAGE #3: cut``.
+            keyring: files with keys, needed to apply rules to secure links.
             options: the other arguments of :class:`toolkit.faults.live.Proxy`.
 
         Raises:
-            LocalError: a rule or target is malformed, or a file is no keyring.
+            LocalError: a rule or target is malformed, or a file is not a keyring.
         """
         from toolkit.faults.live import Proxy  # noqa: PLC0415 - only tests with proxies need it
 
@@ -62,24 +62,24 @@ class Proxies:
 
 
 class Recorded:
-    """A capture that is being taken, until :meth:`stop` or the end of the test."""
+    """A running capture; :meth:`stop` or the end of the test ends it."""
 
     def __init__(self, taken: "Taken", open_capture: ExitStack) -> None:
         self.taken = taken
-        """Numbers of packets, and of those that were dropped."""
+        """Number of packets, and number of dropped packets."""
         self.path = taken.path
         """The capture's file, in pcapng format."""
         self._open = open_capture
 
     def stop(self) -> None:
-        """End the capture; after that its file is complete."""
+        """End the capture and complete its file."""
         self._open.close()
 
     def read(self, keyrings: Sequence[PathLike] = (), key_logs: Sequence[PathLike] = ()) -> "Capture":
-        """End the capture, and decode it with the keys given: frames, sessions, chart, checks.
+        """End the capture, and decode it with the given keys: frames, sessions, chart, checks.
 
         Raises:
-            LocalError: a file is no keyring or no key log.
+            LocalError: a file is not a keyring or not a key log.
         """
         from toolkit.dissect.capture import Capture  # noqa: PLC0415 - only tests with captures need it
 
@@ -94,7 +94,7 @@ class Captures:
     Args:
         added: called with the evidence of each capture.
         running: ends the captures.
-        directory: makes a directory for their files.
+        directory: creates the directory for the files of a capture.
     """
 
     def __init__(self, added: Added, running: ExitStack, directory: Callable[[str], Path]) -> None:
@@ -114,7 +114,7 @@ class Captures:
 
         Raises:
             Unsupported: this machine cannot take captures.
-            LocalError: there is no such target.
+            LocalError: the target does not exist.
         """
         from toolkit.capture.recorder import capturing  # noqa: PLC0415 - only tests with captures need it
 

@@ -37,7 +37,7 @@ class Replayed:
     links: list[int]
     """Numbers of the streams in the capture."""
     not_replayed: str = ""
-    """Why it could not be replayed, in words; empty if it was."""
+    """Reason why it could not be replayed; empty if it was."""
     authenticated: list[int] = field(default_factory=list)
     """Links for which our own cephx computed the authentication; on others it is as recorded."""
     comparison: Comparison = field(default_factory=Comparison)
@@ -50,13 +50,13 @@ class ReplayResult:
     role: Role
     sessions: list[Replayed]
     problem: str | None
-    """What could not be read or decoded of the capture; None if nothing is wrong."""
+    """The part of the capture that could not be read or decoded; None if everything was."""
     saved: list[Saved] = field(default_factory=list)
     """The sessions as scenarios; empty unless ``save`` was given."""
 
     @property
     def differs(self) -> bool:
-        """True if our side of some session sent something that no rule allows."""
+        """True if our side of a session sent something that no rule allows."""
         return any(session.comparison.differences for session in self.sessions)
 
 
@@ -82,7 +82,7 @@ def replay_capture(
         save: path of a new file for the sessions as scenarios; their frames are written beside it.
 
     Raises:
-        LocalError: a file cannot be read or written or is malformed, or there is no such session.
+        LocalError: a file cannot be read or written or is malformed, or the session does not exist.
     """
     role = Role(role)
     recording = Recording(source, KeyBook.read(keyrings, key_logs), ports)
@@ -133,7 +133,7 @@ def _compared(
 
 
 def _with_a_rule(session: RecordedSession, party: int, book: KeyBook, first: Comparison) -> Comparison:
-    """If another setting of one disputed rule makes the two sides equal, report that rule as the difference."""
+    """If another setting of one disputed rule makes both sides equal, report that rule as the difference."""
     for rule, settings in SETTINGS.items():
         for setting in settings[1:]:
             found, _ = _compared(session, party, book, {rule: setting})

@@ -29,8 +29,8 @@ _MODE = bytes([AuthMode.AUTHORIZER])
 
 
 @dataclass(slots=True)
-class Dice:
-    """The random values of one link, in the order in which they were drawn; zeros for confounders."""
+class RecordedRandom:
+    """A random source that returns the recorded random values of one link, in order; zeros for confounders."""
 
     numbers: list[int] = field(default_factory=list)
     secret: bytes = b""
@@ -46,7 +46,7 @@ class Dice:
 
 @dataclass(slots=True)
 class _OneTicket:
-    """The holder of the ticket in the record."""
+    """A ticket holder with only the recorded ticket."""
 
     global_id: int
     ticket: Ticket
@@ -85,7 +85,9 @@ def _to_service(payload: bytes, session_key: CryptoKey | None, wall_time_s: floa
     shown, authorize = _opened(payload, session_key)
     service = EntityType.from_wire(shown.service_id)
     ticket = Ticket(service, session_key, shown.ticket, _NEVER_S, _NEVER_S)
-    return AuthorizerExchange(_OneTicket(shown.global_id, ticket), service, wall_time_s, Dice([authorize.nonce]))
+    return AuthorizerExchange(
+        _OneTicket(shown.global_id, ticket), service, wall_time_s, RecordedRandom([authorize.nonce])
+    )
 
 
 def _to_monitor(payloads: Sequence[bytes], book: KeyBook, wall_time_s: float) -> ClientExchange | None:
@@ -99,11 +101,11 @@ def _to_monitor(payloads: Sequence[bytes], book: KeyBook, wall_time_s: float) ->
     if proof.old_ticket != NO_TICKET:
         return None
     client = CephxClient(prelude.name, keys[0][1], proof.other_keys)
-    return MonitorExchange(client, wall_time_s, Dice([proof.client_challenge]))
+    return MonitorExchange(client, wall_time_s, RecordedRandom([proof.client_challenge]))
 
 
 def service_keys(payload: bytes, book: KeyBook) -> dict[EntityType, dict[int, CryptoKey]]:
-    """Return the key that opens the ticket of an authorizer, by service and secret_id; empty if unknown."""
+    """Return the key that decrypts the ticket of an authorizer, by service and secret_id; empty if unknown."""
     with suppress(PeerError):
         if payload[:1] == _MODE:
             shown = _authorizer(payload)
@@ -113,20 +115,20 @@ def service_keys(payload: bytes, book: KeyBook) -> dict[EntityType, dict[int, Cr
     return {}
 
 
-def service_dice(challenges: Sequence[bytes], done: bytes, session_key: CryptoKey) -> Dice:
+def service_random(challenges: Sequence[bytes], done: bytes, session_key: CryptoKey) -> RecordedRandom:
     """Return the random values of a service, from its challenges and its last answer."""
-    dice = Dice()
+    random = RecordedRandom()
     with suppress(PeerError):
-        dice.numbers = [open_challenge(session_key, payload) for payload in challenges]
-        dice.secret = open_reply(session_key, done).connection_secret
-    return dice
+        random.numbers = [open_challenge(session_key, payload) for payload in challenges]
+        random.secret = open_reply(session_key, done).connection_secret
+    return random
 
 
 def service_exchange(
-    keys: dict[EntityType, dict[int, CryptoKey]], wall_time_s: float, dice: Dice
+    keys: dict[EntityType, dict[int, CryptoKey]], wall_time_s: float, random: RecordedRandom
 ) -> CephxServiceExchange:
     """Return the exchange of a service."""
-    return CephxServiceExchange(keys, wall_time_s, dice)
+    return CephxServiceExchange(keys, wall_time_s, random)
 
 
 # ---- comparing
@@ -146,7 +148,7 @@ def same_authorizer(one: bytes, other: bytes, session_key: CryptoKey | None) -> 
 
 
 def answers_an_old_challenge(real: bytes, mine: bytes, session_key: CryptoKey | None) -> bool:
-    """True if two authorizers differ only in that the real one answers a challenge already."""
+    """True if two authorizers differ only in that the real one already answers a challenge."""
     if session_key is None or not real[:1] == mine[:1] == _MODE:
         return False
     with suppress(PeerError):

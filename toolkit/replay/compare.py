@@ -1,8 +1,8 @@
 """Compares our frames with those of the real side: equal, different in a documented way, or different.
 
-Handshake frames are compared one by one in their order, messages in theirs, and so are the answers to keepalives.
-How the three are interleaved, and when an acknowledgement leaves, differs between implementations: of
-acknowledgements only the numbers are compared.
+Handshake frames, messages, and answers to keepalives are each compared one by one, in their order. The order
+between the three, and the time of acknowledgements, differ between implementations: of acknowledgements only the
+numbers are compared.
 """
 
 from bisect import bisect_right
@@ -24,7 +24,7 @@ from toolkit.replay.record import DATA_TAGS
 ACK_TIMING = "time of ACKs"
 """Name of the rule on acknowledgements in results."""
 KEPT_AUTHORIZER = "kept authorizer"
-"""Name of a rule: 14.2 begins a further link of a v1 session with the last authorizer of the previous one
+"""Name of a rule: Ceph 14.2 begins the next link of a v1 session with the last authorizer of the previous link
 (docs/disputes.md)."""
 _V1_FIELDS: tuple[str, ...] = (
     *("seq", "tid", "type", "priority", "version", "front_len", "middle_len", "data_len", "data_off"),
@@ -38,7 +38,7 @@ _PARTS = ("front", "middle", "data")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A frame of the real side that our side did not send in the same way."""
+    """A frame of one side that the other side did not send in the same way."""
 
     link: int
     """Number of the stream in the capture."""
@@ -46,7 +46,7 @@ class Difference:
     """Number of the frame in the capture; None if only our side sent one."""
     tag: str
     what: str
-    """The fields that differ, or what is missing, in words."""
+    """The fields that differ, or the missing frame."""
 
     @property
     def kind(self) -> str:
@@ -70,7 +70,7 @@ class Comparison:
         theirs = [each for each in played.link.frames if each.direction is played.sends and _counts(each)]
         ours = [each for each in played.frames if _counts(each)]
         if played.problem:
-            self._differ(Difference(link, theirs[0].frame if theirs else None, "link", played.problem))
+            self._add_difference(Difference(link, theirs[0].frame if theirs else None, "link", played.problem))
             return
         self._in_order(played, _handshake(theirs), _handshake(ours))
         self._in_order(played, _tagged(theirs, _MESSAGES), _tagged(ours, _MESSAGES))
@@ -85,7 +85,7 @@ class Comparison:
             found.setdefault(each.kind, []).append(each)
         return list(found.values())
 
-    def _differ(self, difference: Difference) -> None:
+    def _add_difference(self, difference: Difference) -> None:
         self.compared += 1
         self.differences.append(difference)
 
@@ -94,10 +94,12 @@ class Comparison:
         for real, mine in zip_longest(theirs, ours):
             if real is None:
                 if not _cut_by_peer(played):
-                    self._differ(Difference(link, None, mine.tag, f"only ours sends it: {_frame_text(mine)}"))
+                    self._add_difference(
+                        Difference(link, None, mine.tag, f"only ours sends it: {_frame_text(mine)}")
+                    )
             elif mine is None:
                 why = f" (ours had closed the link: {played.closed})" if played.closed else ""
-                self._differ(Difference(link, real.frame, real.tag, f"ours does not send it{why}"))
+                self._add_difference(Difference(link, real.frame, real.tag, f"ours does not send it{why}"))
             else:
                 self._pair(played, real, mine)
 
@@ -130,10 +132,10 @@ class Comparison:
         return answers_an_old_challenge(theirs.authorizer, ours.authorizer, played.link.handshake.session_key)
 
     def _acks(self, played: Played, theirs: Sequence[DecodedFrame], ours: Sequence[DecodedFrame]) -> None:
-        """Our side must have acknowledged on that link what the real side acknowledges, and nothing else.
+        """Compare acknowledgements: ours must cover those of the real side by then, and only received messages.
 
-        Our side receives a message as soon as the capture has it, so it may be ahead of the real side, but never
-        after it.
+        Our side receives a message as soon as the capture has it, so it may acknowledge earlier than the real
+        side, but not later.
         """
         link = played.link.stream.index
         received = [
@@ -145,7 +147,9 @@ class Comparison:
         best = [0, *accumulate((number for _, number in acked), max)]
         newest = best[-1]
         if newest > most:
-            self._differ(Difference(link, None, "ACK", f"ours acknowledges {newest}, the last message was {most}"))
+            self._add_difference(
+                Difference(link, None, "ACK", f"ours acknowledges {newest}, the last message was {most}")
+            )
         exact = {_acknowledged(each) for each in ours if each.tag == "ACK"}
         for real in theirs:
             number = _acknowledged(real) if real.tag == "ACK" else None
@@ -154,7 +158,7 @@ class Comparison:
             by_then = best[bisect_right(times, real.time_ns)]
             if number > by_then:
                 what = f"seq={number}, ours has acknowledged up to {by_then}"
-                self._differ(Difference(link, real.frame, "ACK", what))
+                self._add_difference(Difference(link, real.frame, "ACK", what))
                 continue
             self.compared += 1
             if number in exact:
@@ -176,13 +180,13 @@ def _tagged(frames: Sequence[DecodedFrame], tags: set[str] | frozenset[str]) -> 
 
 
 def _cut_by_peer(played: Played) -> bool:
-    """True if the real side could send no more: the capture ended, or the peer or a reset ended the link."""
+    """True if the real side could not send more: the capture ended, or the peer or a reset ended the link."""
     end = played.link.end
     return end is None or end.how is Ending.RESET or end.direction is not played.sends
 
 
 def _announced(played: Played) -> int:
-    """The in_seq that our side announces in the handshake, of messages of earlier links."""
+    """Return the in_seq that our side announces in the handshake, from messages of earlier links."""
     fields = [each.fields for each in played.frames if each.message is None]
     numbers = [each.get("msg_seq") or each.get("seq") for each in fields]
     return max([number for number in numbers if isinstance(number, int)], default=0)
@@ -245,7 +249,7 @@ def _message_fields(real: DecodedFrame, mine: DecodedFrame) -> Iterator[str]:
 
 
 def _same_bytes_due(real: DecodedFrame, mine: DecodedFrame) -> bool:
-    """True if equal contents give equal bytes: without nonces, which count frames, and without a compressor."""
+    """True if equal contents give equal bytes: on links without encryption, which has nonces, and compression."""
     return "secure" not in {real.mode, mine.mode} and not real.compressed
 
 

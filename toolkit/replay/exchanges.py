@@ -20,14 +20,14 @@ from messenger.v1.wire import ConnectReply, Tag
 from messenger.v2.wire import AuthBadMethod, AuthReplyMore, ControlFrame
 from messenger.v2.wire import AuthDone as AuthDoneFrame
 from toolkit.replay.cephx import (
-    Dice,
+    RecordedRandom,
     client_exchange,
     same_authorizer,
     same_challenge,
     same_reply,
-    service_dice,
     service_exchange,
     service_keys,
+    service_random,
 )
 from toolkit.replay.handshake import Handshake
 
@@ -98,7 +98,7 @@ class RecordedServer:
 
     Args:
         handshake: handshake of the link.
-        replies: the answers not given yet; a second exchange of the link continues with them.
+        replies: the remaining answers; a second exchange of the link continues with them.
         own: our own exchange, whose answers are sent if their content differs; None if there is none.
     """
 
@@ -211,7 +211,7 @@ class _Servers:
         self._auth = auth
         self._replies: dict[int, Iterator[ControlFrame | ConnectReply]] = {}
         """Answers of each link, by the id of its handshake."""
-        self._dice: dict[int, Dice] = {}
+        self._random: dict[int, RecordedRandom] = {}
 
     def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ServerExchange:  # noqa: ARG002
         """Return the acceptor's half for the current link."""
@@ -227,6 +227,6 @@ class _Servers:
         if not keys:
             return None
         self._auth.computed.add(id(handshake))
-        if id(handshake) not in self._dice:
-            self._dice[id(handshake)] = service_dice(*handshake.service_payloads, key)
-        return service_exchange(keys, wall_time_s, self._dice[id(handshake)])
+        if id(handshake) not in self._random:
+            self._random[id(handshake)] = service_random(*handshake.service_payloads, key)
+        return service_exchange(keys, wall_time_s, self._random[id(handshake)])

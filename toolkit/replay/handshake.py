@@ -1,7 +1,7 @@
-"""What the handshake of a recorded link shows of its two sides, and what a messenger cannot decide by itself.
+"""The two sides of a recorded link, as its handshake shows them: the inputs of a replay.
 
-Names, addresses, feature masks, policies and options are taken from here, and so are random values: cookies,
-authentication payloads, keys. What the messenger decides itself is compared instead.
+Our messenger takes its name, addresses, feature masks, policy and options from here, and its random values:
+cookies, authentication payloads, keys. Everything that it decides itself is compared with the record instead.
 """
 
 from collections.abc import Sequence
@@ -66,9 +66,9 @@ class Side:
     global_seqs: list[int] = field(default_factory=list)
     """All its global_seqs, in their order."""
     cookie: int = 0
-    """The cookie that it made for a new session; 0 if none."""
+    """The cookie that it drew for a new session; 0 if none."""
     lossy: bool | None = None
-    """The flag of its CLIENT_IDENT, SERVER_IDENT, CONNECT or last reply."""
+    """The lossy flag of its CLIENT_IDENT, SERVER_IDENT, CONNECT or last reply."""
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class Handshake:
     resumed: bool = False
     """True if it resumed a session that both sides had."""
     problem: str = ""
-    """Why it cannot be replayed; empty if it can."""
+    """Reason why it cannot be replayed; empty if it can."""
 
     def __post_init__(self) -> None:
         keys = LinkKeys(self.book)

@@ -32,8 +32,8 @@ _ALGORITHMS = {1: "snappy", 2: "zlib", 3: "zstd", 4: "lz4", 5: "brotli"}
 _NANO = 1e9
 
 
-class _Cookies:
-    """Returns the recorded cookies; other values are drawn."""
+class _RecordedCookies:
+    """A random source that returns the recorded cookies; other values are random."""
 
     def __init__(self) -> None:
         self._random = Random(0)
@@ -65,9 +65,9 @@ class Played:
     """Number of the real side's frames so far, by tag."""
     link_id: int | None = None
     closed: str = ""
-    """Why our side closed it before the end of the record; empty if it did not."""
+    """Reason why our side closed it before the end of the record; empty if it did not."""
     problem: str = ""
-    """Why our side did not open it."""
+    """Reason why our side did not open it; empty if it did."""
 
 
 class _Wire:
@@ -125,15 +125,15 @@ class Player:
         self.links = [Played(link, link.sent_by(party)) for link in session.links]
         """The links, in the order in which they were opened."""
         self.faults: list[str] = []
-        """Faults that broke our links, in words."""
+        """Faults that broke our links, as texts."""
         first = self.links[0]
         self._begin_ns = first.link.frames[0].time_ns
         self._auth = RecordedAuth(first.link.handshake)
-        self._cookies = _Cookies()
+        self._cookies = _RecordedCookies()
         self._wires = {played: _Wire(played, book) for played in self.links}
         self._by_id: dict[int, Played] = {}
         self._dials: list[int] = []
-        """Ids of the links that our side wants to open."""
+        """Ids of the links that our side is to open."""
         self._conn: Session | None = None
         self._sent: dict[object, Played] = {}
         """The links on which the real side sent each message first, by seq and content."""
@@ -172,7 +172,7 @@ class Player:
         return AddrVec((target or EntityAddr(),))
 
     def _policy(self) -> Policy:
-        """Return the policy towards the peer that the flags and types of the record show."""
+        """Return the policy towards the peer, from the flags and types in the record."""
         mine = [self._facts(played)[0] for played in self.links]
         theirs = [self._facts(played)[1] for played in self.links]
         lossy = next((side.lossy for side in mine if side.lossy is not None), False)
@@ -218,7 +218,7 @@ class Player:
         computed = self._auth.computed
         return [each.link.stream.index for each in self.links if id(each.link.handshake) in computed]
 
-    # ---- the play
+    # ---- replay
 
     def play(self) -> None:
         """Feed the peer's frames, let the application send, and collect our frames."""
@@ -254,7 +254,7 @@ class Player:
             keyed += [((each.packet, 1, each.frame), _Event(each.time_ns, played, each)) for each in frames]
             end = played.link.end
             if end is not None:
-                # While the side that we replace still sends, it has not noticed the end.
+                # As long as the replaced side still sends, it has not noticed the end.
                 last = next((each for each in reversed(frames) if each.direction is played.sends), first)
                 when = (max(end.packet, last.packet), 2, number)
                 keyed.append((when, _Event(max(end.time_ns, last.time_ns), played, None)))
@@ -303,7 +303,7 @@ class Player:
     def _dial(self, played: Played, theirs: Side, protocol: Protocol, local: EntityAddr) -> None:
         mine = self._facts(played)[0]
         if not self._dials:
-            self._want(played, theirs, protocol)
+            self._dial_now(played, theirs, protocol)
             self._drain()
         if not self._dials:
             state = self._conn.state.value if self._conn is not None else "no session"
@@ -316,8 +316,8 @@ class Player:
             self.endpoint.numbers.global_seq = mine.global_seqs[0]
         self.endpoint.link_opened(link_id, local, self._now)
 
-    def _want(self, played: Played, theirs: Side, protocol: Protocol) -> None:
-        """Make our side dial now, as the real side does, without the pause that it would make."""
+    def _dial_now(self, played: Played, theirs: Side, protocol: Protocol) -> None:
+        """Make our side dial now, when the real side does, without its own pause."""
         conn, endpoint = self._conn, self.endpoint
         if conn is None or conn.state is SessionState.CLOSED:
             target = played.link.handshake.target

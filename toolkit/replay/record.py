@@ -44,7 +44,7 @@ class RecordedLink:
 
     @property
     def problem(self) -> str:
-        """Why its bytes cannot be replayed, in words; empty if they can."""
+        """Reason why its bytes cannot be replayed; empty if they can."""
         number = self.stream.index
         if not self.stream.opening_seen or not any(frame.tag == "BANNER" for frame in self.frames):
             return f"link {number} began before the capture"
@@ -59,7 +59,7 @@ class RecordedLink:
 
 
 def _is_cut_off(frame: DecodedFrame) -> bool:
-    """True if the rest of the frame never came."""
+    """True if the rest of the frame is missing because the capture or the connection ended."""
     error = frame.error or ""
     return error.startswith((CAPTURE_ENDS, "the connection was "))
 
@@ -74,7 +74,7 @@ class RecordedSession:
     """The side that opened its first link, and the other side."""
     links: list[RecordedLink]
     hop: str = ""
-    """Of which link this one is another hop, in words; empty if of none."""
+    """Text that names the link of which this one is another hop, as behind a proxy; empty if of none."""
 
     @property
     def title(self) -> str:
@@ -93,7 +93,7 @@ class RecordedSession:
 
     @property
     def problem(self) -> str:
-        """Why it cannot be replayed, in words; empty if it can."""
+        """Reason why it cannot be replayed; empty if it can."""
         if self.hop:
             return self.hop
         if problem := next((link.problem for link in self.links if link.problem), ""):
@@ -112,7 +112,7 @@ class Recording:
         ports: decode only connections with one of these ports at either end; None decodes all.
 
     Raises:
-        LocalError: the file cannot be read, or is no capture.
+        LocalError: the file cannot be read, or is not a capture.
     """
 
     def __init__(self, source: CaptureFiles, book: KeyBook, ports: Collection[int] | None = None) -> None:
@@ -120,7 +120,7 @@ class Recording:
         self.sessions: list[RecordedSession] = []
         """The sessions, in the order in which they began."""
         self.problem: str | None = None
-        """What could not be read or decoded, in one line; None if nothing is wrong."""
+        """The part that could not be read or decoded, in one line; None if everything was."""
         self._ends: dict[int, End] = {}
         self._analysis = Analysis()
         self._frames: dict[int, list[DecodedFrame]] = {}
@@ -190,10 +190,10 @@ class Recording:
         return RecordedLink(stream, dialler, handshake, frames, self._ends.get(stream.index))
 
     def session(self, number: int) -> RecordedSession:
-        """Return the session of that number.
+        """Return the session with this number.
 
         Raises:
-            LocalError: there is no such session.
+            LocalError: the session does not exist.
         """
         for session in self.sessions:
             if session.index == number:
@@ -206,9 +206,9 @@ def _names(view: SessionView) -> tuple[str, str]:
 
 
 def _same_parties(known: RecordedLink, attempt: RecordedLink) -> int | None:
-    """Index of the party that dialled; None if the attempt is between other parties.
+    """Return the index of the party that dialled; None if the attempt is between other parties.
 
-    Only sessions with cookies (on v1: that are not lossy) outlive a link, and are dialled again.
+    Only sessions with cookies, or lossless ones on v1, outlive a link and are dialled again.
     """
     old, new = known.handshake, attempt.handshake
     if not (old.lasting and new.lasting and old.client_addr and new.client_addr):

@@ -48,7 +48,7 @@ class SavedSession:
         path: file with the session's frames, written by ``msgrlab replay --save``.
 
     Raises:
-        LocalError: the file cannot be read, or is no saved session.
+        LocalError: the file cannot be read, or is not a saved session.
     """
 
     def __init__(self, lab: "Lab", path: Path) -> None:
@@ -58,7 +58,7 @@ class SavedSession:
         """The open link, of either protocol; None between two links."""
         self._lossy = bool(about["lossy"])
         self._tids: dict[int, int] = {}
-        """By frame, the tid that our node gave to its message."""
+        """By frame number, the tid of our node's message."""
         self._arrived: list[Any] = []
         """Frames of our node on this link that :meth:`peer_receives` has not consumed."""
         self._seqs: dict[int, int] = {}
@@ -66,7 +66,7 @@ class SavedSession:
         self._acked = 0
         self._sent_seqs: set[int] = set()
         self._delivered = 0
-        """Number of messages that our node must have delivered, over all sessions so far."""
+        """Number of messages that our node must have delivered in all sessions so far."""
         self._stamp = 0, 0
         self._resumable = False
         self._opened = 0
@@ -176,16 +176,16 @@ class SavedSession:
             self.lab.wait_for(
                 lambda: self.lab.delivered(PEER, NODE) >= self._delivered,
                 f"{_described(number, frame)} delivered at {NODE}",
-                self._instead,
+                self._actual_frames,
                 within_s=link.patience_s,
             )
 
     def at(self, time_s: float) -> None:
-        """Wait until so many seconds after the session's first frame; returns at once if they have passed."""
+        """Wait until ``time_s`` seconds after the session's first frame; return at once if they have passed."""
         if (left_s := time_s - self.lab.now_s) > 0:
             self.lab.wait(left_s)
 
-    # ---- inside: links
+    # ---- internals: links
 
     def _here(self) -> Any:  # noqa: ANN401 - of either protocol
         if self.link is None:
@@ -212,7 +212,7 @@ class SavedSession:
 
     @property
     def _in_seq(self) -> int:
-        """The seq that the peer has received in this session, by the numbers of the run."""
+        """Return the seq of the last message that the peer received in this session, by the numbers of the run."""
         return max(self._seqs.values(), default=0)
 
     @property
@@ -229,7 +229,7 @@ class SavedSession:
             link.send(v2.SessionReset(full=True))
             wish = link.await_next()
         if not isinstance(wish, v2.ClientIdent):
-            raise ScenarioFailed(f"{wish} came where {NODE} is to ask for a session")
+            raise ScenarioFailed(f"{wish} arrived where {NODE} must request a session")
         self._begin()
         link.client_cookie = wish.client_cookie
         link.send(link.server_ident(flags=self._flags))
@@ -258,8 +258,8 @@ class SavedSession:
                 case v2.SessionRetryGlobal() as retry:
                     attempt["global_seq"] = retry.global_seq + 1
                 case other:
-                    raise ScenarioFailed(f"{other} came where {NODE} is to resume the session")
-        raise ScenarioFailed(f"{NODE} does not resume the session, however high the numbers")
+                    raise ScenarioFailed(f"{other} arrived where {NODE} must resume the session")
+        raise ScenarioFailed(f"{NODE} does not resume the session, even with higher numbers")
 
     def _connect_v1(self, link: Any) -> None:  # noqa: ANN401
         if not self._resumable:
@@ -275,10 +275,10 @@ class SavedSession:
                 break
             reply = link.converse(**numbers)
         if reply.tag not in FINAL:
-            raise ScenarioFailed(f"{reply} came where {NODE} is to open the session")
+            raise ScenarioFailed(f"{reply} arrived where {NODE} must open the session")
         link.seq(self._in_seq)
 
-    # ---- inside: frames
+    # ---- internals: frames
 
     def _frame(self, number: int, side: str) -> dict[str, Any]:
         frame = self.frames.get(number)
@@ -288,14 +288,14 @@ class SavedSession:
             raise ScenarioFailed(f"frame {number} is one that the {frame['side']} sends")
         return frame
 
-    def _instead(self) -> str:
-        """Describe what our node did instead, for an error."""
+    def _actual_frames(self) -> str:
+        """Describe the actual frames of our node, for an error."""
         here = self._here()
         trouble = self.lab.last_fault(NODE) if here.closed else ""
         if here.closed:
             return f"{NODE} has closed the link{f': {trouble}' if trouble else ''}"
         arrived = ", ".join(map(_tag, self._arrived))
-        return f"the link is open, and what else {NODE} has sent on it: {arrived or 'nothing'}"
+        return f"the link is open; other frames of {NODE} on it: {arrived or 'none'}"
 
     def _collect(self) -> None:
         for frame in self._here().rest():
@@ -317,23 +317,23 @@ class SavedSession:
             return bool(found)
 
         link, what = self._here(), _described(number, self.frames[number])
-        self.lab.wait_for(is_sent, f"{what} sent by {NODE}", self._instead, within_s=link.patience_s)
+        self.lab.wait_for(is_sent, f"{what} sent by {NODE}", self._actual_frames, within_s=link.patience_s)
         self._arrived.remove(found[0])
         return found[0]
 
     def _receive_message(self, number: int, frame: dict[str, Any]) -> None:
         first = frame.get("again", number)
         if first not in self._tids:
-            raise ScenarioFailed(f"{_described(number, frame)}: no step before has {NODE} send it")
+            raise ScenarioFailed(f"{_described(number, frame)}: no earlier step makes {NODE} send it")
         tid = self._tids[first]
         found = self._await(number, lambda one: isinstance(one, RawMessage | RawV1Message) and one.tid == tid)
         if found.seq <= self._in_seq:
             raise ScenarioFailed(
-                f"{_described(number, frame)} came with sequence number {found.seq}; {self._in_seq} was received"
+                f"{_described(number, frame)} arrived with seq {found.seq}; {self._in_seq} was received"
             )
         sizes = [len(found.front), len(found.middle), len(found.data)]
         if sizes != frame["sizes"][1:]:
-            raise ScenarioFailed(f"{_described(number, frame)} came with parts of {sizes} bytes")
+            raise ScenarioFailed(f"{_described(number, frame)} arrived with parts of {sizes} bytes")
         self._seqs[frame["seq"]] = found.seq
 
     def _receive_ack(self, number: int, frame: dict[str, Any]) -> None:
@@ -347,7 +347,7 @@ class SavedSession:
         self.lab.wait_for(
             acknowledged,
             what,
-            lambda: f"it has acknowledged {self._acked}; {self._instead()}",
+            lambda: f"it has acknowledged {self._acked}; {self._actual_frames()}",
             within_s=link.patience_s,
         )
 
@@ -388,7 +388,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
     """Read the head and the frames of a saved session."""
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise LocalError(f"{path}: longer than {_MOST_BYTES >> 20} MiB, which no saved session is")
+            raise LocalError(f"{path}: longer than {_MOST_BYTES >> 20} MiB, the limit for saved sessions")
         head, *lines = path.read_text(encoding="utf-8").splitlines()
         about = json.loads(head)
         if about["msgrlab_session"] != VERSION:
@@ -396,7 +396,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
         frames = [json.loads(line) for line in lines]
         return about, {frame["frame"]: frame for frame in frames}
     except OSError as error:
-        raise LocalError(f"{path}: {error.strerror}; it belongs beside the scenario that uses it") from None
+        raise LocalError(f"{path}: {error.strerror}; it must be next to the scenario that uses it") from None
     except (ValueError, KeyError, TypeError) as error:
         _refuse(path, error)
 

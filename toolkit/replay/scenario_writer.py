@@ -28,7 +28,7 @@ NOTHING_PASSED = "no message or keepalive passed on it"
 MOST_FRAMES = 5000
 """Limit of frames in a session: a longer scenario could not be read and edited."""
 _PAUSE_S = 0.1
-"""Shorter pauses of the record are left out: the simulator has its own latencies."""
+"""Shorter pauses of the record are omitted: the simulator has its own latencies."""
 _WIDTH = 100
 _PEERS = frozenset({EntityType.OSD, EntityType.MDS, EntityType.MON})
 _NANO = 1e9
@@ -68,7 +68,7 @@ class Saved:
     """``FILE::NAME``; empty if it was not saved."""
     steps: int = 0
     problem: str = ""
-    """Why it was not saved; empty if it was."""
+    """Reason why it was not saved; empty if it was."""
     left_out: list[str] = field(default_factory=list)
     """Parts of the record that the scenario does not contain."""
 
@@ -119,10 +119,10 @@ def _check_place(path: Path, sessions: Sequence[RecordedSession]) -> None:
     if path.suffix != ".py":
         raise LocalError(f"{path}: scenarios are in files that end in .py")
     if not path.parent.is_dir():
-        raise LocalError(f"{path.parent}: there is no such directory")
+        raise LocalError(f"{path.parent}: this directory does not exist")
     for name in (path.name, *(_frames_name(path, session) for session in sessions)):
         if (path.parent / name).exists():
-            raise LocalError(f"{path.parent / name}: it exists, and nothing is overwritten; name another file")
+            raise LocalError(f"{path.parent / name}: the file exists and is not overwritten; name another file")
 
 
 def _frames_name(path: Path, session: RecordedSession) -> str:
@@ -139,7 +139,7 @@ def _write(files: dict[str, str], directory: Path) -> None:
 
 
 def _saved(session: RecordedSession, party: int, path: Path, head: str, capture: str) -> tuple[Saved, str, str]:
-    """Make a session's scenario and its frames, and run it."""
+    """Write a session's scenario and its frames, and run it."""
     result = Saved(session.index, session.title, problem=session.problem)
     if not result.problem and sum(len(link.frames) for link in session.links) > MOST_FRAMES:
         result.problem = f"it has more than {MOST_FRAMES} frames"
@@ -166,7 +166,7 @@ def _saved(session: RecordedSession, party: int, path: Path, head: str, capture:
 
 
 def _complaint(path: Path) -> str:
-    """Return what is wrong with the only scenario of a file; empty if it passes."""
+    """Return the first problem of the only scenario of a file; empty if it passes."""
     (scenario,) = scenarios_in(path)
     run = run_scenario(scenario, "sim", scenario.ways[0], 1)
     return "" if run.passed else f"its scenario does not pass: {run.complaints[0].replace(f'{path.parent}/', '')}"
@@ -204,7 +204,7 @@ def _entity(sides: Sequence[Side]) -> str:
 
 
 def _policy(mine: Sequence[Side], theirs: Sequence[Side], party: int, *, lossy: bool) -> str:
-    """Return the policy of our node, as far as flags and types of the record show it."""
+    """Return the policy of our node, from the flags and types in the record."""
     kinds = {side.kind for side in (*mine, *theirs) if side.kind is not None}
     if lossy:
         return "stateless_server" if party else "lossy_client"
@@ -221,10 +221,10 @@ class _Writer:
         self._session = session
         self._party = party
         self._first: dict[object, int] = {}
-        """By message of ours, the frame that carried it first."""
+        """For each message of our node, the frame that carried it first."""
         self._sent: set[int] = set()
         self._pending: tuple[str, list[int], list[str]] | None = None
-        """A verb that is being written: its name, its frames, and their descriptions."""
+        """The verb being written: its name, its frames, and their descriptions."""
         self._began_ns = 0
         self._last_ns = 0
 
@@ -276,7 +276,7 @@ class _Writer:
         self._step("node_hangs_up" if by_us else "peer_hangs_up")
 
     def _is_new(self, link: RecordedLink, frame: DecodedFrame) -> bool:
-        """True for a message of ours that no earlier frame carried."""
+        """True for a message of our node that no earlier frame carried."""
         if frame.message is None or frame.direction is not link.sent_by(self._party):
             return False
         return self._key(frame) not in self._first

@@ -1,4 +1,4 @@
-"""What the application of the replayed side sends: the recorded messages and keepalives."""
+"""The sends of the replayed side's application: the recorded messages and keepalives."""
 
 from messenger.denc.entity import NEW_ENTITY_NUM, EntityName, EntityType
 from messenger.messages.message import Message

@@ -16,7 +16,7 @@ from toolkit.report.text import printable
 from toolkit.report.timeline import Timeline
 
 _MOST_ROWS = 60_000
-"""Limit of rows in a chart; the middle of longer ones is left out."""
+"""Maximum number of rows in a chart; the middle of longer charts is omitted."""
 _MOST_EVENTS = 60_000
 _LAST_EVENTS = 20_000
 _SILENCE_S = 0.1

@@ -58,11 +58,11 @@ class Disturbances:
         a, b, fault = record["a"], record["b"], record["fault"]
         between = frozenset((a, b))
         if fault == _HEALED or record.fields.get("detail") == _UNDONE:
-            for key in [key for key in self._open if isinstance(key, _Way)]:
+            for key in [key for key in self._open if isinstance(key, _PathFault)]:
                 if not a or key.between == between:
                     self._end(key, record.time_s)
         elif fault in _LASTING:
-            self._begin(_Way(between, fault), f"{fault} {a} {b}", record.time_s)
+            self._begin(_PathFault(between, fault), f"{fault} {a} {b}", record.time_s)
         else:
             self.bands.append(Band(f"{fault} {a} {b}", record.time_s, record.time_s))
 
@@ -77,7 +77,7 @@ class Disturbances:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _PathFault:
     """A fault between two nodes, in either direction."""
 
     between: frozenset[str]

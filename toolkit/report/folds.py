@@ -94,7 +94,7 @@ def mark_silences(rows: list[Row], at_least_s: float) -> list[Row]:
 
 
 def cap(rows: list[Row], most: int) -> list[Row]:
-    """Leave out the middle if there are too many rows; the end, where failures show, keeps the larger part."""
+    """Omit middle rows if there are more than ``most``; the end, where failures show, keeps the larger part."""
     if len(rows) <= most:
         return rows
     head = most // 3

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from toolkit.report.text import printable
 
 MOST_BLOCK_BYTES = 2048
-"""Number of bytes of a block that a page contains."""
+"""Maximum number of bytes of a block that a page contains."""
 MOST_PAGE_BYTES = 16 << 20
 """Limit of the size of all lines in one page."""
 _LONGEST_VALUE = 200
@@ -35,14 +35,14 @@ class ShownFrame:
 
     title: str
     problem: str
-    """What is wrong with the frame; empty if nothing is."""
+    """Problem of the frame; empty if there is none."""
     blocks: list[tuple[str, bytes]]
     """Title and bytes of each block."""
     parts: list[ShownPart]
 
 
 FrameSource = Iterable[tuple[int, Callable[[], ShownFrame]]]
-"""Number of each frame, as in ``frame`` of a history's record, and a function that returns its parts."""
+"""Pairs of a frame's number (``frame`` in history records) and a function that returns the frame."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class FrameLines:
         """Return the content of a script element: shapes and limit, then a line per frame, its number first."""
         head = {
             "shapes": [json.loads(shape) for shape in self.shapes],
-            "left": f"this page has those of {len(self.lines):,} frames, as many as there is room for"
+            "left": f"this page has those of {len(self.lines):,} frames, the limit of its size"
             if self.is_full
             else "",
         }

@@ -98,6 +98,6 @@ def _crowded(links: Sequence[LinkLog]) -> list[bool]:
 
 
 def _span(link: LinkLog) -> tuple[float, float]:
-    """Positions of a link's first frame and of its first close by either end."""
+    """Return the positions of a link's first frame and of its first close by either end."""
     begin = min((entries[0][0] for entries in (link.tx, link.rx) if entries), default=inf)
     return begin, min(inf if end is None or end.closed is None else end.closed for end in (link, link.far))

@@ -33,7 +33,7 @@ _MOST_DATA_BYTES = 48 << 20
 
 
 class Verdict(StrEnum):
-    """How a run ended."""
+    """The verdict on a run."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -56,12 +56,12 @@ class ScenarioReport:
     title: str
     id: str
     description: str
-    """Prose: what the run shows."""
+    """Description of the run, as prose."""
     backend: str
     mode: str
     seed: int | None
     verdict: Verdict | None
-    """None if nothing is judged, as for a chart of a capture."""
+    """Results of the checks; None if nothing is judged, as for a chart of a capture."""
     duration_s: float
     checks: Sequence[CheckResult]
     history: History
@@ -69,7 +69,7 @@ class ScenarioReport:
     artefacts: Mapping[str, "str | PathLike[str]"] = field(default_factory=dict)
     """Files that it wrote, by description; relative paths become links."""
     reason: str = ""
-    """Why it failed, was not judged or is unsupported, if no check shows that."""
+    """Reason why it failed, was not judged or is unsupported, if no check shows it."""
     lifelines: Sequence[str] = ()
     """Order of the nodes in the chart."""
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class _Page:
 
 
 def below(path: Path, folder: Path) -> Path:
-    """Return the path of an artefact for a report in ``folder``; absolute, and no link, if it is outside."""
+    """Return the path of an artefact for a report in ``folder``; absolute, and not a link, if it is outside."""
     whole, root = path.absolute(), folder.absolute()
     return whole.relative_to(root) if whole.is_relative_to(root) else whole
 

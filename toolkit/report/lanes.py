@@ -40,8 +40,7 @@ class LaneChart:
     """Links over time. Displays itself in a notebook.
 
     Args:
-        lanes: the lanes in the order of display, those of a group next to each other; only the first 500 are
-            drawn.
+        lanes: the lanes in the order of display, those of a group next to each other; the first 500 are drawn.
         began_ns: time at the left edge.
         ended_ns: time at the right edge.
     """

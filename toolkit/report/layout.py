@@ -17,7 +17,7 @@ HEAD_HEIGHT = 30.0
 STEP_LINE = 14.0
 _GUTTER = 74.0
 _SIDE = 150.0
-"""Room beside the outer lifelines for their chips."""
+"""Space beside the outer lifelines for their chips."""
 _NARROW_GUTTER = 52.0
 _NARROW_SIDE = 40.0
 _NARROW_PITCH = 168.0
@@ -61,7 +61,7 @@ class Layout:
         return self._x[name]
 
     def label_place(self, source: str, target: str) -> tuple[float, float]:
-        """Return middle and width of an arrow's label: halfway, but between two lifelines, never on one."""
+        """Return middle and width of an arrow's label: near the middle, between two lifelines, never on one."""
         x1, x2 = self.x(source), self.x(target)
         spans = max(1, round(abs(x2 - x1) / self.pitch))
         before = (spans - 1) // 2 + 0.5  # columns from the source to the label

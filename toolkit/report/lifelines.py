@@ -38,7 +38,7 @@ def _head(layout: Layout, name: str, top: float) -> str:
 
 
 def _life(layout: Layout, name: str, rows: Sequence[Row]) -> Iterator[str]:
-    """The line, dotted while there is no process, under bars while a session is READY."""
+    """Yield the line, dotted while there is no process, and bars over it while a session is READY."""
     x = layout.x(name)
     marks = [
         (top + _ROW_MIDDLE, chip)

@@ -28,7 +28,7 @@ def plain_rows(rows: Sequence[Row], last: int) -> list[str]:
 
 
 def _lines(row: Row) -> list[tuple[str, str]]:
-    """Node and text of a row, printed after its time."""
+    """Return node and text of a row, printed after its time."""
     match row:
         case Arrow():
             lost = "  (lost)" if row.fate is Fate.LOST else ""

@@ -26,7 +26,7 @@ _NARROW = 480.0
 _TICKS = 6
 _LEAST_LATENCY_S = 1e-6
 LEAST_DELIVERIES = 8
-"""With fewer deliveries a rate means nothing."""
+"""Minimum number of deliveries for a chart: with fewer a rate means nothing."""
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 

@@ -31,7 +31,7 @@ class Arrow:
     count: int = 1
     """Number of frames in this row."""
     frame: int | None = None
-    """Its number in the capture from which the history was made; None otherwise."""
+    """Its number in the capture that the history comes from; None for other histories."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Steps:
 
 @dataclass(slots=True)
 class Gap:
-    """Rows left out: a silence, or too many rows."""
+    """Omitted rows: a silence, or too many rows."""
 
     time_s: float
     text: str

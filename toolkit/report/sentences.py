@@ -23,7 +23,7 @@ class StreamRow:
     between: str
     """Names and addresses of its ends."""
     ended: str
-    """How it ended, in words."""
+    """The end of the connection, as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def render_sentences(
         arrows: the frames of the capture.
         streams: its connections.
         title: heading of the page.
-        provenance: how the page was made.
+        provenance: origin of the page, for the footer.
     """
     named = {kind: _numbers(lines, kind) for kind in ("frame", "stream")}
     frames = {arrow.frame: arrow for arrow in arrows if arrow.frame is not None and arrow.frame in named["frame"]}

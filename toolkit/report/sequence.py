@@ -57,8 +57,8 @@ class SequenceChart:
         history: the history to show.
         nodes: order of the lifelines; those not named follow in order of appearance.
         longest_run: longer runs of data frames are folded.
-        silence_s: pauses of at least so many seconds are marked.
-        most_rows: limit of rows; the middle of longer charts is left out.
+        silence_s: pauses of at least this many seconds are marked.
+        most_rows: maximum number of rows; the middle of longer charts is omitted.
         between: begin and end in seconds since the run began; everything unless given.
     """
 

@@ -17,7 +17,7 @@ def shown(text: str) -> str:
 
 
 def shown_line(text: str) -> str:
-    """As :func:`shown` for a single line: line ends and tabs are escaped, too."""
+    """Return a single line as :func:`shown` does; line ends and tabs are escaped, too."""
     return "".join(each if each.isprintable() else _escaped(each) for each in text)
 
 

@@ -19,7 +19,7 @@ class Timeline:
 
     Args:
         history: the history.
-        index: of the history, if there is one already.
+        index: index of the history, if there is one already.
     """
 
     def __init__(self, history: History, index: Index | None = None) -> None:
@@ -83,14 +83,14 @@ class Timeline:
                 return Chip("decision", record["verdict"], record["why"], _tip(record))
             case "process":
                 return _process(record)
-            case "link" if "tcp" in record.fields:  # a capture: what its packets show
+            case "link" if "tcp" in record.fields:  # of a capture: opened or closed, by its packets
                 kind = "fault" if "RST" in record["tcp"] else "ended"
                 return Chip(kind, "RST" if kind == "fault" else "FIN", record["tcp"], _tip(record))
         return None
 
     def _state(self, record: Record) -> Chip:
         note = record["why"].removeprefix(self._last_details.pop(record.node, "")).removeprefix("; ")
-        if note in {"accept", "connect"}:  # the event beside it shows that
+        if note in {"accept", "connect"}:  # the chip of the event shows it already
             note = ""
         text = self._numbered(record, record["state"])
         return Chip(record["state"].lower(), text, note, _tip(record), record["session"])
@@ -121,6 +121,6 @@ def _process(record: Record) -> Chip:
 
 
 def _tip(record: Record) -> str:
-    """All fields of a record, one per line."""
+    """Return all fields of a record, one per line."""
     lines = [f"{name}: {value}" for name, value in record.fields.items() if value != ""]
     return "\n".join([f"{record.node} {record.kind} at {record.time_s:.6f} s", *lines])

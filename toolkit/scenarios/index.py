@@ -1,6 +1,6 @@
 """The module of each scenario, so that running one scenario imports one module.
 
-The folders are written by hand, the rest by ``python -m toolkit.scenarios.indexing``; a test compares.
+The folders are written by hand, the rest by ``python -m toolkit.scenarios.index_writer``; a test compares.
 """
 
 from collections.abc import Mapping
@@ -233,20 +233,20 @@ INDEX: Mapping[str, Entry] = {
     "AU-28": Entry("AU", "largest_nonce_and_challenge", "contents"),
     "AU-29": Entry("AU", "old_login_request", "contents"),
     "AU-30": Entry("AU", "method_of_the_monitor", "renewals"),
-    "SE-01": Entry("SE", "bit_flip_every_byte", "tampering"),
-    "SE-02": Entry("SE", "truncate_extend", "tampering"),
-    "SE-03": Entry("SE", "replay_frame", "tampering"),
-    "SE-04": Entry("SE", "swap_frames", "tampering"),
-    "SE-05": Entry("SE", "drop_frame", "tampering"),
-    "SE-06": Entry("SE", "reflect", "tampering"),
-    "SE-07": Entry("SE", "cross_session", "tampering"),
+    "SE-01": Entry("SE", "bit_flip_every_byte", "changed_frames"),
+    "SE-02": Entry("SE", "truncate_extend", "changed_frames"),
+    "SE-03": Entry("SE", "replay_frame", "changed_frames"),
+    "SE-04": Entry("SE", "swap_frames", "changed_frames"),
+    "SE-05": Entry("SE", "drop_frame", "changed_frames"),
+    "SE-06": Entry("SE", "reflect", "changed_frames"),
+    "SE-07": Entry("SE", "cross_session", "changed_frames"),
     "SE-08": Entry("SE", "nonce_unique_property", "link_keys"),
     "SE-09": Entry("SE", "nonce_exhaustion", "link_keys"),
     "SE-10": Entry("SE", "inline_boundary", "link_keys"),
     "SE-11": Entry("SE", "padding_garbage", "link_keys"),
-    "SE-12": Entry("SE", "late_status_codewords", "tampering"),
+    "SE-12": Entry("SE", "late_status_codewords", "changed_frames"),
     "SE-13": Entry("SE", "handler_swap_border", "link_keys"),
-    "SE-14": Entry("SE", "decrypt_error_faults", "tampering"),
+    "SE-14": Entry("SE", "decrypt_error_faults", "changed_frames"),
     "SE-15": Entry("SE", "plaintext_leak", "link_keys"),
     "SE-16": Entry("SE", "secure_failover", "secure_rows"),
     "SE-17": Entry("SE", "nonce_passes_its_end", "chosen_nonces"),

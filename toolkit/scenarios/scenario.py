@@ -11,8 +11,8 @@ A scenario is a function over the verbs of :class:`toolkit.lab.lab.Lab`, in the 
         '''
 
 The first line of its docstring is its title, the rest its description. Its cases run one by one, each with its own
-parameters. ``python -m toolkit.scenarios.indexing`` adds new scenarios to the index, through which the catalogue
-finds them.
+parameters. ``python -m toolkit.scenarios.index_writer`` adds new scenarios to the index, which the catalogue
+reads.
 """
 
 import inspect

@@ -1,6 +1,6 @@
-"""What a seed draws beside its faults: misuse by applications, false peers, other rules, smaller limits.
+"""Draws, beside the faults of a seed: misuse by applications, false peers, other rules, smaller limits.
 
-A separate generator draws them, so that seeds that draw none of them keep their runs.
+A random generator of their own draws them, so that the runs of seeds without them do not change.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,20 +39,20 @@ class Carelessness(StrEnum):
 
 _CHANCE = 0.4
 _CHANCE_OF_KIND = 0.35
-_DEEDS = (("raise", 3), ("mark_down", 3), ("send", 2), ("dial", 2), ("release", 1))
+_ACTIONS = (("raise", 3), ("mark_down", 3), ("send", 2), ("dial", 2), ("release", 1))
 _ENDINGS = (("stop", 2), ("close", 1), ("noise", 1), ("declare", 2), ("stall", 1), ("squat", 2), ("own", 1))
 NO_LIVENESS = frozenset(
     {
         # A race whose winner cannot dial never ends, which the default prevents.
         ("race_winner", "insists"),
-        # Peers whose clients have no port, or that listen at two addresses, are refused for good.
+        # Peers whose clients have no port, or that listen at two addresses, are refused permanently.
         ("portless_peer", "refuse"),
         ("server_addresses", "exact"),
         ("server_number", "close"),
         ("hello_addr", "own"),
     }
 )
-"""Settings with which nodes of some runs never get a session: such a run is judged for safety only."""
+"""Settings with which some nodes may never get a session: their runs are checked for safety only."""
 _CHANCE_OF_LIVENESS = 0.8
 _RULES = tuple(
     (rule, setting)
@@ -100,15 +100,15 @@ class _Drawer:
         }
 
     def draw(self, kind: Carelessness) -> None:
-        """Draw one kind."""
+        """Draw the operations and options of one kind."""
         self._kinds[kind]()
 
     # ---- operations
 
     def _callbacks(self) -> None:
         for _ in range(self._rng.randrange(1, 4)):
-            deed = one_of(self._rng, *_DEEDS)
-            self._add("react", self._node(), self._rng.choice(CALLBACKS), self._rng.randrange(1, 4), deed)
+            action = one_of(self._rng, *_ACTIONS)
+            self._add("react", self._node(), self._rng.choice(CALLBACKS), self._rng.randrange(1, 4), action)
 
     def _unsendable(self) -> None:
         for _ in range(self._rng.randrange(1, 3)):
@@ -116,7 +116,7 @@ class _Drawer:
 
     def _one_address(self) -> None:
         """Have every listening node listen for both protocols, and applications dial one address of a peer."""
-        if self.options.way.protocol is Protocol.V1:  # there, v2 addresses would come first
+        if self.options.way.protocol is Protocol.V1:  # address vectors list v2 first: nodes would use v2
             return
         self.options = replace(self.options, both_protocols=True)
         for _ in range(self._rng.randrange(1, 4)):

@@ -21,7 +21,7 @@ _OWN_TITLES = {LIVENESS: "Going on after the faults", CRASH: "No exception but t
 
 
 def replay_command(outcome: Outcome) -> str:
-    """The command that runs this life again."""
+    """Return the command that runs this life again."""
     words = ["msgrlab", "sim", "--replay", str(outcome.seed)]
     if outcome.options.size is not Size.SMALL:
         words += ["--size", outcome.options.size.value]
@@ -31,13 +31,13 @@ def replay_command(outcome: Outcome) -> str:
 
 
 def schedule(outcome: Outcome) -> list[str]:
-    """The operations that were carried out, with their indices in the plan."""
+    """Return the operations that were carried out, with their indices in the plan."""
     places = range(len(outcome.plan)) if outcome.keep is None else outcome.keep
     return [f"{place:3} {outcome.plan[place]}" for place in places if place < len(outcome.plan)]
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """A life as a JSON object."""
+    """Return a life as a JSON object."""
     return {
         "seed": outcome.seed,
         "passed": outcome.passed,
@@ -54,7 +54,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def failures_json(failures: list[Failure]) -> list[dict[str, Any]]:
-    """Failures as JSON objects."""
+    """Return failures as JSON objects."""
     return [{"id": failure.id, "text": failure.text} for failure in failures]
 
 
@@ -91,7 +91,7 @@ def save(outcome: Outcome, directory: Path) -> None:
     """Write a life's history, chart, report and outcome into ``directory``, which must not exist yet.
 
     Raises:
-        LocalError: it exists, or cannot be written.
+        LocalError: the directory exists, or cannot be written.
     """
     try:
         directory.mkdir(parents=True)
@@ -155,7 +155,7 @@ def campaign_report(campaign: Campaign, id_: str, wanted: int, units: str) -> Sc
     return ScenarioReport(
         title=f"{tally.runs:,} {units}",
         id=id_,
-        description="Every run draws faults, heals everything, and is judged by the invariants.",
+        description="Every run draws faults, removes them all, and is checked by the invariants.",
         backend="sim",
         mode="",
         seed=None,

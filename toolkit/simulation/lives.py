@@ -1,4 +1,4 @@
-"""Runs the lives of many seeds, shared by processes or machines."""
+"""Runs the lives of many seeds on several processes or machines. A life is the run of one seed."""
 
 import gc
 import time
@@ -12,7 +12,7 @@ from toolkit.simulation.draws import Size
 from toolkit.simulation.swarm import live
 
 REPEAT = "SAME"
-"""Id of the failure of a seed whose second run had another history."""
+"""Id of the failure of a seed whose second run has a different history."""
 _CHUNKS = {Size.SMALL: 10, Size.CLUSTER: 1}
 
 
@@ -31,7 +31,7 @@ def live_seeds(seeds: Sequence[int], size: Size, *, twice: bool = False) -> Tall
             outcome = live(seed, size)
             failures = outcome.failures
             if twice and live(seed, size).digest != outcome.digest:
-                failures = [*failures, Failure(REPEAT, "the second life of this seed was another one")]
+                failures = [*failures, Failure(REPEAT, "the second run of this seed has a different history")]
             tally.runs += 1
             tally.events += outcome.events
             tally.records += len(outcome.history)
@@ -44,7 +44,7 @@ def live_seeds(seeds: Sequence[int], size: Size, *, twice: bool = False) -> Tall
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Disable garbage collection, which would take a tenth of the time of lives that end soon anyway."""
+    """Disable garbage collection, which takes a tenth of the time; a life is short, so its garbage stays small."""
     enabled = gc.isenabled()
     gc.disable()
     gc.freeze()  # older objects need not be examined
@@ -71,10 +71,10 @@ def run_seeds(
     Args:
         seeds: the seeds.
         size: size of each life.
-        jobs: number of processes that share them; one for each core unless given.
+        jobs: number of processes; one for each core unless given.
         twice: see :func:`live_seeds`.
-        progress: called with the tally of each chunk as it comes in.
-        dask: address of a Dask scheduler whose workers run them instead, or ``local``.
+        progress: called with the tally of each finished chunk of seeds.
+        dask: address of a Dask scheduler whose workers run the lives instead, or ``local``.
 
     Raises:
         Unsupported: as :func:`~toolkit.machine.workers.by_dask`.

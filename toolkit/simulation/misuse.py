@@ -34,11 +34,11 @@ class CarelessError(Exception):
 @dataclass(slots=True)
 class _Reaction:
     due: int
-    deed: str
+    action: str
 
 
 class CarelessApp(Dispatcher):
-    """A dispatcher before the node's own application that takes no message, and misuses the messenger on request.
+    """A dispatcher that misuses the messenger on request and leaves messages to the node's own application.
 
     Args:
         app: the node's application, whose connections and counts it keeps correct.
@@ -48,9 +48,15 @@ class CarelessApp(Dispatcher):
         self._app = app
         self._reactions: dict[str, list[_Reaction]] = {}
 
-    def react(self, callback: str, nth: int, deed: str) -> None:
-        """Carry out ``deed`` in the ``nth`` call of a callback from now on."""
-        self._reactions.setdefault(callback, []).append(_Reaction(nth, deed))
+    def react(self, callback: str, nth: int, action: str) -> None:
+        """Take ``action`` in the ``nth`` call of ``callback`` from now on.
+
+        Args:
+            callback: one of :data:`toolkit.simulation.careless.CALLBACKS`.
+            nth: number of the call, from 1.
+            action: ``raise``, ``mark_down``, ``send``, ``dial`` or ``release``.
+        """
+        self._reactions.setdefault(callback, []).append(_Reaction(nth, action))
 
     def forget(self) -> None:
         """Cancel all reactions."""
@@ -59,7 +65,7 @@ class CarelessApp(Dispatcher):
     # ---- callbacks
 
     def ms_dispatch(self, connection: Connection, message: Message) -> bool:
-        """Take no message."""
+        """Return False, so that the node's own application handles the message."""
         self._called("dispatch", connection, message)
         return False
 
@@ -88,9 +94,9 @@ class CarelessApp(Dispatcher):
             reaction.due -= 1
             if not reaction.due:
                 self._reactions[callback].remove(reaction)
-                getattr(self, f"_{reaction.deed}")(connection, message)
+                getattr(self, f"_{reaction.action}")(connection, message)
 
-    # ---- deeds
+    # ---- misuse
 
     def _raise(self, _connection: Connection, _message: Message | None) -> None:
         raise CarelessError("in a callback")
@@ -109,14 +115,14 @@ class CarelessApp(Dispatcher):
             self._app.connect(peer)
 
     def _release(self, connection: Connection, message: Message | None) -> None:
-        """Release a message that it does not hold, unless the node's own application keeps messages."""
+        """Release a message that was not held, unless the application keeps messages."""
         if message is not None and not self._app.keeps:
             with suppress(LocalError):
                 connection.release(message)
 
 
 def take_back(app: "NodeApp", peer: str, part: int) -> None:
-    """Send a message, and release one of its buffers, which may still have to be written."""
+    """Send a message, then release one of its buffers, which the messenger may not have written yet."""
     buffer = memoryview(b"taken back")
     app.send_parts(peer, *(buffer if at == part else b"" for at in range(_PARTS)))
     buffer.release()
@@ -136,11 +142,11 @@ class Stranger:
         self._links: list[Any] = []
 
     def visit(self, node: str, claimed: AddrVec | None, ending: str, steps: int) -> None:
-        """Dial a node, take some steps of a proper handshake, and end in one of these ways.
+        """Dial a node, take some steps of a correct handshake, and end it as ``ending`` says.
 
         Args:
-            node: the node that it dials.
-            claimed: the addresses that it announces; its own if None.
+            node: the node to dial.
+            claimed: the addresses to announce; the stranger's own if None.
             ending: ``stop`` sending, ``close``, send ``noise``, ``declare`` a message and not send it, or send
                 three quarters of it and ``stall``; any other value is like ``stop``.
             steps: number of steps of the handshake.

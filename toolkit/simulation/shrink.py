@@ -12,7 +12,10 @@ MOST_RUNS = {Size.SMALL: 200, Size.CLUSTER: 40}
 
 
 def shrink(outcome: Outcome) -> Outcome:
-    """Find the fewest operations of the same seed that still cause its first failure, among any others."""
+    """Return the run of the same seed with the fewest operations that still causes its first failure.
+
+    That run may have other failures too.
+    """
     wanted = outcome.failures[0].id
     best = outcome
 

@@ -128,7 +128,9 @@ def test_reflected_sealed_frame(story):
     assert story.judge("reject_forged").ok
     taken = story.take_frame("a", "MESSAGE", length=MESSAGE)
     result = story.judge("reject_forged")
-    assert [(v.record, v.text) for v in result.violations] == [(taken, "a/1: MESSAGE is taken, which came back")]
+    assert [(v.record, v.text) for v in result.violations] == [
+        (taken, "a/1: MESSAGE is taken, which it sent itself")
+    ]
 
 
 def test_accepted_replay_of_a_sealed_frame_is_reported(story):

@@ -100,7 +100,7 @@ def test_server_waits_for_a_client_that_left(story):
     story.rest("b", queued=3)
     result = story.judge("INV-6")
     assert result.ok
-    assert result.note == ("b session 1 was not judged: only the peer may dial, and it has no session any more")
+    assert result.note == ("b session 1 was not judged: only the peer may dial, and it has no session")
 
 
 def test_server_with_a_present_client_must_drain_its_queue(story):

@@ -32,7 +32,7 @@ def test_unrecorded_addresses(story):
     race(story, "b", "WAIT", addrs=False)
     result = story.judge("one_winner")
     assert result.ok
-    assert result.note == "the addresses on b/1 are not known, so who should win was not judged"
+    assert result.note == "the addresses on b/1 are not known, so the winner was not judged"
 
 
 @pytest.mark.parametrize("event", ["reset", "remote_reset"])

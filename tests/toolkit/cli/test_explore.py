@@ -64,7 +64,7 @@ def test_the_command_for_a_replay_names_the_whole_scope() -> None:
         (["--kinds", "fire"], "--kinds: unknown value 'fire'; known: break, refuse, half-open, crash, mark-down"),
         (["--messages", "1+2+3"], "--messages: '1+2+3' is not N or N+M"),
         (["--grain", "byte"], "--grain: unknown value 'byte'; known: frame, session"),
-        (["--replay", "jump"], "'jump' is no step"),
+        (["--replay", "jump"], "'jump' is not a step"),
         (["--proto", "v1,v2", "--replay", "a:connect"], "--replay needs exactly one --proto and one --policy"),
         (["--out", "."], ". exists already"),
     ],

@@ -123,6 +123,6 @@ def test_a_step_that_is_not_possible_is_refused_with_those_that_are() -> None:
 def test_a_scope_must_make_sense() -> None:
     with pytest.raises(LocalError, match="unknown policy 'best_effort'"):
         Scope(pairing="best_effort")
-    with pytest.raises(LocalError, match="counts"):
+    with pytest.raises(LocalError, match="must be 0 or more"):
         Scope(faults=-1)
     assert PAIRINGS["lossless_peer"].policies == (LOSSLESS_PEER, LOSSLESS_PEER)

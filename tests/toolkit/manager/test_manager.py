@@ -181,7 +181,7 @@ async def test_commands_are_answered_with_an_error(cluster: Cluster, tmp_path: P
         await ours.wait_until(lambda: ours.mgrmap.available)
         shown = await ceph(cluster, "pg", "stat")
         assert (shown.returncode, shown.stdout) == (errno.EOPNOTSUPP, "")
-        assert "this manager is msgrlab's and carries out no commands" in shown.stderr
+        assert "this is msgrlab's manager, which carries out no commands" in shown.stderr
         result = await ceph(cluster, "tell", "mgr", "status")
         assert result.returncode == errno.EOPNOTSUPP
         assert [json.loads(each)["prefix"] for each in ours.refused_commands] == [
@@ -214,12 +214,12 @@ async def test_peers_and_managers_with_wrong_keys_are_refused(cluster: Cluster, 
         await wrong.__aenter__()
     assert denied.value.errno == errno.EACCES
     powerless = await manager(cluster, tmp_path, "powerless", "mon", "allow r")
-    with pytest.raises(RadosError, match=r"mgr.powerless into the manager map; it needs mon 'profile mgr'"):
+    with pytest.raises(RadosError, match=r"mgr.powerless to the manager map; it needs mon 'profile mgr'"):
         await powerless.__aenter__()
     assert powerless.state is State.STOPPED
 
 
 @on_loop
 async def test_an_entity_of_another_type_is_an_error() -> None:
-    with pytest.raises(LocalError, match=r"entity 'osd.0' is no manager: give mgr.NAME"):
+    with pytest.raises(LocalError, match=r"entity 'osd.0' is not a manager: give mgr.NAME"):
         Manager.connect("v2:127.0.0.1:1", entity="osd.0")

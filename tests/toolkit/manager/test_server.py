@@ -156,7 +156,7 @@ async def test_a_command_is_refused_with_a_reason(
         await until(lambda: recorder.messages)
         assert recorder.messages[0].tid == 9
         assert recorder.payloads == [
-            reply(-errno.EOPNOTSUPP, "this manager is msgrlab's and carries out no commands")
+            reply(-errno.EOPNOTSUPP, "this is msgrlab's manager, which carries out no commands")
         ]
         assert here.server.commands == ['{"prefix": "pg dump"}']
 

@@ -94,7 +94,7 @@ def test_outcome_contains_the_evidence_and_the_command_to_repeat(tmp_path: Path)
         (EvidenceMissing("no frame of it"), Verdict.FAILED, "no frame of it"),
         (LocalError("it broke"), Verdict.FAILED, "LocalError: it broke"),
         (Unsupported("no netem"), Verdict.UNSUPPORTED, "machine: no netem"),
-        (NotServed("EPERM"), Verdict.NOT_RUN, "Ceph: its own programs fail among themselves: EPERM"),
+        (NotServed("EPERM"), Verdict.NOT_RUN, "Ceph: its own programs fail with each other: EPERM"),
     ],
 )
 def test_error_of_a_cell_does_not_affect_other_cells(

@@ -80,7 +80,7 @@ def test_a_message_that_the_peer_does_not_send_is_missed_by_the_next_acknowledge
 def test_scenario_refuses_to_receive_a_frame_that_no_step_sends(tmp_path: Path) -> None:
     case = saved(tmp_path, "pacific-osds")
     case.change("    session.node_sends(177)  # pg_notify2\n", "")
-    assert "frame 177 (pg_notify2): no step before has a send it" in case.complaint()
+    assert "frame 177 (pg_notify2): no earlier step makes a send it" in case.complaint()
 
 
 def test_a_lossless_session_survives_a_cut_that_the_record_does_not_have(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_messages_in_another_order_are_found(tmp_path: Path) -> None:
 def test_frames_that_are_missing_beside_the_file_are_named(tmp_path: Path) -> None:
     case = saved(tmp_path, "pacific-osds")
     (tmp_path / "mine-8.ndjson").unlink()
-    assert re.search(r"mine-8.ndjson: .* belongs beside the scenario", case.complaint())
+    assert re.search(r"mine-8.ndjson: .* must be next to the scenario", case.complaint())
 
 
 def test_replay_save_writes_passing_scenarios_without_overwriting(
@@ -132,7 +132,7 @@ def test_replay_save_writes_passing_scenarios_without_overwriting(
     assert capsys.readouterr().out.count("passed") == len(scenarios)
     before = path.read_text(encoding="utf-8")
     assert msgrlab([*line, f"{path}"]) == 2
-    assert "nothing is overwritten" in capsys.readouterr().err
+    assert "is not overwritten" in capsys.readouterr().err
     assert path.read_text(encoding="utf-8") == before
     assert msgrlab([*line, f"{tmp_path}/mine.txt"]) == 2
 

@@ -185,14 +185,14 @@ def test_a_run_that_did_not_happen_is_not_judged(report):
 
 
 def test_a_page_stays_small(report, monkeypatch):
-    """Failed runs keep their charts; what else there is no room for says where to find it."""
+    """Failed runs keep their charts; runs without charts name the command that shows them."""
     size_bytes = len(render_report([report]))
     monkeypatch.setattr("toolkit.report.html._MOST_DATA_BYTES", size_bytes // 2)
     worse = failed(replace(report))
     page = Page(render_report([report, report, report, worse]))
     assert page.values("s4-chart")["rows"]
     assert "s1-chart" not in page.ids
-    assert "left out, so that the page stays small" in page.text
+    assert "are omitted to keep the page small" in page.text
 
 
 def test_large_histories_leave_out_their_middle(report):
@@ -222,4 +222,4 @@ def test_a_peers_bytes_can_be_written(report):
 
 
 def test_report_without_runs_renders():
-    assert "0 µs in all" in Page(render_report([])).text
+    assert "0 µs in total" in Page(render_report([])).text

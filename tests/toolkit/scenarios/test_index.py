@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.machine.interpreters import environment
-from toolkit.scenarios import indexing
+from toolkit.scenarios import index_writer
 from toolkit.scenarios.catalogue import CATALOGUE, families
 from toolkit.scenarios.index import FOLDERS, INDEX
 from toolkit.scenarios.scenario import Family
@@ -34,7 +34,7 @@ def _imported(code: str) -> set[str]:
 
 def test_index_file_is_current() -> None:
     written = (HERE / "index.py").read_text(encoding="utf-8")
-    assert indexing.page() == written, "run python -m toolkit.scenarios.indexing"
+    assert index_writer.page() == written, "run python -m toolkit.scenarios.index_writer"
 
 
 def test_every_folder_of_scenarios_is_a_family() -> None:
@@ -80,14 +80,14 @@ def test_a_family_imports_no_other_family() -> None:
 def test_a_scenario_in_the_folder_of_another_family_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     stray = Family("KA", "Keepalive")
     stray.scenarios += families()["HS"].scenarios
-    monkeypatch.setattr(indexing, "found_families", lambda: {"KA": stray})
+    monkeypatch.setattr(index_writer, "found_families", lambda: {"KA": stray})
     with pytest.raises(ValueError, match=r"HS-01 is in handshake\.terms, its family in keepalive"):
-        indexing.index()
+        index_writer.index()
 
 
 def test_two_scenarios_with_one_id_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     twice = Family("KA", "Keepalive")
     twice.scenarios += families()["KA"].scenarios * 2
-    monkeypatch.setattr(indexing, "found_families", lambda: {"KA": twice})
+    monkeypatch.setattr(index_writer, "found_families", lambda: {"KA": twice})
     with pytest.raises(ValueError, match="two scenarios have the id KA-01"):
-        indexing.index()
+        index_writer.index()

@@ -1,1 +1,1 @@
-"""Other implementations beside ours, in turns; and Ceph's own C++ messenger as such a program."""
+"""Compares other implementations with ours, in turns, and builds Ceph's C++ messenger as such a program."""

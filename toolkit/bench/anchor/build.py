@@ -1,7 +1,7 @@
 """Builds ``msgr-anchor``, which runs Ceph's own messenger, in its own Debian.
 
 The messenger is Debian's ``librados2``; the headers are those of its source package. The program runs without root
-and without a chroot, by the loader and the libraries that lie beside it.
+and without a chroot, with the loader and the libraries of the Debian system in its folder.
 """
 
 import shutil
@@ -44,7 +44,7 @@ def build(
 
     Args:
         directory: folder for about 1.2 GB; new, empty, or of an earlier build. The log is written next to it.
-        announce: called with one line that announces what is downloaded from where, and how it is verified.
+        announce: called with one line about the downloads, their source, and how they are verified.
         report: called with each step.
         archive: Debian's archive; None for :meth:`Archive.wanted`.
 

@@ -1,7 +1,7 @@
 """Measures our messenger and another program in turns (A B B A), with the same messages on the same CPUs.
 
-Absolute figures of a busy machine mean little. Consecutive turns run under about the same load, so the ratio is
-taken per pair of turns.
+Absolute figures of a busy machine mean little. Consecutive turns run under about the same load, so ratios are
+computed per pair of turns.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Comparison:
     """Load of the machine, the mean of the last minute; the measurement itself accounts for up to 2."""
 
     def as_json(self) -> dict[str, Any]:
-        """The row of the JSON contract."""
+        """Return the row of the JSON contract."""
         return {
             "name": self.cell.name,
             **asdict(self.cell),

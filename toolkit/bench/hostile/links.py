@@ -121,8 +121,8 @@ class Target:
         """Connect a link of a new entity with its own ticket; nothing is sent yet.
 
         Args:
-            protocol: to speak.
-            addr: what to announce; an address of the attackers' unless given.
+            protocol: protocol of the link.
+            addr: address to announce; one of the attackers' addresses unless given.
 
         Raises:
             OSError: as :meth:`dial`.
@@ -166,7 +166,7 @@ class Crowd(Generic[T]):
     """A fixed number of connections: those that the server closes are opened again.
 
     Args:
-        count: how many.
+        count: number of connections.
         per_step: maximum number of connections that one :meth:`refill` opens.
         dial: opens a connection and returns its member.
         wire: returns the connection of a member.

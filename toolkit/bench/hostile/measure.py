@@ -53,7 +53,7 @@ class HostileResult:
     resets: int
     """Number of reset and remote_reset events of the legitimate client's sessions."""
     given_back_s: float | None
-    """Time from the end of the attack until the server held no more than before; None if it took over 100 s."""
+    """Time from the end of the attack until the server held no more than before it; None if over 100 s."""
     connections: int
     """Number of connections that the attackers opened."""
     received: dict[str, int]
@@ -83,7 +83,7 @@ class HostileResult:
         return [goal for goal, reached in goals.items() if not reached]
 
     def as_json(self) -> dict[str, Any]:
-        """The row of the JSON contract."""
+        """Return the row of the JSON contract."""
         return {
             "attack": self.attack,
             "protocols": list(self.protocols),
@@ -113,9 +113,9 @@ def measure_attacks(
     """Measure attacks one after the other, each against a new server.
 
     Args:
-        names: of :data:`ATTACKS`, or ``none``.
-        protocols: that the client and the attackers speak.
-        seconds: how long each attack lasts, and the quiet time before it.
+        names: names of attacks in :data:`ATTACKS`; ``none`` measures the server without attackers.
+        protocols: protocols of the client and the attackers.
+        seconds: duration of each attack, and of the quiet time before it.
         finished: called with each result.
 
     Raises:
@@ -164,7 +164,7 @@ async def measure_attack(name: str, protocols: Sequence[Protocol], seconds: floa
         during, lasted_s = await _held(server), monotonic() - began_s
         await client.ask("phase")
         connections = await attackers.ask("leave") if name != NONE else 0
-        given_back_s = await _given_back_s(server, before)
+        given_back_s = await _release_s(server, before)
         seen = Seen.from_json(await client.ask("finish"))
         after = await _held(server)
     _, quiet, attacked, _ = seen.phases
@@ -190,7 +190,7 @@ async def _held(server: BenchProcess) -> Held:
     return Held(**await server.ask("held"))
 
 
-async def _given_back_s(server: BenchProcess, before: Held) -> float | None:
+async def _release_s(server: BenchProcess, before: Held) -> float | None:
     """Return the seconds until the server holds no more than before; None if the time limit is exceeded."""
     began_s = monotonic()
     while (waited_s := monotonic() - began_s) < _GIVE_UP_S:

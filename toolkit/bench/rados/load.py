@@ -1,7 +1,7 @@
-"""The process of our client: writes objects as ``rados bench`` does, and prints what that took, as JSON.
+"""The process of our client: writes objects as ``rados bench`` does, and prints the time that it took, as JSON.
 
-It reads its :class:`Load` from the standard input. What it prints does not include its start, its login and the
-removal of the objects.
+It reads its :class:`Load` from the standard input. The times exclude its start, its login and the removal of the
+objects.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from messenger.errors import MsgrError
 from toolkit.rados.client import Rados
 
 LONGEST_S = 120
-"""Seconds after which a turn is given up."""
+"""Time limit of a turn in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The objects to write, and where."""
+    """The objects to write, and their cluster."""
 
     addr: str
     """Address of the monitor."""
@@ -35,7 +35,7 @@ class Load:
     size: int
     """Bytes of each object."""
     in_flight: int
-    """Number of writes without an answer."""
+    """Number of writes in flight."""
     count: int
     """Number of objects."""
 
@@ -48,7 +48,7 @@ async def write(load: Load) -> dict[str, float]:
     """Write the objects, and remove them.
 
     Returns:
-        Seconds from the first write to the last answer, and CPU seconds of this process meanwhile.
+        Seconds from the first write to the last reply, and CPU seconds of this process in that time.
 
     Raises:
         LocalError: the keyring has no key for ``client.admin``.
@@ -67,7 +67,7 @@ async def write(load: Load) -> dict[str, float]:
 
 
 async def _each(load: Load, do: Callable[[str], Awaitable[None]]) -> None:
-    """Do something with each object; as many tasks as requests may be in flight take the objects in turn."""
+    """Call ``do`` with the name of each object, in as many tasks as requests may be in flight."""
     numbers = iter(range(load.count))
 
     async def work() -> None:
@@ -80,13 +80,13 @@ async def _each(load: Load, do: Callable[[str], Awaitable[None]]) -> None:
 
 
 def main() -> None:
-    """Do what the standard input says; an error is one line, and exit code 1."""
+    """Run the load on the standard input; print an error as one line, and exit with code 1."""
     took = None
     try:
         took = asyncio.run(write(Load(**json.load(sys.stdin))))
     except* TimeoutError:
         print(f"the writes were not done within {LONGEST_S} s", file=sys.stderr)
-    except* MsgrError as errors:  # of the login by itself, of writes in a group
+    except* MsgrError as errors:  # the login raises a single error, the writes raise a group
         error: BaseException = errors
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]

@@ -33,7 +33,7 @@ SIDES = ("client", "osd")
 POOL = "bench"
 _GROUPS = 8
 _TURN_BYTES = 192 * MIB
-"""Bytes of one turn's objects, which the OSDs have in memory."""
+"""Maximum size of one turn's objects together; the OSDs keep them in memory."""
 _FEWEST, _MOST = 16, 5000
 """Numbers of objects of one turn."""
 _QUIET = {"debug_ms": "0"}
@@ -48,14 +48,14 @@ _TIME, _WRITES = "Total time run", "Total writes made"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """The compared programs, and the writes."""
+    """The compared programs, and the writes that they do."""
 
     side: str
     mode: Mode
     size: int
     """Bytes of each object."""
     in_flight: int
-    """Number of writes without an answer."""
+    """Number of writes in flight."""
     count: int
     """Number of objects in each turn."""
 
@@ -77,7 +77,7 @@ class RadosResult:
     rate: Ratios
     """Ratio of the rates; above 1, ours is faster."""
     cpu_us_per_op: float
-    """User and system time of what is compared, the client or the OSD."""
+    """User and system time of the compared program, the client or the OSD."""
     ceph_cpu_us_per_op: float
     cpu: Ratios
     """Ratio of the CPU times; below 1, ours needs less."""
@@ -85,7 +85,7 @@ class RadosResult:
     """Load of the machine, the mean of the last minute; the measurement itself accounts for up to 2."""
 
     def as_json(self) -> dict[str, Any]:
-        """The row of the JSON contract."""
+        """Return the row of the JSON contract."""
         return {
             "name": self.case.name,
             **asdict(self.case),
@@ -229,8 +229,8 @@ def _ceph(case: Case, server: _Server, start_s: float = 0.0) -> _Turn:
     """Run ``rados bench``, and remove its objects afterwards.
 
     Args:
-        case: what to write.
-        server: where.
+        case: the writes.
+        server: the cluster.
         start_s: CPU seconds that the program needs to start and to log in.
     """
     run_name = f"--run-name={secrets.token_hex(4)}"
@@ -274,7 +274,7 @@ def _real(mode: Mode) -> Iterator[_Server]:
     with RealCluster(osds=1, mode=mode, sections=_SECTIONS) as cluster:
         cluster.ceph("osd", "pool", "create", POOL, str(_GROUPS))
         server = _Server(cluster.conf, cluster.monitor.addr_v2, cluster.keyring, cluster.osds[0].pid)
-        _rados(server, "bench", "1", "write", "-b", "4096", "--max-objects", "1")  # its groups are active then
+        _rados(server, "bench", "1", "write", "-b", "4096", "--max-objects", "1")  # waits for active PGs
         yield server
 
 

@@ -68,7 +68,7 @@ RULES = (
 )
 
 _LARGEST_SEQ = 1 << 63
-"""A larger in_seq is no seq of a message, and senders continue after it in different ways."""
+"""A larger in_seq cannot be the seq of a message; implementations continue after it in different ways."""
 
 
 def message_sent(talk: Talk, fields: Fields) -> None:
@@ -126,8 +126,8 @@ def _acknowledge(talk: Talk, seq: int, what: str) -> None:
         return
     if seq > in_seq and talk.is_next(seq):
         _note_ack(talk, seq)
-        return  # the capture does not show which of the two came first
-    talk.judge(ACK_KNOWN, seq <= in_seq, "{} acknowledges seq {}, the last one that came is {}", what, seq, in_seq)
+        return  # the capture does not show the order of the two
+    talk.judge(ACK_KNOWN, seq <= in_seq, "{} acknowledges seq {}, the last one received is {}", what, seq, in_seq)
     acked_seq = talk.acked_seq
     talk.judge(ACK_BACK, seq >= acked_seq, "{} acknowledges seq {} after seq {}", what, seq, acked_seq)
     _note_ack(talk, seq)
@@ -206,7 +206,7 @@ def announce(talk: Talk, in_seq: int, tag: str) -> None:
     if memory is None or talk.position < memory.until:
         return
     if memory.received is not None and not talk.gap:
-        text = "{} announces in_seq {}; seq {} was acknowledged, and seq {} is the last one that came"
+        text = "{} announces in_seq {}; seq {} was acknowledged, and seq {} is the last one received"
         holds = memory.acked <= in_seq <= memory.received
         talk.judge(IN_SEQ, holds, text, tag, in_seq, memory.acked, memory.received)
     memory.received = memory.acked = in_seq

@@ -12,7 +12,7 @@ _COMPLETE, _ABORTED = 0xE, 0x1
 
 
 def layout_problem(wire: Sequence[int]) -> str:
-    """Return what is wrong with the preamble of a frame; empty if nothing is.
+    """Return the problem of a frame's preamble; empty if it is correct.
 
     Args:
         wire: the whole frame.

@@ -54,14 +54,14 @@ class Book:
     broken: list[Broken] = field(default_factory=list)
 
     def judge(self, rule: Rule, link: LinkLog, position: int, *, holds: bool, text: str, values: object) -> None:
-        """Count a frame judged by a rule, and add it to the broken ones unless it holds.
+        """Count a frame as judged by a rule, and record it unless the rule holds.
 
         Args:
             rule: the rule.
             link: the link of the frame.
             position: position of the frame's record.
             holds: True if the frame keeps the rule.
-            text: what is wrong with a frame that breaks it, a format for ``str.format``.
+            text: the violation if the frame breaks the rule, a format for ``str.format``.
             values: value for ``text``, or a tuple of values.
         """
         self.counts[rule] = self.counts.get(rule, 0) + 1

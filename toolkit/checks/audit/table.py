@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from toolkit.checks.audit import data, numbers, order, v1, v2
 from toolkit.checks.audit.rule import Book, Broken, Rule
-from toolkit.checks.audit.talk import Judges, Pasts, Talk
+from toolkit.checks.audit.talk import EarlierLinks, Judges, Talk
 from toolkit.checks.index import Index
 from toolkit.checks.records import FOLDED
 from toolkit.checks.result import Findings
@@ -68,15 +68,15 @@ def audit(index: Index) -> Audit:
 
 def _audit(index: Index) -> Audit:
     book = Book()
-    pasts = Pasts()
+    earlier = EarlierLinks()
     links = [link for link in index.links.values() if link.opened is not None and link.is_whole]
     for link in links:
         if not link.dialled:
-            pasts.accepted.setdefault(link.key[:2], []).append(link)
+            earlier.accepted.setdefault(link.key[:2], []).append(link)
     for link in sorted(links, key=_opened):
         log = index.session_of(link)
         is_ours = log is not None and log.last_state is not None
-        _walk(Talk(book, link, pasts, is_ours=is_ours))
+        _walk(Talk(book, link, earlier, is_ours=is_ours))
         order.judge_order(link, book)
     numbers.judge_numbers(index, book)
     records = index.history.records
@@ -119,10 +119,10 @@ def _walk(talk: Talk) -> None:
             talk.miss()
 
 
-def _ahead_of_gaps(entries: list[Entry], has_bad_frames: bool) -> set[int]:  # noqa: FBT001 - what the link says
-    """Positions of the frames after which the history lacks bytes of their direction.
+def _ahead_of_gaps(entries: list[Entry], has_bad_frames: bool) -> set[int]:  # noqa: FBT001 - of the link
+    """Return the positions of the frames after which the history lacks bytes of their direction.
 
-    If the link has bad frames, which the history leaves out, bytes may be missing after the last frames, too.
+    If the link has bad frames, which the history omits, bytes may also be missing after the last frames.
     """
     found: set[int] = set()
     last, ends = {"tx": _NOWHERE, "rx": _NOWHERE}, {"tx": 0, "rx": 0}
@@ -137,7 +137,7 @@ def _ahead_of_gaps(entries: list[Entry], has_bad_frames: bool) -> set[int]:  # n
 
 _DATA = frozenset({"MESSAGE", "MSG", "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK", FOLDED})
 _OWN_FIELDS = 8
-"""Number of fields of a frame record of a run; one of a capture has more."""
+"""Number of fields of a frame record of a run; frame records of captures have more."""
 
 
 def wire_rules(index: Index, findings: Findings) -> None:

@@ -10,8 +10,8 @@ from toolkit.checks.wires import LinkLog
 
 Fields = dict[str, Any]
 REORDERED_S = 0.1
-"""In a capture, a frame may stand this much behind a later frame of the other direction: packets are written as
-several queues of a network card, or several taps, deliver them."""
+"""Maximum time by which a capture may have a frame after a later frame of the other direction: it stores packets
+in the order in which the queues of a network card, or several taps, deliver them."""
 
 
 @dataclass(slots=True)
@@ -23,8 +23,7 @@ class Memory:
     acked: int = 0
     """The highest seq that was acknowledged."""
     until: int = -1
-    """Position of the last record that was counted: links of a session may overlap, but are read one after the
-    other."""
+    """Position of the last counted record: links of a session may overlap, but are read one after the other."""
 
     def begin(self, position: int) -> None:
         """Count from 1 again for a new session, which begins at a position in the history."""
@@ -33,7 +32,7 @@ class Memory:
 
 
 @dataclass(slots=True)
-class Pasts:
+class EarlierLinks:
     """Facts about earlier links, shared by the talks of a history."""
 
     memories: dict[object, Memory] = field(default_factory=dict)
@@ -49,7 +48,7 @@ class Talk:
     Args:
         book: collects the verdicts.
         link: the link.
-        pasts: facts about earlier links.
+        earlier: facts about earlier links.
         is_ours: True if the node records its sessions, so that no session of it is unknown.
     """
 
@@ -59,6 +58,7 @@ class Talk:
         "acked_seq",
         "book",
         "dialled",
+        "earlier",
         "first_seq",
         "folded_keepalives",
         "gap",
@@ -69,7 +69,6 @@ class Talk:
         "lossy",
         "memory",
         "out_seq",
-        "pasts",
         "position",
         "received",
         "replays",
@@ -80,10 +79,10 @@ class Talk:
         "time_s",
     )
 
-    def __init__(self, book: Book, link: LinkLog, pasts: Pasts, *, is_ours: bool) -> None:
+    def __init__(self, book: Book, link: LinkLog, earlier: EarlierLinks, *, is_ours: bool) -> None:
         self.book = book
         self.link = link
-        self.pasts = pasts
+        self.earlier = earlier
         self.is_ours = is_ours
         self.dialled = link.dialled
         self.position = 0
@@ -111,12 +110,12 @@ class Talk:
         self.late_statuses: set[int] = set()
         """The undefined late statuses of frames that this end has sent."""
         self.gap = False
-        """True after a frame that the history lacks."""
+        """True after a frame that is missing in the history."""
         self._arrivals: dict[int, float] | None = None
         self._cut_s: float | None = None
         self.memory = None
         if link.session is not None:
-            self.memory = pasts.memories.setdefault((link.key[:2], link.session), Memory())
+            self.memory = earlier.memories.setdefault((link.key[:2], link.session), Memory())
 
     def judge(self, rule: Rule, holds: bool, text: str, *values: object) -> None:  # noqa: FBT001 - the verdict
         """Count the current frame as judged by a rule; see :meth:`Book.judge`."""
@@ -133,9 +132,9 @@ class Talk:
             self.memory.received = None
 
     def is_next(self, seq: int) -> bool:
-        """True if a message of a capture stands so little behind the frame that it may have come before it.
+        """True if a capture has a message so soon after the frame that it may have arrived before it.
 
-        So may a message among the frames that the history leaves out, if they begin so little behind it.
+        So may a message among the frames that the history omits, if they begin so soon after it.
         """
         if self._arrivals is None:
             self._arrivals = {}
@@ -151,7 +150,7 @@ class Talk:
         return arrived_s is not None and arrived_s - self.time_s <= REORDERED_S
 
     def comes_soon(self, tags: Collection[str]) -> bool:
-        """True if a received frame of a capture stands so little behind this one that it may have come before."""
+        """True if a capture has a received frame so soon after this one that it may have arrived before it."""
         return any(
             position > self.position
             and "frame" in record.fields
@@ -162,9 +161,9 @@ class Talk:
         )
 
     def has_stamp_later(self, stamp: tuple[object, object]) -> bool:
-        """True if a KEEPALIVE2 with the timestamp stands behind the frame in a capture.
+        """True if a capture has a KEEPALIVE2 with the timestamp after the frame.
 
-        No sender knows a timestamp in advance, so the capture has the two frames in another order than the wire.
+        A sender cannot know a timestamp in advance, so the order of the frames differs from that on the wire.
         """
         return any(
             position > self.position
@@ -176,14 +175,14 @@ class Talk:
 
     @property
     def crowded(self) -> bool:
-        """True if the acceptor may be moving the connector's session to another link that is open, too."""
+        """True if the acceptor may be moving the connector's session to another open link."""
         far, at = self.link.far, self.position
         return far is None or any(
             other is not self.link
             and (other.far is None or other.far.key.node == far.key.node)
             and (other.opened or 0) < at
             and (other.closed is None or other.closed > at)
-            for other in self.pasts.accepted.get(self.link.key[:2], ())
+            for other in self.earlier.accepted.get(self.link.key[:2], ())
         )
 
 

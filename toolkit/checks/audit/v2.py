@@ -246,7 +246,7 @@ def _reconnect(talk: Talk, fields: Fields) -> None:
 
 
 def _answer(talk: Talk, tag: str, *requests: str) -> Fields:
-    """Judge that a frame of an acceptor answers a pending request; returns the fields of that request."""
+    """Check that a frame of an acceptor answers a pending request; returns the fields of that request."""
     asked = talk.request
     if asked or not talk.comes_soon(requests):
         talk.judge(ANSWERS, asked in requests, "{} answers {}", tag, asked or "nothing")
@@ -272,8 +272,8 @@ def _server_ident(talk: Talk, fields: Fields) -> None:
             SERVER_COOKIE, lossy is not bool(cookie), text, *("lossy", "a") if lossy else ("lossless", "no")
         )
     client = (talk.link.key.node, asked.get("addrs"))
-    replaced = not talk.is_ours and client in talk.pasts.served
-    talk.pasts.served.add(client)
+    replaced = not talk.is_ours and client in talk.earlier.served
+    talk.earlier.served.add(client)
     _new_session(talk, fields, known=not replaced)
 
 
@@ -327,7 +327,7 @@ def _reconnect_ok(talk: Talk, fields: Fields) -> None:
         data.begin(talk, in_seq, asked + 1, replays=True)
 
 
-# ---- what comes
+# ---- received frames
 
 
 def _asked_by(tag: str) -> Judge:

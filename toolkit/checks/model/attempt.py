@@ -30,7 +30,7 @@ class Attempt:
     """The numbers of a session's connection attempts; None until the next state record gives them.
 
     Args:
-        problems: collects what is wrong.
+        problems: collects the problems.
         counts: the session's message numbers, which handshakes change too.
         is_held: True if an interceptor held a link at a tag, so that the effect of the frame is unknown.
     """
@@ -48,7 +48,7 @@ class Attempt:
         self._anew = False
         """v1: True if the peer that takes the session over has lost it, so that it counts from 1 again."""
         self.is_certain = True
-        """True if the numbers were known all the time."""
+        """True if the numbers were never unknown."""
         self._uncertain = False
         """True if only the next state record shows whether a frame took effect."""
 
@@ -201,7 +201,7 @@ class Attempt:
             self._known["connect_seq"] = fields["connect_seq"]
             self._counts.discard_up_to(fields["msg_seq"])
 
-    # ---- what else happens
+    # ---- other events
 
     def lose(self) -> None:
         """Forget all numbers: a frame was recorded without its numbers, or its effect is unknown."""
@@ -257,7 +257,7 @@ class Attempt:
         elif grown:
             self._known["connect_seq"] = value + 1
 
-    # ---- words
+    # ---- comparison
 
     def _check(self, position: int, fields: dict[str, Any], name: str) -> None:
         expected = self._known[name]
@@ -312,6 +312,6 @@ def _has(fields: dict[str, Any], names: tuple[str, ...]) -> bool:
 
 
 def _last(link: LinkLog, tag: str, before: int) -> dict[str, Any] | None:
-    """The fields of the last frame of a tag received before a position; None if none was."""
+    """Return the fields of the last frame of a tag received before a position; None if there is none."""
     frames = (record.fields for at, record in reversed(link.talk) if at < before)
     return next((frame["fields"] for frame in frames if frame["tag"] == tag and frame["direction"] == "rx"), None)

@@ -25,14 +25,14 @@ _WAITING = frozenset({SessionState.CONNECTING, SessionState.STANDBY, SessionStat
 
 
 _SEQ_LIMIT = 1 << 63
-"""No number from a peer moves seqs out of their 64 bits."""
+"""Larger numbers from a peer are ignored, so that seqs stay within 64 bits."""
 
 
 class Counts:
     """The message numbers of one session; None until the next state record gives them.
 
     Args:
-        problems: collects what is wrong.
+        problems: collects the problems.
         held: number of messages that the session holds; None if its application does not record its sends.
         lossy: True if nothing is kept for replay.
         is_v1: True for msgr v1, where an ACK may cover fewer messages than were received.
@@ -71,7 +71,7 @@ class Counts:
         self._drop(1)
 
     def received(self, fields: dict[str, Any], *, doubtful: bool) -> bool:
-        """Process a message that arrived; True if it is new. A doubtful one may not count as received."""
+        """Process a received message; returns True if it is new. A doubtful one may not count as received."""
         if "ack_seq" in fields and fields["ack_seq"] != self.acked_seq:
             self.acknowledged(fields["ack_seq"])
         seq: int = fields["seq"]
@@ -83,7 +83,7 @@ class Counts:
         return True
 
     def acknowledged(self, seq: int) -> None:
-        """Process an acknowledgement by the peer. One of a seq that was never sent may break the link."""
+        """Process an acknowledgement by the peer; if its seq was never sent, it may break the link."""
         if self.acked_seq is None or self.out_seq is None or seq > self.out_seq:
             self.acked_seq = None
             self._forget_held()
@@ -114,7 +114,7 @@ class Counts:
             or (self._is_v1 and by == "an ACK" and acked_seq < has)
         ):
             return
-        what = "which has not come" if acked_seq > has else f"but seq {has} has come"
+        what = "which was not received" if acked_seq > has else f"but seq {has} was received"
         self._problems.add(position, About.ACK, f"{by} acknowledges seq {acked_seq}, {what}")
 
     # ---- handshakes
@@ -152,7 +152,7 @@ class Counts:
         self.out_seq = self.acked_seq = None if self._is_v1 else 0
 
     def forget(self) -> None:
-        """Forget all numbers, because it is unknown what happened."""
+        """Forget all numbers, because the history does not show their changes."""
         self.in_seq = self.out_seq = self.acked_seq = self._top_seq = self._or_in_seq = None
         self._forget_held()
 

@@ -37,7 +37,7 @@ class Held:
         self._least, self._most = 0, self._take(position, time_s)
 
     def forget(self) -> None:
-        """Make the lower bound useless: it is unknown how many messages are left."""
+        """Drop the lower bound, because the number of remaining messages is unknown."""
         self._least = -len(self._sends)
 
     def compare(self, position: int, fields: dict[str, Any], time_s: float) -> tuple[int, int] | None:
@@ -49,7 +49,7 @@ class Held:
         return None if least <= total <= most else (least, most)
 
     def _take(self, position: int, time_s: float) -> int:
-        """Count the sends before a position; returns how many of them the record there may not include."""
+        """Count the sends before a position; returns the number of those that the record there may not include."""
         until = bisect_left(self._places, position)
         if until > self._counted:
             self.drop(self._counted - until)

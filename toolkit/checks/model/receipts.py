@@ -18,7 +18,7 @@ class Receipts:
     """The messages of one session between its application and its links.
 
     Args:
-        problems: collects what is wrong.
+        problems: collects the problems.
         sends: the session's ``send`` records.
         prompt: True if a received message is delivered before the session does anything else.
     """
@@ -82,11 +82,11 @@ class Receipts:
             self._missing(seq)
 
     def close(self) -> None:
-        """Process the end of the session by this side: what another shard still receives need not be delivered."""
+        """Process the end of the session by this side: messages still on another shard need not be delivered."""
         self._closed = True
         self._waiting.clear()
 
-    # ----
+    # ---- problems
 
     def _missing(self, seq: int) -> None:
         (position, _), optional = self._waiting[seq]
@@ -102,7 +102,7 @@ def _difference(delivered: Mapping[str, Any], frame: Mapping[str, Any]) -> str |
     """Name the first field in which an application's record and a frame differ, if both have it; else None."""
     try:
         if _head(delivered) == _head(frame) and delivered["size"] == sum(_parts(frame)):
-            return None  # as nearly always
+            return None  # the usual case
     except KeyError:
         pass
     for name in _HEAD:

@@ -49,7 +49,7 @@ class Model:
         self._receipts = Receipts(problems, log.of("send"), prompt=not (self._is_sharded or self._drops))
 
     def problems(self) -> list[Problem]:
-        """Return everything that the model does not explain."""
+        """Return the records that the model does not explain."""
         entries = [entry for entry in self._log.entries if entry[1].kind in self._ACTS]
         for link in self._log.links:
             entries += [entry for entry in link.talk if entry[1].fields["tag"] in Attempt.TAGS]
@@ -128,7 +128,7 @@ class Model:
         self._receipts.settle()
 
     def _settle(self, fields: dict[str, object]) -> None:
-        """A state changes when a link opens or closes; by then all messages of the last link are delivered."""
+        """Report undelivered messages: when a state changes, those of the last link must have been delivered."""
         if self._drops:
             return
         if fields["state"] == SessionState.CLOSED and (
@@ -140,11 +140,11 @@ class Model:
 
     @property
     def is_certain(self) -> bool:
-        """True if its numbers were known all the time."""
+        """True if its numbers were never unknown."""
         return self._attempt.is_certain
 
     def kept_at(self, position: int) -> int | None:
-        """Number of messages kept for replay at ``position``; None if it is unknown."""
+        """Return the number of messages kept for replay at ``position``; None if it is unknown."""
         if not self._index.is_open(self._log):
             return 0
         return self._counts.unacknowledged if self._last < position else None
@@ -179,9 +179,9 @@ class Models:
 
     def __init__(self, index: "Index") -> None:
         self.problems: dict[About, list[Problem]] = {about: [] for about in About}
-        """Observations that the models do not explain, by subject."""
+        """Problems of all models, by subject."""
         self.followed: set[SessionLog] = set()
-        """The sessions whose numbers were known all the time."""
+        """The sessions whose numbers were never unknown."""
         if not index.by_kind.get("link"):
             return  # such a history has no decisions either
         delays = {

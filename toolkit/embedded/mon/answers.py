@@ -45,6 +45,7 @@ class CommandError(Exception):
 
 
 Handler = Callable[[Cluster, Arguments], Answer]
+"""Carries out a command; raises CommandError."""
 
 _JSON = ("json", "json-pretty")
 
@@ -75,11 +76,11 @@ class Command:
         }
 
     def parameters(self) -> list[str]:
-        """Names of the parameters."""
+        """Return the names of the parameters."""
         return [_parameter(word)["name"] for word in self.signature.split() if "=" in word]
 
     def required(self) -> list[str]:
-        """Names of the parameters that must be given."""
+        """Return the names of the required parameters."""
         described = [_parameter(word) for word in self.signature.split() if "=" in word]
         return [each["name"] for each in described if each.get("req", True)]
 
@@ -103,7 +104,7 @@ class Commands:
         Args:
             signature: see :class:`Command`.
             about: a line for ``ceph -h``.
-            writes: it changes something.
+            writes: True if the command changes the cluster.
         """
 
         def register(handler: Handler) -> Handler:
@@ -121,7 +122,7 @@ class Commands:
             arguments: the command's ``prefix`` and parameters, as JSON.
 
         Raises:
-            CommandError: no such command, a parameter is missing, or the command's own error.
+            CommandError: the command is unknown, lacks a parameter, or fails.
         """
         prefix = arguments.get("prefix")
         command = self.by_prefix.get(prefix) if isinstance(prefix, str) else None
@@ -145,7 +146,7 @@ COMMANDS = Commands()
 
 
 def addrs_value(addrs: AddrVec) -> dict[str, Any]:
-    """Addresses for JSON, as in ``ceph osd dump``."""
+    """Return addresses as JSON, as in ``ceph osd dump``."""
     listed = [
         {"type": Protocol.of(addr).value, "addr": f"{addr.host}:{addr.port}", "nonce": addr.nonce}
         for addr in addrs
@@ -164,7 +165,7 @@ def size(size_bytes: int) -> str:
 
 
 def table(rows: list[list[str]], left: int = 1) -> str:
-    """Format columns with two blanks between them; the first ``left`` ones are left-aligned, others right."""
+    """Format columns, two blanks apart; the first ``left`` columns are left-aligned, the others right-aligned."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:

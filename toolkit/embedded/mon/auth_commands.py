@@ -48,7 +48,7 @@ def _shown(name: AuthName, principal: Principal, status: str = "") -> Answer:
 
 @COMMANDS.add("auth ls", "list authentication state")
 def auth_ls(cluster: Cluster, _arguments: Arguments) -> Answer:
-    """``ceph auth ls``: all entities but the monitors' own."""
+    """``ceph auth ls``: all entities except the monitors."""
     listed = [(name, principal) for name, principal in sorted(cluster.keys.principals.items()) if name.id]
     lines = []
     for name, principal in listed:
@@ -72,7 +72,7 @@ def auth_get_key(cluster: Cluster, arguments: Arguments) -> Answer:
     _, principal = _known(cluster, arguments)
     key = principal.key.to_base64()
     in_json = str(arguments.get("format", "")).startswith("json")
-    return Answer({"key": key}) if in_json else Answer(data=key.encode())  # scripts want no line end
+    return Answer({"key": key}) if in_json else Answer(data=key.encode())  # scripts expect no newline
 
 
 @COMMANDS.add(f"auth get-or-create name=entity,type=CephString {_CAPS}", "add auth info if needed", writes=True)

@@ -1,4 +1,4 @@
-"""State of an embedded monitor's cluster: maps, keys, use of space, health."""
+"""State of an embedded monitor's cluster: maps, keys, space usage, health."""
 
 import time
 from collections import Counter
@@ -32,14 +32,14 @@ FLAG_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """Number of objects, and their bytes."""
+class Usage:
+    """Number of objects, and their size."""
 
     objects: int = 0
     size_bytes: int = 0
 
-    def __add__(self, other: "Use") -> "Use":
-        return Use(self.objects + other.objects, self.size_bytes + other.size_bytes)
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(self.objects + other.objects, self.size_bytes + other.size_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +63,33 @@ class Cluster:
     """``cephx`` or ``none``."""
     began_s: float = field(default_factory=time.time)
     """Unix time at which the monitor started."""
-    use: dict[int, Mapping[int, Use]] = field(default_factory=dict)
-    """Use of each OSD as it has reported it, by OSD id and pool id."""
+    use: dict[int, Mapping[int, Usage]] = field(default_factory=dict)
+    """Space usage that each OSD has reported, by OSD id and pool id."""
 
     # ---- OSDs
 
     def up_osds(self) -> list[int]:
-        """Ids of the OSDs that are up."""
+        """Return the ids of the OSDs that are up."""
         return [osd for osd in self.maps.hosts if self.maps.osdmap.osds[osd].is_up]
 
     def in_osds(self) -> list[int]:
-        """Ids of the OSDs that are in."""
+        """Return the ids of the OSDs that are in."""
         return [osd for osd in self.maps.hosts if self.maps.osdmap.osds[osd].is_in]
 
     # ---- space
 
-    def pool_use(self, pool_id: int) -> Use:
-        """Return the use of a pool, on all OSDs that are up."""
-        uses = (self.use.get(osd, {}).get(pool_id, Use()) for osd in self.up_osds())
-        return sum(uses, Use())
+    def pool_use(self, pool_id: int) -> Usage:
+        """Return the space usage of a pool on all OSDs that are up."""
+        uses = (self.use.get(osd, {}).get(pool_id, Usage()) for osd in self.up_osds())
+        return sum(uses, Usage())
 
-    def osd_use(self, osd: int) -> Use:
-        """Return the use of an OSD."""
-        return sum(self.use.get(osd, {}).values(), Use())
+    def osd_use(self, osd: int) -> Usage:
+        """Return the space usage of an OSD."""
+        return sum(self.use.get(osd, {}).values(), Usage())
 
-    def total_use(self) -> Use:
-        """Return the use of all pools."""
-        return sum(map(self.pool_use, self.maps.osdmap.pools), Use())
+    def total_use(self) -> Usage:
+        """Return the space usage of all pools."""
+        return sum(map(self.pool_use, self.maps.osdmap.pools), Usage())
 
     @property
     def capacity_bytes(self) -> int:
@@ -99,12 +99,12 @@ class Cluster:
     # ---- placement groups and health
 
     def pg_states(self) -> Counter[str]:
-        """Number of placement groups by state: ``active+clean``, or ``unknown`` without an OSD."""
+        """Count placement groups by state: ``active+clean``, or ``unknown`` without an OSD."""
         serving = (osd != NO_OSD for osd in self.primaries())
         return Counter("active+clean" if served else "unknown" for served in serving)
 
     def primaries(self) -> Iterator[int]:
-        """The acting primary of each placement group; ``NO_OSD`` where there is none."""
+        """Yield the acting primary of each placement group; ``NO_OSD`` if it has none."""
         placement = self.maps.placement
         for pool_id, pool in self.maps.osdmap.pools.items():
             for seed in range(pool.pg_num):

@@ -40,15 +40,15 @@ _JEWEL = Tunables(
 
 
 def host_id(position: int) -> int:
-    """The bucket of the host at this place among the hosts."""
+    """Return the bucket id of the host at ``position`` in the list of hosts."""
     return ROOT_ID - 1 - position
 
 
 def new_crush(hosts: Mapping[int, str]) -> CrushMap:
-    """The map for OSDs on hosts of their own.
+    """Return the map of OSDs that are each on a host of their own.
 
     Args:
-        hosts: names of hosts by the ids of their OSDs.
+        hosts: host names by OSD id.
     """
     items = tuple(host_id(position) for position in range(len(hosts)))
     buckets = {ROOT_ID: _bucket(ROOT_ID, _ROOT, items)}
@@ -75,7 +75,7 @@ def new_crush(hosts: Mapping[int, str]) -> CrushMap:
 
 
 def encoded_crush(crush: CrushMap) -> bytes:
-    """The map as the OSD map has it."""
+    """Return the map as encoded in the OSD map."""
     encoder = Encoder()
     crush.encode(encoder)
     return encoder.getvalue()

@@ -1,4 +1,4 @@
-"""The maps of an embedded cluster, and the changes from one OSD map to the next."""
+"""The maps of an embedded cluster, and the increments between OSD maps."""
 
 import time
 from collections.abc import Mapping
@@ -24,28 +24,28 @@ _LUMINOUS = 12
 _FIRST_FLAGS = MapFlag.SORTBITWISE | MapFlag.RECOVERY_DELETES | MapFlag.PURGED_SNAPDIRS | MapFlag.PGLOG_HARDLIMIT
 _KEPT_INCREMENTS = 500
 _MON_FEATURES = 0xFE
-"""Features of the monitor map that a quorum of Pacific monitors has: Kraken to Pacific."""
+"""Persistent features of the monitor map of a Pacific quorum: Kraken to Pacific."""
 _MOST_PER_MESSAGE = 40
-"""Most maps in one message, as in ``osd_map_message_max``."""
+"""Maximum number of maps in one message, as in ``osd_map_message_max``."""
 
 
 def now() -> UTime:
-    """Return the present time, for stamps in maps."""
+    """Return the current time, for stamps in maps."""
     return UTime.from_seconds(time.time())
 
 
 def _on_the_wire(ratio: float) -> float:
-    """The ratio in single precision, as maps carry it."""
+    """Round a ratio to single precision, in which maps encode it."""
     return float(unpack("<f", pack("<f", ratio))[0])
 
 
 class Maps:
-    """Monitor map, OSD map and manager map; the OSD map with its latest increments.
+    """Monitor map, manager map, and OSD map with its latest increments.
 
     Args:
-        fsid: of the cluster.
+        fsid: the cluster's fsid.
         monitors: address vectors by name.
-        hosts: names of hosts by the ids of the OSDs on them.
+        hosts: host names by OSD id.
     """
 
     def __init__(self, fsid: UUID, monitors: Mapping[str, AddrVec], hosts: Mapping[int, str]) -> None:
@@ -88,20 +88,20 @@ class Maps:
 
     @property
     def placement(self) -> Placement:
-        """Placement by the newest OSD map."""
+        """Placement of objects by the newest OSD map."""
         if self._placement is None or self._placement.osdmap is not self.osdmap:
             self._placement = Placement(self.osdmap, self._placement)
         return self._placement
 
     @property
     def oldest_epoch(self) -> int:
-        """The oldest epoch to which an increment leads; the newest where there is none."""
+        """The oldest epoch that has an increment; the newest epoch if there are no increments."""
         return min(self._increments, default=self.osdmap.epoch)
 
     # ---- changes of the OSD map
 
     def change(self, **changes: Any) -> None:  # noqa: ANN401 - fields of an increment
-        """Make the next epoch with these changes, fields of :class:`Incremental`."""
+        """Make the next epoch with these changes, given as fields of :class:`Incremental`."""
         epoch = self.osdmap.epoch + 1
         increment = Incremental(self.fsid, epoch, modified=now(), **changes)
         self.osdmap = self.osdmap.apply(increment)
@@ -109,7 +109,7 @@ class Maps:
         self._increments.pop(epoch - _KEPT_INCREMENTS, None)
 
     def mark_up(self, osd: int, addrs: AddrVec) -> None:
-        """Mark an OSD up at these addresses, and a new one also in."""
+        """Mark an OSD up at these addresses; a new OSD is also marked in."""
         # clients look up each such OSD in all four fields, and since Reef they abort if one lacks it
         kinds = ("new_up_client", "new_up_cluster", "new_hb_back_up", "new_hb_front_up")
         changes: dict[str, Any] = {kind: {osd: addrs} for kind in kinds}
@@ -121,12 +121,12 @@ class Maps:
         """Mark an OSD down; its placement groups stay on it."""
         self.change(new_state={osd: OsdState.UP}, new_last_up_change=now())
 
-    def weigh(self, osd: int, *, inside: bool) -> None:
+    def mark_in(self, osd: int, *, inside: bool) -> None:
         """Mark an OSD in or out."""
         self.change(new_weight={osd: WEIGHT_ONE if inside else 0}, new_last_in_change=now())
 
     def create_pool(self, name: str, pg_num: int) -> int:
-        """Make a pool with one copy of each object; returns its id."""
+        """Create a pool with one copy of each object; returns its id."""
         pool_id = self.osdmap.pool_max + 1
         epoch = self.osdmap.epoch + 1
         pool = Pool(
@@ -149,7 +149,7 @@ class Maps:
         self.change(new_pools={pool_id: replace(self.osdmap.pools[pool_id], **changes)})
 
     def pool_id(self, name: str) -> int | None:
-        """The id of a pool; None if there is none of that name."""
+        """Return the id of a pool; None if no pool has this name."""
         return next((number for number, known in self.osdmap.pool_names.items() if known == name), None)
 
     # ---- messages
@@ -157,8 +157,8 @@ class Maps:
     def osdmap_message(self, start: int, features: int) -> MOSDMap | None:
         """Return the maps for a subscriber from epoch ``start`` on; None if it has the newest.
 
-        That is the newest full map for epoch 0 and for epochs older than the increments, else the increments from
-        ``start`` on.
+        For epoch 0, and for epochs older than the increments, the message has the newest full map; otherwise it
+        has the increments from ``start`` on.
         """
         newest = self.osdmap.epoch
         if start > newest:

@@ -42,27 +42,27 @@ from messenger.messages.pools import (
 from messenger.randomness import RandomSource
 from toolkit.embedded.mon import auth_commands, osd_commands, pool_commands, status_commands
 from toolkit.embedded.mon.answers import COMMANDS, Answer, CommandError
-from toolkit.embedded.mon.cluster import Cluster, Use
+from toolkit.embedded.mon.cluster import Cluster, Usage
 from toolkit.embedded.mon.pools import pool_operation, pool_stats, statfs
 
 __all__ = ["Monitor", "auth_commands", "osd_commands", "pool_commands", "status_commands"]
 
 DOWN_AFTER_S = 2.0
-"""An OSD that has had no session with the monitor for so long is down."""
+"""An OSD without a session with the monitor for this long is marked down."""
 _SUBSCRIPTION_S = 300
 """Peers without MON_STATEFUL_SUB renew their subscriptions within this time."""
 _DESCRIPTIONS = "get_command_descriptions"
 _REPORT = "osd report use"
-"""What embedded OSDs report their use of space by; no command of Ceph's."""
+"""Command with which embedded OSDs report their space usage; Ceph has no such command."""
 
 
 @dataclass(slots=True, eq=False)
 class _Session:
-    """What the monitor knows of a peer."""
+    """The monitor's state of one connection."""
 
     auth: MonAuthSession
     wanted: dict[str, int] = field(default_factory=dict)
-    """By map, the first epoch that is to be sent."""
+    """The first epoch to send, by map."""
     onetime: set[str] = field(default_factory=set)
 
 
@@ -70,9 +70,9 @@ class Monitor(Dispatcher):
     """Answers clients and OSDs.
 
     Args:
-        cluster: what it knows.
-        auth: judges identities.
-        rng: challenges and session keys.
+        cluster: state of the cluster.
+        auth: authenticates peers.
+        rng: random source of challenges and session keys.
     """
 
     def __init__(self, cluster: Cluster, auth: MonAuthServer, rng: RandomSource) -> None:
@@ -83,7 +83,7 @@ class Monitor(Dispatcher):
         self._osds: dict[int, Connection] = {}
         """The newest session of each OSD."""
         self._late: dict[int, asyncio.TimerHandle] = {}
-        """OSDs without a session, which are going to be down."""
+        """Timers that mark OSDs without a session down."""
         self._handlers: dict[type, Callable[[Connection, Message, Any], None]] = {
             MMonGetMap: self._get_map,
             MMonSubscribe: self._subscribe,
@@ -165,11 +165,11 @@ class Monitor(Dispatcher):
         if not has_feature(connection.session.features, Feature.MON_STATEFUL_SUB):
             self._reply(connection, message, MMonSubscribeAck(_SUBSCRIPTION_S, self.cluster.maps.fsid))
         if "osdmap" in payload.what:
-            self._welcome(connection, session)
+            self._register_osd(connection, session)
         self._push(connection, session)
 
     def publish(self) -> None:
-        """Send every subscriber what is new to it."""
+        """Send every subscriber the maps that it does not have yet."""
         for connection, session in list(self._sessions.items()):
             self._push(connection, session)
 
@@ -196,8 +196,8 @@ class Monitor(Dispatcher):
 
     # ---- OSDs
 
-    def _welcome(self, connection: Connection, session: _Session) -> None:
-        """Mark an OSD up that subscribes to the map: it has logged in, and listens."""
+    def _register_osd(self, connection: Connection, session: _Session) -> None:
+        """Mark an OSD up when it subscribes to the OSD map: by then it has logged in, and listens."""
         result = session.auth.result
         name = result.name if result is not None else None
         if name is None or name.type is not EntityType.OSD or not name.id.isdecimal():
@@ -210,7 +210,7 @@ class Monitor(Dispatcher):
             late.cancel()
         known = self.cluster.maps.osdmap.osds[osd]
         if not known.is_up or known.client_addrs != addrs:
-            if known.is_up:  # another life of it: what the former one held is gone
+            if known.is_up:  # it has restarted, and lost its objects
                 self.cluster.maps.mark_down(osd)
             self.cluster.maps.mark_up(osd, addrs)
             self.publish()
@@ -225,8 +225,8 @@ class Monitor(Dispatcher):
     def _report(self, connection: Connection, arguments: dict[str, Any]) -> Answer:
         osd = next((number for number, known in self._osds.items() if known is connection), None)
         if osd is None:
-            raise CommandError(errno.EPERM, f"{_REPORT} is for OSDs")
-        self.cluster.use[osd] = {int(pool): Use(*use) for pool, use in arguments["use"].items()}
+            raise CommandError(errno.EPERM, f"{_REPORT} is a command for OSDs only")
+        self.cluster.use[osd] = {int(pool): Usage(*use) for pool, use in arguments["use"].items()}
         return Answer()
 
     # ---- commands
@@ -264,15 +264,15 @@ class Monitor(Dispatcher):
 
 
 def _arguments(payload: MMonCommand) -> dict[str, Any]:
-    """The JSON object of a command.
+    """Return the JSON object of a command.
 
     Raises:
-        CommandError: it is none.
+        CommandError: it is not a JSON object.
     """
     try:
         arguments = json.loads("".join(payload.cmd))
     except ValueError as error:
         raise CommandError(errno.EINVAL, f"the command is not JSON: {error}") from None
     if not isinstance(arguments, dict):
-        raise CommandError(errno.EINVAL, "the command is no JSON object")
+        raise CommandError(errno.EINVAL, "the command is not a JSON object")
     return arguments

@@ -23,7 +23,7 @@ _IDS = "name=ids,type=CephString,n=N"
 
 @COMMANDS.add("osd dump name=epoch,type=CephInt,range=0,req=false", "print summary of OSD map")
 def osd_dump(cluster: Cluster, arguments: Arguments) -> Answer:
-    """``ceph osd dump``, of the newest map."""
+    """``ceph osd dump``: shows the newest map."""
     osdmap = cluster.maps.osdmap
     if arguments.get("epoch", osdmap.epoch) not in (0, osdmap.epoch):
         raise CommandError(
@@ -54,7 +54,7 @@ def _flags(flags: int) -> list[str]:
 
 
 def pool_line(number: int, name: str, pool: Pool) -> str:
-    """A pool, as ``ceph osd dump`` shows it."""
+    """Return a pool as text, as ``ceph osd dump`` shows it."""
     applications = ",".join(pool.application_metadata)
     return (
         f"pool {number} {name!r} replicated size {pool.size} min_size {pool.min_size} crush_rule {pool.crush_rule}"
@@ -231,7 +231,7 @@ def osd_crush_rule_ls(_cluster: Cluster, _arguments: Arguments) -> Answer:
     "find pg for <object> in <pool> with [namespace]",
 )
 def osd_map(cluster: Cluster, arguments: Arguments) -> Answer:
-    """``ceph osd map POOL OBJECT``: where an object is, or would be."""
+    """``ceph osd map POOL OBJECT``: the placement of an object, which need not exist."""
     pool_id = cluster.maps.pool_id(arguments["pool"])
     if pool_id is None:
         raise CommandError(errno.ENOENT, f"pool {arguments['pool']} does not exist")
@@ -292,23 +292,23 @@ def _shown_flags(arguments: Arguments) -> str:
 @COMMANDS.add(f"osd in {_IDS}", "set osd(s) <id> [<id>...] in", writes=True)
 def osd_in(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph osd in ID...``."""
-    return _weighed(cluster, arguments, inside=True)
+    return _mark_osds(cluster, arguments, inside=True)
 
 
 @COMMANDS.add(f"osd out {_IDS}", "set osd(s) <id> [<id>...] out", writes=True)
 def osd_out(cluster: Cluster, arguments: Arguments) -> Answer:
-    """``ceph osd out ID...``; its objects stay on it, and cannot be reached until it is in again."""
-    return _weighed(cluster, arguments, inside=False)
+    """``ceph osd out ID...``; the OSD keeps its objects, which are unavailable until it is in again."""
+    return _mark_osds(cluster, arguments, inside=False)
 
 
-def _weighed(cluster: Cluster, arguments: Arguments, *, inside: bool) -> Answer:
+def _mark_osds(cluster: Cluster, arguments: Arguments, *, inside: bool) -> Answer:
     words = []
     for osd in _osds(cluster, arguments["ids"]):
         state = "in" if inside else "out"
         if cluster.maps.osdmap.osds[osd].is_in == inside:
             words.append(f"osd.{osd} is already {state}.")
         else:
-            cluster.maps.weigh(osd, inside=inside)
+            cluster.maps.mark_in(osd, inside=inside)
             words.append(f"marked {state} osd.{osd}.")
     return Answer(status=" ".join(words))
 

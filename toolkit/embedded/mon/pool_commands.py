@@ -16,10 +16,10 @@ _APP = "name=app,type=CephString,goodchars=[A-Za-z0-9-_.]"
 
 
 def require_pool(cluster: Cluster, name: str) -> int:
-    """The id of a pool.
+    """Return the id of a pool.
 
     Raises:
-        CommandError: ENOENT, there is none of that name.
+        CommandError: ENOENT, no pool has this name.
     """
     pool_id = cluster.maps.pool_id(name)
     if pool_id is None:
@@ -28,10 +28,10 @@ def require_pool(cluster: Cluster, name: str) -> int:
 
 
 def create(cluster: Cluster, name: str, pg_num: int = DEFAULT_PG_NUM) -> bool:
-    """Make a pool; False if there is one of that name.
+    """Create a pool; returns False if a pool has this name already.
 
     Raises:
-        CommandError: no name, or too many placement groups.
+        CommandError: the name is empty, or the number of placement groups is out of range.
     """
     if not name:
         raise CommandError(errno.EINVAL, "a pool needs a name")
@@ -112,7 +112,7 @@ def pool_rename(cluster: Cluster, arguments: Arguments) -> Answer:
 
 @COMMANDS.add("osd pool ls name=detail,type=CephChoices,strings=detail,req=false", "list pools")
 def pool_ls(cluster: Cluster, arguments: Arguments) -> Answer:
-    """``ceph osd pool ls``, with ``detail`` a line of ``ceph osd dump`` for each."""
+    """``ceph osd pool ls``; with ``detail`` each pool's line of ``ceph osd dump``."""
     names = dict(sorted(cluster.maps.osdmap.pool_names.items()))
     if not arguments.get("detail"):
         return Answer(list(names.values()), "".join(f"{name}\n" for name in names.values()))

@@ -58,7 +58,7 @@ def _unmanaged_snap(cluster: Cluster, request: MPoolOp) -> bytes | None:
 
 
 def statfs(cluster: Cluster, request: MStatfs) -> MStatfsReply:
-    """Return the space of the cluster, or the use of one pool."""
+    """Return the space usage of the cluster, or of one pool."""
     use = cluster.total_use() if request.data_pool is None else cluster.pool_use(request.data_pool)
     free_bytes = cluster.capacity_bytes - cluster.total_use().size_bytes
     total_kb = cluster.capacity_bytes >> 10
@@ -68,7 +68,7 @@ def statfs(cluster: Cluster, request: MStatfs) -> MStatfsReply:
 
 
 def pool_stats(cluster: Cluster, request: MGetPoolStats) -> MGetPoolStatsReply:
-    """Return the use of some pools; unknown names are left out."""
+    """Return the space usage of some pools; unknown names are omitted."""
     found = {}
     for name in request.pools:
         pool_id = cluster.maps.pool_id(name)

@@ -110,7 +110,7 @@ def _health_value(cluster: Cluster, *, detail: bool = False) -> dict[str, Any]:
 
 @COMMANDS.add("health name=detail,type=CephChoices,strings=detail,req=false", "show cluster health")
 def health(cluster: Cluster, arguments: Arguments) -> Answer:
-    """``ceph health``, with ``detail`` a line for each trouble."""
+    """``ceph health``; with ``detail`` the affected daemons of each warning."""
     checks = cluster.health()
     summary = "; ".join(check.summary for check in checks.values())
     lines = [f"{_health_word(cluster)} {summary}".rstrip()]
@@ -268,13 +268,13 @@ def version(_cluster: Cluster, _arguments: Arguments) -> Answer:
 
 @COMMANDS.add("config dump", "Show all configuration option(s)")
 def config_dump(_cluster: Cluster, _arguments: Arguments) -> Answer:
-    """``ceph config dump``; options are never set here."""
+    """``ceph config dump``: always empty, because the monitor stores no options."""
     return Answer([], table([["WHO", "MASK", "LEVEL", "OPTION", "VALUE", "RO"]], left=6))
 
 
 @COMMANDS.add("mgr stat", "dump basic info about the mgr cluster state")
 def mgr_stat(cluster: Cluster, _arguments: Arguments) -> Answer:
-    """``ceph mgr stat``: there is none."""
+    """``ceph mgr stat``: no manager."""
     return Answer({"epoch": cluster.maps.mgrmap.epoch, "available": False, "active_name": "", "num_standby": 0})
 
 

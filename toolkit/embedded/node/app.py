@@ -1,4 +1,4 @@
-"""An embedded daemon on its messenger, with what can be seen and hurt of it from outside."""
+"""An embedded daemon on its messenger, and the commands that inspect and disturb it."""
 
 import asyncio
 from typing import Any
@@ -32,15 +32,15 @@ from toolkit.node.live_random import LiveRandom
 from toolkit.node.recording_messenger import RecordingMessenger, Records, Write
 
 SERVE_TIMEOUT_S = 15.0
-"""How long an OSD may take until the monitor has it up."""
+"""Maximum time until the monitor has marked a starting OSD up."""
 
 
 class EmbeddedApp(Inside):
-    """A monitor or an OSD, and commands about it.
+    """A monitor or an OSD, and its commands.
 
     Args:
-        spec: what it is to be.
-        write: takes history records.
+        spec: the daemon's spec.
+        write: called with each history record.
     """
 
     VERBS = (
@@ -61,7 +61,7 @@ class EmbeddedApp(Inside):
         """Listen, and serve.
 
         Raises:
-            LocalError: an address cannot be bound, or the monitor does not let an OSD in.
+            LocalError: an address cannot be bound, or the monitor does not mark the OSD up in time.
         """
         spec = self.spec
         self._messenger = RecordingMessenger(
@@ -93,17 +93,17 @@ class EmbeddedApp(Inside):
             raise LocalError(f"{self.spec.name}: the monitor has not marked osd.{self.spec.id} up") from None
 
     async def close(self) -> None:
-        """End it; what it holds is gone."""
+        """End the daemon; its objects are lost."""
         if isinstance(self._daemon, Osd):
             await self._daemon.stop()
         await self._messenger.shutdown()
 
-    # ---- what it is
+    # ---- the daemon
 
     def _new_monitor(self) -> Monitor:
         spec = self.spec
         principals = {name: Principal(entry.key, entry.caps) for name, entry in spec.keys.entries.items()}
-        # rotating keys are of the first type, which all releases know
+        # rotating keys have the default type, aes, which all releases support
         policy = CipherPolicy(preferred=spec.key_type)
         keys = KeyServer(
             principals, self._rng, policy=policy, auth_ttl_s=spec.auth_ttl_s, service_ttl_s=spec.service_ttl_s
@@ -148,9 +148,9 @@ class EmbeddedApp(Inside):
         """Carry out a command.
 
         Raises:
-            LocalError: there is no such command.
-            MsgrError: it failed.
-            TypeError: it takes other arguments.
+            LocalError: the command is unknown.
+            MsgrError: the command failed.
+            TypeError: the arguments do not match the command.
         """
         if verb not in self.VERBS:
             raise LocalError(f"unknown verb {verb!r}; known: {', '.join(sorted(self.VERBS))}")
@@ -160,32 +160,32 @@ class EmbeddedApp(Inside):
         return answer or {}
 
     def arm(self, point: str, action: str, nth: int) -> None:
-        """Take ``action`` when a conversation comes to ``point`` for the ``nth`` time from now on."""
+        """Take ``action`` when a link reaches ``point`` for the ``nth`` time from now on."""
         self.points.arm(point, action, nth)
 
     def disarm(self) -> None:
-        """Cancel the armed actions that have not struck yet."""
+        """Cancel the armed actions that have not been taken yet."""
         self.points.disarm()
 
     def unblock(self, point: str) -> None:
-        """Let what is blocked or stalled go on."""
+        """Resume the links that are blocked or stalled at ``point``."""
         for link_id in self.points.held(point):
             self.driver.unblock(link_id)
 
     def hits(self, point: str) -> dict[str, int]:
-        """Number of armings of a point that have taken effect."""
+        """Return the number of actions armed at ``point`` that have been taken, under the key ``hits``."""
         wanted = parse_point(point)
         return {"hits": sum(each.link_id is not None for each in self.points.armed if each.point == wanted)}
 
     def visits(self) -> dict[str, list[tuple[str, str, int]]]:
-        """How often each action was taken at each point."""
+        """Return how often each action was taken at each point, under the key ``visits``."""
         return {"visits": [(point, action, count) for (point, action), count in self.points.visited.items()]}
 
     def configure(self, options: dict[str, Any]) -> None:
-        """Change options of its messenger, and of a monitor how long its tickets are good for.
+        """Change options of the messenger, and the ticket lifetimes of a monitor.
 
         Raises:
-            LocalError: an option that there is not, or a value that it cannot have.
+            LocalError: an option is unknown or has an invalid value, or an OSD is given ticket lifetimes.
         """
         lifetimes = {name: value for name, value in options.items() if name in LIFETIMES}
         if lifetimes and not isinstance(self._daemon, Monitor):
@@ -198,7 +198,7 @@ class EmbeddedApp(Inside):
 
 
 class _Tap(Dispatcher):
-    """Writes down what is delivered, and leaves it to the daemon."""
+    """Records delivered messages, and leaves them to the daemon."""
 
     def __init__(self, records: Records, messenger: Messenger) -> None:
         self._records = records

@@ -9,15 +9,15 @@ from toolkit.node.control import Control, serve
 
 
 async def run_embedded(values: dict[str, Any], reader: asyncio.StreamReader, control: Control) -> None:
-    """Be a monitor or an OSD until the input ends.
+    """Run a monitor or an OSD until the input ends.
 
     Args:
-        values: its spec.
-        reader: its commands.
-        control: takes answers and records.
+        values: the daemon's spec.
+        reader: source of commands.
+        control: channel for answers and history records.
 
     Raises:
-        LocalError: the spec is none, an address cannot be bound, or the monitor does not let an OSD in.
+        LocalError: the spec is invalid, an address cannot be bound, or the monitor does not mark the OSD up.
     """
     spec = EmbeddedSpec.from_json(values)
     await serve(EmbeddedApp(spec, control.record), f"{spec.embedded}.{spec.id}", reader, control)

@@ -1,4 +1,4 @@
-"""What an embedded daemon is: everything it needs to know to start, as plain values."""
+"""The spec of an embedded daemon: everything it needs to start, as plain values."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -19,68 +19,68 @@ _COMPRESSED = {"ms_client_compress_mode": "force", "ms_osd_compress_min_size": 1
 
 @dataclass(slots=True, kw_only=True)
 class EmbeddedSpec(ProgramSpec):
-    """Everything an embedded daemon needs to know to start, as plain JSON values."""
+    """Everything an embedded daemon needs to start, as plain JSON values."""
 
     WHAT = "embedded daemon"
 
     embedded: str
     """``mon`` or ``osd``."""
     id: str
-    """As Ceph has it: a number for OSDs, a name for monitors."""
+    """Ceph's id of the daemon: a number for OSDs, a name for monitors."""
     addr: str
     """Own address vector."""
     fsid: str
     monitors: dict[str, str]
     """Address vectors of the monitors by id."""
     keyring: str
-    """Text of a keyring: of an OSD its own key, of a monitor those of all entities."""
+    """Text of a keyring: an OSD's own key; for a monitor, the keys of all entities."""
     auth: str = "cephx"
     """``cephx`` or ``none``."""
     cipher: str = "aes"
-    """Of keys that the monitor makes."""
+    """Type of the keys that the monitor creates, ``aes`` or ``aes256k``."""
     mode: str = "crc"
-    """Connection mode: crc, secure, or compressed: crc, and an OSD compresses with clients that ask for it."""
+    """``crc``, ``secure``, or ``compressed``: crc, and an OSD compresses on links whose client requests it."""
     auth_ttl_s: float = DEFAULT_AUTH_TTL_S
-    """How long the tickets by which clients renew others are good for, ``auth_mon_ticket_ttl``."""
+    """Lifetime of the AUTH tickets, with which clients renew service tickets; ``auth_mon_ticket_ttl``."""
     service_ttl_s: float = DEFAULT_SERVICE_TTL_S
-    """How long tickets for services are good for, and a service key seals them, ``auth_service_ticket_ttl``."""
+    """Lifetime of service tickets, and rotation period of service keys; ``auth_service_ticket_ttl``."""
     osds: dict[str, str] = field(default_factory=dict)
-    """Of a monitor: names of hosts by the ids of the OSDs on them."""
+    """For a monitor: host names by OSD id."""
     pools: dict[str, int] = field(default_factory=dict)
-    """Of a monitor: pools to be made first, and their numbers of placement groups."""
+    """For a monitor: the initial pools, and their numbers of placement groups."""
     names: dict[str, str] = field(default_factory=dict)
     """Names of nodes by their address vectors, for the history."""
 
     @property
     def type(self) -> EntityType:
-        """What it is."""
+        """Entity type of the daemon."""
         return EntityType.from_label(self.embedded)
 
     @property
     def addrs(self) -> AddrVec:
-        """Own addresses."""
+        """Own addresses, parsed."""
         return AddrVec.parse(self.addr)
 
     @property
     def cluster_id(self) -> UUID:
-        """The cluster's."""
+        """The cluster's fsid, parsed."""
         return UUID(self.fsid)
 
     @property
     def keys(self) -> Keyring:
-        """The keyring."""
+        """The keyring, parsed."""
         return Keyring.parse(self.keyring, f"keyring of {self.name}")
 
     @property
     def key_type(self) -> KeyType:
-        """Of keys that the monitor makes."""
+        """Type of the keys that the monitor creates."""
         return KeyType.from_label(self.cipher)
 
     def config(self) -> Config:
-        """Options with the connection mode applied.
+        """Return the options with the connection mode applied.
 
         Raises:
-            LocalError: an option that there is not.
+            LocalError: an option is unknown.
         """
         mode = ConMode.SECURE if self.mode == "secure" else ConMode.CRC
         compressed = _COMPRESSED if self.mode == "compressed" else {}

@@ -10,7 +10,7 @@ from messenger.messages.osd_operations import OpCode, OsdOp
 from toolkit.embedded.osd.work import OpError, Work, handles
 
 MOST_ENTRIES = 1024
-"""``osd_max_omap_entries_per_request``: a longer answer is cut off, and is marked so."""
+"""``osd_max_omap_entries_per_request``: longer replies are truncated and marked as such."""
 _STRING, _NUMBER = 1, 2
 _COMPARE: dict[int, Callable[[Any, Any], bool]] = {
     1: operator.eq,
@@ -24,7 +24,7 @@ _COMPARE: dict[int, Callable[[Any, Any], bool]] = {
 
 
 def in_order(keys: Iterable[str]) -> list[str]:
-    """Keys as OSDs sort them: by their bytes."""
+    """Sort keys as OSDs do: by their bytes."""
     return sorted(keys, key=lambda key: key.encode("utf-8", "surrogateescape"))
 
 
@@ -33,7 +33,7 @@ def in_order(keys: Iterable[str]) -> list[str]:
 
 @handles(OpCode.GETXATTR)
 def getxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
-    """One attribute."""
+    """Return one attribute; ENODATA: it does not exist."""
     value = work.existing().xattrs.get(given["name"])
     if value is None:
         raise OpError(errno.ENODATA)
@@ -42,13 +42,13 @@ def getxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.GETXATTRS)
 def getxattrs(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
-    """All attributes."""
+    """Return all attributes."""
     return _encoded(work.existing().xattrs)
 
 
 @handles(OpCode.CMPXATTR)
 def cmpxattr(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
-    """Fail unless the given value compares with the attribute as ``cmp_op`` says; a missing attribute is empty."""
+    """Compare the given value with an attribute, which is empty if it is missing; ECANCELED: ``cmp_op`` fails."""
     compare = _COMPARE.get(op.args["cmp_op"])
     mode, found, wanted = op.args["cmp_mode"], work.existing().xattrs.get(given["name"], b""), given["value"]
     if compare is None or mode not in (_STRING, _NUMBER):
@@ -63,7 +63,7 @@ def cmpxattr(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
 
 
 def _number(text: bytes) -> int:
-    """Parse an attribute that is compared as a number: it is decimal text."""
+    """Parse the decimal text of an attribute that is compared as a number."""
     try:
         return int(text or b"0")
     except ValueError:
@@ -79,7 +79,7 @@ def setxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
 
 @handles(OpCode.RMXATTR)
 def rmxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
-    """Remove an attribute."""
+    """Remove an attribute; ENODATA: it does not exist."""
     known = work.existing().xattrs
     if given["name"] not in known:
         raise OpError(errno.ENODATA)
@@ -108,7 +108,7 @@ def omap_get_vals(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
 
 
 def _page(omap: dict[str, bytes], after: str, prefix: str, most: int) -> tuple[list[str], bool]:
-    """The next keys, and whether there are more."""
+    """Return the next keys, and True if there are more."""
     start = after.encode("utf-8", "surrogateescape")
     rest = [
         key
@@ -128,13 +128,13 @@ def omap_get_vals_by_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> byte
 
 @handles(OpCode.OMAPGETHEADER)
 def omap_get_header(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
-    """The header."""
+    """Return the header."""
     return work.existing().omap_header
 
 
 @handles(OpCode.OMAP_CMP)
 def omap_cmp(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
-    """Fail unless all values compare as given; a missing key has an empty value."""
+    """Compare values, which are empty for missing keys, with given ones; ECANCELED: a comparison fails."""
     omap = work.existing().omap
     for key, (wanted, number) in given["assertions"].items():
         compare = _COMPARE.get(number) if number in (1, 3, 5) else None
@@ -173,7 +173,7 @@ def omap_rm_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
 
 @handles(OpCode.OMAPRMKEYRANGE)
 def omap_rm_key_range(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
-    """Remove keys from one up to, but not including, another."""
+    """Remove the keys from the first given one up to, but not including, the second."""
     begin, end = (given[name].encode("utf-8", "surrogateescape") for name in ("begin", "end"))
     omap = work.existing().omap
     kept = {key: value for key, value in omap.items() if not begin <= key.encode("utf-8", "surrogateescape") < end}
@@ -181,7 +181,7 @@ def omap_rm_key_range(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
 
 
 def _encoded(values: dict[str, bytes]) -> bytes:
-    """A map of names to values, in order."""
+    """Encode a map of names to values, sorted."""
     encoder = Encoder()
     encoder.mapping({key: values[key] for key in in_order(values)}, encoder.string, encoder.blob)
     return encoder.getvalue()

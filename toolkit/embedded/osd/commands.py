@@ -17,12 +17,12 @@ _VERSION = {
 
 
 def answer(request: MCommand) -> tuple[MCommandReply, bytes]:
-    """The reply to a command, and its output."""
+    """Return the reply to a command, and its output."""
     try:
         arguments: Any = json.loads("".join(request.cmd))
         prefix = arguments["prefix"]
     except (ValueError, TypeError, KeyError):
-        return MCommandReply(-errno.EINVAL, "the command is no JSON object with a prefix"), b""
+        return MCommandReply(-errno.EINVAL, "the command is not a JSON object with a prefix"), b""
     if prefix == "get_command_descriptions":
         return MCommandReply(0), json.dumps({"cmd000": _VERSION}).encode()
     if prefix == "version":

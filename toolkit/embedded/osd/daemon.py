@@ -28,38 +28,38 @@ from toolkit.rados.monitors import Monitors
 from toolkit.rados.placement import Placement
 
 TICK_INTERVAL_S = 5.0
-"""How often the session with the monitor is looked at; more often where service keys live for seconds only."""
+"""Interval between checks of the session with the monitor; shorter if service keys live for seconds only."""
 REPORT_INTERVAL_S = 0.5
-"""How often the use of space is reported, if it has changed."""
+"""Interval between reports of the space usage, while it changes."""
 
 
 MOST_WAITING = 2048
-"""Most requests of a client that wait for a map; librados has at most 1024 in flight."""
+"""Maximum number of a client's requests that wait for a map; librados has at most 1024 in flight."""
 MOST_WAITING_BYTES = 256 << 20
-"""Most bytes of a client's requests that wait for a map; librados has at most 100 MiB in flight."""
+"""Maximum size of a client's requests that wait for a map; librados has at most 100 MiB in flight."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """Requests of a client that were computed from a newer map, in the order in which they came."""
+    """Requests of a client that has a newer map than the OSD, in order of arrival."""
 
     requests: list[tuple[Message, MOSDOp]] = field(default_factory=list)
     size_bytes: int = 0
 
     def add(self, message: Message, request: MOSDOp) -> bool:
-        """Add a request; False if there are too many, or if they are too large together."""
+        """Add a request; returns False if the requests are now too many, or too large together."""
         self.requests.append((message, request))
         self.size_bytes += message.size_bytes
         return len(self.requests) <= MOST_WAITING and self.size_bytes <= MOST_WAITING_BYTES
 
 
 class Osd(Dispatcher):
-    """Serves the placement groups that it is the primary of.
+    """Serves the placement groups of which it is the primary.
 
     Args:
-        number: its id.
-        auth: what it logs in with.
-        rotating: its service keys, which the monitor gives it; None without authentication.
+        number: the OSD's id.
+        auth: credentials for the login to the monitor.
+        rotating: keyring for the service keys from the monitor; None without authentication.
         monitors: addresses of the monitors.
     """
 
@@ -73,28 +73,28 @@ class Osd(Dispatcher):
         self.number = number
         self.requests = Requests()
         self.serving = asyncio.Event()
-        """Set once the map has it up, and it has keys to judge clients with."""
+        """Set once the OSD is up in its map, and has service keys to authenticate clients."""
         self._auth = auth
         self._rotating = rotating
         self._monitor_addrs = monitors
         self._placement: Placement | None = None
         self._maps: dict[int, bytes] = {}
-        """Increments as they came, for clients with older maps."""
+        """Received increments by epoch, for clients with older maps."""
         self._waiting: dict[Connection, _Waiting] = {}
         self._known_epochs: dict[Connection, int] = {}
-        """The newest epoch that each client has shown, or was sent."""
+        """The newest epoch that each client is known to have, from its requests or from sent maps."""
         self._tick_interval_s = TICK_INTERVAL_S if rotating is None else min(TICK_INTERVAL_S, rotating.grace_s)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, messenger: Messenger) -> None:
-        """Log in; ``messenger`` listens and has this as its dispatcher."""
+        """Log in; ``messenger`` must be listening with this OSD as its dispatcher."""
         self._monitors = Monitors(messenger, self._auth, self._monitor_addrs, rotating=self._rotating)
         self._monitors.start()
         loop = asyncio.get_running_loop()
         self._tasks += [loop.create_task(self._report()), loop.create_task(self._tick())]
 
     async def stop(self) -> None:
-        """Be done with the monitor."""
+        """End the session with the monitor, and stop all tasks."""
         self._monitors.stop()
         for task in self._tasks:
             task.cancel()
@@ -102,7 +102,7 @@ class Osd(Dispatcher):
 
     @property
     def epoch(self) -> int:
-        """Of its map; 0 without one."""
+        """Epoch of the OSD's map; 0 before the first map."""
         return 0 if self._placement is None else self._placement.osdmap.epoch
 
     # ---- the messenger's events
@@ -135,18 +135,18 @@ class Osd(Dispatcher):
                 reply, output = commands.answer(payload)
                 connection.send(Message.of(reply, data=output, tid=message.tid))
             elif connection.peer_type is not EntityType.MON:
-                return None  # clients that watch send pings, which want no answer
+                return None  # clients with watches send pings, which have no reply
             elif isinstance(payload, MOSDMap):
                 self._take_maps(payload)
             else:
                 self._monitors.dispatch(connection, message, time.time())
         except DecodeError as error:
             self._end(connection, str(error))
-        self._look_whether_serving()
+        self._update_serving()
         return None
 
     def _end(self, connection: Connection, why: str) -> None:
-        """End the session of a client that sends what the OSD cannot take; it may come back and resend."""
+        """End the session of a client that exceeds a limit or sends malformed data; it may reconnect."""
         connection.mark_down()
         self.ms_handle_reset(connection, Fault(FaultReason.BAD_MESSAGE, why))
 
@@ -174,7 +174,7 @@ class Osd(Dispatcher):
         newer = [epoch for epoch in message.maps if epoch > self.epoch]
         return OSDMap.decode(message.maps[max(newer)]) if newer else None
 
-    def _look_whether_serving(self) -> None:
+    def _update_serving(self) -> None:
         if self.serving.is_set() or self._placement is None:
             return
         has_keys = self._rotating is None or bool(self._rotating.secrets)
@@ -182,7 +182,7 @@ class Osd(Dispatcher):
             self.serving.set()
 
     def _share_maps(self, connection: Connection, epoch: int) -> None:
-        """Send a client the maps after the newest that it has shown to have."""
+        """Send a client the maps after ``epoch``, or after the newest that it is known to have."""
         assert self._placement is not None
         known = max(epoch, self._known_epochs.get(connection, 0))
         self._known_epochs[connection] = max(known, self.epoch)
@@ -207,7 +207,7 @@ class Osd(Dispatcher):
         self._share_maps(connection, request.osdmap_epoch)
         pool = placement.osdmap.pools.get(pgid.pool)
         if pool is None or placement.mapping(pgid).acting_primary != self.number:
-            return  # the newer map sends the client elsewhere, and it resends by itself
+            return  # the newer map directs the client to another OSD, to which it resends the request
         reply = self.requests.carry_out(
             request, message.tid, self._client(connection), epoch=self.epoch, pg_num=pool.pg_num
         )
@@ -215,14 +215,14 @@ class Osd(Dispatcher):
 
     @staticmethod
     def _client(connection: Connection) -> Client:
-        """The sender: clients are known by the global id of their login."""
+        """Return the sender, identified by the global id of its login."""
         result = connection.auth_result
         name = connection.session.peer_name
         if result is not None and name.type is EntityType.CLIENT:
             name = EntityName(name.type, result.global_id)
         return Client(name, connection)
 
-    # ---- at regular times
+    # ---- periodic tasks
 
     async def _tick(self) -> None:
         while True:
@@ -230,7 +230,7 @@ class Osd(Dispatcher):
             self._monitors.tick(time.time())
 
     async def _report(self) -> None:
-        """Report the use of space to the monitor, when it has changed."""
+        """Report the space usage to the monitor whenever it has changed."""
         reported: dict[int, tuple[int, int]] = {}
         while True:
             await asyncio.sleep(REPORT_INTERVAL_S)
@@ -240,5 +240,5 @@ class Osd(Dispatcher):
             try:
                 await self._monitors.command({"prefix": "osd report use", "use": use})
             except RadosError:
-                continue  # the monitor does not know it yet
+                continue  # try again: the monitor rejects reports until the OSD has subscribed
             reported = use

@@ -13,12 +13,12 @@ _MAX_ERRNO = 4095
 _CRC32C = 2
 """The only checksum type that CHECKSUM supports here."""
 _XXHASHES = (0, 1)
-"""The other types of Ceph, xxHash with 32 and with 64 bits."""
+"""Ceph's other checksum types, xxHash with 32 and with 64 bits."""
 _CRC_BYTES = 4
 
 
 def _extent(op: OsdOp, data: bytes) -> bytes:
-    """The part of the data that an operation reads; a length of 0 is to the end."""
+    """Return the part of the data that an operation reads; length 0 means up to the end."""
     start, length = op.args["offset"], op.args["length"]
     return data[start : start + length] if length else data[start:]
 
@@ -36,13 +36,13 @@ def _data_of(work: Work) -> bytes:
 
 @handles(OpCode.READ)
 def read(work: Work, op: OsdOp, _given: dict[str, Any]) -> bytes:
-    """A part of the data."""
+    """Return a part of the data."""
     return _extent(op, work.existing().data)
 
 
 @handles(OpCode.SPARSE_READ)
 def sparse_read(work: Work, op: OsdOp, _given: dict[str, Any]) -> bytes:
-    """A part of the data, as one extent."""
+    """Return a part of the data, as one extent."""
     data = _extent(op, work.existing().data)
     encoder = Encoder()
     encoder.mapping({op.args["offset"]: len(data)} if data else {}, encoder.u64, encoder.u64)
@@ -52,7 +52,7 @@ def sparse_read(work: Work, op: OsdOp, _given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.MAPEXT)
 def mapext(work: Work, op: OsdOp, _given: dict[str, Any]) -> bytes:
-    """Where there is data."""
+    """Return the extents that contain data."""
     data = _extent(op, work.existing().data)
     encoder = Encoder()
     encoder.mapping({op.args["offset"]: len(data)} if data else {}, encoder.u64, encoder.u64)
@@ -61,7 +61,7 @@ def mapext(work: Work, op: OsdOp, _given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.STAT)
 def stat(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
-    """Size and modification time."""
+    """Return size and modification time."""
     stored = work.existing()
     encoder = Encoder()
     encoder.u64(len(stored.data))
@@ -71,7 +71,7 @@ def stat(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.ASSERT_VER)
 def assert_ver(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
-    """Fail unless this is the object's version."""
+    """Require the object's version; ERANGE: the given one is lower; EOVERFLOW: it is higher."""
     wanted = op.args["ver"]
     if not wanted:
         raise OpError(errno.EINVAL)
@@ -81,7 +81,7 @@ def assert_ver(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
 
 @handles(OpCode.CMPEXT)
 def cmpext(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
-    """Fail unless the data equals the input; the error has the offset of the first difference."""
+    """Compare the data with the input; the error number is 4095 plus the offset of the first difference."""
     wanted = given["data"]
     found = _data_of(work)[op.args["offset"] :][: len(wanted)].ljust(len(wanted), b"\0")
     if found != wanted:
@@ -91,7 +91,7 @@ def cmpext(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
 
 @handles(OpCode.CHECKSUM)
 def checksum(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
-    """CRC-32C of a part of the data, chunk by chunk; nothing, not even a count, if the part is empty."""
+    """Return the CRC-32C of each chunk of a part of the data; empty, without a count, if the part is empty."""
     if op.args["type"] != _CRC32C:
         raise OpError(errno.EOPNOTSUPP if op.args["type"] in _XXHASHES else errno.EINVAL)
     stored = work.existing()
@@ -141,7 +141,7 @@ def append(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
 
 @handles(OpCode.TRUNCATE)
 def truncate(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
-    """Cut the data off, or fill it with zeros, to a size; nothing where there is no object."""
+    """Cut the data to a size, or extend it with zeros; no effect without an object; EFBIG: it is too large."""
     size_bytes = op.args["offset"]
     if size_bytes > OBJECT_BYTES:
         raise OpError(errno.EFBIG)
@@ -151,7 +151,7 @@ def truncate(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
 
 @handles(OpCode.ZERO)
 def zero(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
-    """Make a part of the data zeros; it does not grow."""
+    """Overwrite a part of the data with zeros; the data does not grow."""
     if work.draft is not None:
         start = op.args["offset"]
         length = max(0, min(op.args["length"], len(work.draft.data) - start))
@@ -160,7 +160,7 @@ def zero(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
 
 @handles(OpCode.CREATE)
 def create(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
-    """Make the object; with EXCL there must be none."""
+    """Create the object; EEXIST: with EXCL, it exists."""
     if work.draft is not None:
         if op.flags & OpFlag.EXCL:
             raise OpError(errno.EEXIST)
@@ -177,6 +177,6 @@ def delete(work: Work, _op: OsdOp, _given: dict[str, Any]) -> None:
 
 @handles(OpCode.SETALLOCHINT)
 def set_alloc_hint(work: Work, _op: OsdOp, _given: dict[str, Any]) -> None:
-    """Make the object, as an OSD does; hints have no effect in memory."""
+    """Create the object, as Ceph's OSD does; hints have no effect in memory."""
     if work.draft is None:
         work.change()

@@ -10,9 +10,9 @@ from messenger.messages.pg import PgId
 from toolkit.embedded.osd.work import Work, handles
 
 MOST_ENTRIES = 1024
-"""Most entries of a reply, as in ``osd_max_pgls``."""
+"""Maximum number of entries in a reply, as in ``osd_max_pgls``."""
 ALL_NAMESPACES = "\x01"
-"""The namespace of a request that lists those of all."""
+"""The namespace of a request for the objects of all namespaces."""
 _HASH_LIMIT = 1 << 32
 _LAST = HObject(max=True)
 
@@ -41,7 +41,7 @@ def list_objects(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
 def end_of(pgid: PgId, pg_num: int) -> HObject:
     """Return the cursor after a placement group, or after all names for the last group.
 
-    A group has all names whose hash, with its bits reversed, begins with the reversed bits of its seed.
+    A placement group has the names whose bit-reversed hash begins with the group's bit-reversed seed.
     """
     end = (reversed_bits(pgid.seed) | 0xFFFFFFFF >> _split_bits(pgid.seed, pg_num)) + 1
     if end >= _HASH_LIMIT:

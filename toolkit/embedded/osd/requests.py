@@ -1,4 +1,4 @@
-"""Run requests: all operations or none, and only once however often they are sent (docs/protocol.md §6.4)."""
+"""Runs requests: atomically, and only once even if they are resent (docs/protocol.md §6.4)."""
 
 import errno
 from collections import OrderedDict
@@ -125,7 +125,7 @@ def _perform_one(work: Work, op: OsdOp) -> bytes | None:
     """Run an operation and return its output.
 
     Raises:
-        OpError: it fails; EINVAL: malformed input; EOPNOTSUPP: it is not supported.
+        OpError: the operation fails; EINVAL: malformed input; EOPNOTSUPP: not supported.
     """
     handler = HANDLERS.get(op.code)
     if handler is None or work.request.snapid != NOSNAP:
@@ -144,7 +144,7 @@ def _request_id(request: MOSDOp, tid: int, client: Client) -> RequestId:
 
 
 def _writes(request: MOSDOp) -> bool:
-    """True if the request may change the object; for methods of classes their registration decides."""
+    """True if the request may change the object; for methods of object classes, see :func:`.classes.writes`."""
     return any(classes.writes(op) if op.code == OpCode.CALL else bool(op.mode & Mode.WRITE) for op in request.ops)
 
 

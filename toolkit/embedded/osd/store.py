@@ -10,9 +10,9 @@ from messenger.messages.pg import PgId
 from toolkit.rados.placement import object_hash
 
 OBJECT_BYTES = 128 << 20
-"""The longest object, ``osd_max_object_size``."""
+"""Maximum size of an object, ``osd_max_object_size``."""
 _OVERHEAD_BYTES = 64
-"""Bytes that an attribute or an omap key counts in addition to its content."""
+"""Overhead of an attribute or an omap key in bytes, added to its content."""
 
 
 class ObjectKey(NamedTuple):
@@ -65,7 +65,7 @@ class Store:
         self.held_bytes = 0
 
     def group(self, pgid: PgId) -> PlacementGroup:
-        """Return a placement group; it is made if it does not exist."""
+        """Return a placement group; creates it if it does not exist."""
         return self.groups.setdefault(pgid, PlacementGroup())
 
     def put(self, pgid: PgId, key: ObjectKey, stored: StoredObject | None) -> None:
@@ -80,14 +80,14 @@ class Store:
             objects.pop(key, None)
 
     def keep_pools(self, pools: Iterable[int]) -> None:
-        """Drop the objects of all other pools."""
+        """Drop the objects of all pools except ``pools``."""
         for pgid in [pgid for pgid in self.groups if pgid.pool not in set(pools)]:
             for key in list(self.groups[pgid].objects):
                 self.put(pgid, key, None)
             del self.groups[pgid]
 
     def use(self) -> dict[int, tuple[int, int]]:
-        """Number of objects and their bytes, by pool."""
+        """Return the number of objects and their size in bytes, by pool id."""
         found: dict[int, tuple[int, int]] = {}
         for pgid, group in self.groups.items():
             objects, size_bytes = found.get(pgid.pool, (0, 0))

@@ -19,7 +19,7 @@ from toolkit.embedded.osd.store import ObjectKey
 from toolkit.embedded.osd.work import OpError, Work, handles
 
 DEFAULT_TIMEOUT_S = 30
-"""``osd_client_watch_timeout``: a watcher that is out of reach for so long is none any more."""
+"""``osd_client_watch_timeout``: the watch of a client that is disconnected for this long ends."""
 _UNWATCH, _WATCH, _RECONNECT, _PING = 0, 3, 5, 7
 _MESSAGE_VERSION = 1
 
@@ -36,12 +36,12 @@ class _Watch:
     timeout_s: int
     addr: EntityAddr
     expiry: asyncio.TimerHandle | None = None
-    """Set while the client is out of reach."""
+    """Ends the watch; set while the client is disconnected."""
 
 
 @dataclass(slots=True)
 class _Notify:
-    """A notification that waits for watchers."""
+    """A notification that waits for acknowledgements of watchers."""
 
     place: Place
     number: int
@@ -66,7 +66,7 @@ class Watches:
     # ---- watchers
 
     def add(self, place: Place, watcher: WatcherId, connection: Connection, timeout_s: int) -> None:
-        """Register a watch, or that its client is back, which is sent what it has not answered yet."""
+        """Register a watch, or reconnect it: then pending notifications are sent again."""
         self._forget(place, watcher)
         addr = connection.session.peer_addrs.front
         watch = _Watch(connection, timeout_s or DEFAULT_TIMEOUT_S, addr)
@@ -80,7 +80,7 @@ class Watches:
         return watcher in self._watches.get(place, {})
 
     def remove(self, place: Place, watcher: WatcherId) -> None:
-        """End a watch; notifications wait for it no more."""
+        """End a watch; notifications no longer wait for it."""
         self._forget(place, watcher)
         for notify in list(self._notifies.values()):
             if notify.place == place and watcher in notify.waiting:
@@ -95,14 +95,14 @@ class Watches:
             del self._watches[place]
 
     def watchers(self, place: Place) -> list[Watcher]:
-        """The watchers of an object."""
+        """Return the watchers of an object."""
         watches = self._watches.get(place, {})
         return [
             Watcher(name, cookie, w.timeout_s, w.addr) for (name, cookie), w in sorted(watches.items(), key=str)
         ]
 
     def lost(self, connection: Connection) -> None:
-        """A client is out of reach: its watches end unless it is back in time."""
+        """Handle a lost connection: its watches end unless the client reconnects within their timeout."""
         loop = asyncio.get_running_loop()
         for place, watches in self._watches.items():
             for watcher, watch in watches.items():
@@ -116,7 +116,7 @@ class Watches:
         self.remove(place, watcher)
 
     def removed(self, place: Place) -> None:
-        """The object is gone, and so are its watches: tell the watchers."""
+        """Handle the removal of an object: send DISCONNECT to its watchers, and end their watches."""
         for (name, cookie), watch in list(self._watches.get(place, {}).items()):
             watch.connection.send(MWatchNotify(_MESSAGE_VERSION, NotifyOp.DISCONNECT, cookie, 0, 0))
             self.remove(place, (name, cookie))
@@ -124,19 +124,19 @@ class Watches:
     # ---- notifications
 
     def next_number(self) -> int:
-        """The id of a new notification."""
+        """Return the id of a new notification."""
         return next(self._numbers)
 
     def notify(self, place: Place, number: int, cookie: int, notifier: Connection, gid: int, **what: Any) -> None:  # noqa: ANN401 - two kinds
-        """Send a notification to all watchers; its end is another message to the notifier.
+        """Send a notification to all watchers, and NOTIFY_COMPLETE to the notifier once all replied or timed out.
 
         Args:
             place: the object.
-            number: of the notification.
-            cookie: by which the notifier knows it.
-            notifier: its connection.
-            gid: its global id.
-            what: ``payload``, and ``timeout_s`` until watchers have missed it.
+            number: id of the notification.
+            cookie: the notifier's cookie.
+            notifier: connection of the notifier.
+            gid: global id of the notifier.
+            what: ``payload``, and ``timeout_s`` for the replies (0: 30 s).
         """
         watches = self._watches.get(place, {})
         notify = _Notify(place, number, cookie, notifier, gid, what["payload"], set(watches))
@@ -161,7 +161,7 @@ class Watches:
         watch.connection.send(message)
 
     def acknowledge(self, number: int, watcher: WatcherId, reply: bytes) -> None:
-        """A watcher has answered."""
+        """Handle a watcher's reply to a notification."""
         notify = self._notifies.get(number)
         if notify is not None and watcher in notify.waiting:
             notify.waiting.remove(watcher)
@@ -198,7 +198,7 @@ class Watches:
 
 @handles(OpCode.WATCH)
 def watch(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
-    """Begin, renew, check or end a watch."""
+    """Begin, reconnect, check or end a watch; ENOTCONN: it has ended."""
     work.existing()
     client, watches = work.client, work.watches
     place, watcher, kind = (work.pgid, work.key), (client.name, op.args["cookie"]), op.args["op"]
@@ -217,7 +217,7 @@ def watch(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
 
 @handles(OpCode.LIST_WATCHERS)
 def list_watchers(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
-    """The watchers of the object."""
+    """Return the watchers of the object."""
     work.existing()
     encoder = Encoder()
     with encoder.versioned(1, 1):
@@ -227,7 +227,7 @@ def list_watchers(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.NOTIFY)
 def notify(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
-    """Notify the watchers; the answer has the number of the notification."""
+    """Notify the watchers; the reply has the id of the notification."""
     work.existing()
     watches, client, number = work.watches, work.client, work.watches.next_number()
     place = (work.pgid, work.key)
@@ -247,5 +247,5 @@ def notify(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.NOTIFY_ACK)
 def notify_ack(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
-    """Answer a notification."""
+    """Acknowledge a notification."""
     work.watches.acknowledge(given["notify_id"], (work.client.name, given["cookie"]), given["reply"])

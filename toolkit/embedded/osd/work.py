@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OpError(Exception):
-    """An operation fails. ``errno`` is the positive number that the reply carries, negated."""
+    """An operation fails. ``errno`` is a positive Linux error number; the reply carries it negated."""
 
     def __init__(self, number: int) -> None:
         super().__init__(errno.errorcode.get(number, str(number)))
@@ -29,7 +29,7 @@ class Client:
     """The sender of a request."""
 
     name: EntityName
-    """Its number is the global id."""
+    """The number in the name is the client's global id."""
     connection: "Connection"
 
 
@@ -51,7 +51,7 @@ class Work:
     afterwards: list[Callable[[], None]] = field(default_factory=list)
     """Functions to call once all operations have succeeded."""
     return_value: int = 0
-    """Return value of the present operation, if it succeeds."""
+    """Return value of the current operation, if it succeeds."""
 
     @property
     def key(self) -> ObjectKey:
@@ -70,7 +70,7 @@ class Work:
         return self.draft
 
     def change(self, **changes: Any) -> None:  # noqa: ANN401 - fields of an object
-        """Change the object; it is made if it does not exist.
+        """Change the object; creates it if it does not exist.
 
         Raises:
             OpError: EFBIG: its data would be too long.

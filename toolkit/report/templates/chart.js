@@ -57,7 +57,7 @@ class SequenceChart {
     return [...counts].map(([type, count]) => [type, type, count]);
   }
 
-  // A menu of check boxes; what is not checked goes into `hidden`.
+  // A menu of check boxes; unchecked names are added to `hidden`.
   choices(title, entries, hidden) {
     const boxes = entries.map(([value]) => {
       const box = html("input", { type: "checkbox", checked: true });
@@ -141,7 +141,7 @@ class SequenceChart {
     this.zoomTo(ZOOMS[Math.max(0, Math.min(place, ZOOMS.length - 1))], clientY);
   }
 
-  // Keeps what is under the pointer, or in the middle, where it is.
+  // Zooms around the pointer, or around the middle of the view.
   zoomTo(zoom, clientY) {
     const box = this.scroller.getBoundingClientRect();
     const at = clientY === undefined ? box.height / 2 : clientY - box.top;
@@ -152,7 +152,7 @@ class SequenceChart {
     this.draw(true);
   }
 
-  // Selects a row of the view; a fold, or the bytes of a frame, open if `opens`.
+  // Selects a row of the view; `opens` also opens a fold or the bytes of a frame.
   choose(number, opens) {
     const item = this.view[number];
     if (!item) return;
@@ -176,7 +176,7 @@ class SequenceChart {
 
   // ---- layout and drawing
 
-  // After a filter, a fold or another width: which rows there are, and where.
+  // Computes the visible rows and their positions, after a change of filter, folds or width.
   arrange() {
     this.room = this.scroller.clientWidth;
     this.geometry = new Geometry(this.lanes.filter((lane) => !this.selection.hiddenLanes.has(lane)), this.room);
@@ -272,7 +272,7 @@ class SequenceChart {
     return drawn;
   }
 
-  // Where a row of the data stands, or the first behind it that is shown.
+  // Position of a row of the data, or of the first shown row after it.
   y(place) {
     if (place < 0) return 0;
     const number = bisect(this.view.length, (n) => this.view[n].place >= place);

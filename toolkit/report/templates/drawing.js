@@ -98,7 +98,7 @@ const DRAW = {
   },
 };
 
-// The stretches of each lane: no process (dead), a process (life), and over it READY while a session is.
+// The spans of each lane: no process (dead), a process (life), and over it a READY session.
 const stretchesOf = (rows, lanes, outside) => {
   const found = new Map(lanes.map((lane) => [lane, { life: [], ready: [] }]));
   const first = () => ({ look: "", since: -1, sessions: new Set(), readySince: -1 });

@@ -28,7 +28,7 @@ const later = (act, wait_ms = 150) => {
   let timer = 0;
   return () => { clearTimeout(timer); timer = setTimeout(act, wait_ms); };
 };
-// The first place of a sorted list at which `is_behind` is true.
+// The first index of a sorted list at which `is_behind` is true.
 const bisect = (count, is_behind) => {
   let low = 0, high = count;
   while (low < high) {

@@ -1,4 +1,4 @@
-// The records of a history as lines, of which those in sight are in the page; filtered by kind and text.
+// The records of a history as lines, filtered by kind and text; only visible lines are in the document.
 const DETAIL_KINDS = new Set(["frame", "send", "deliver", "throttle", "link"]);
 
 class EventList {
@@ -13,7 +13,7 @@ class EventList {
     this.scroller = html("div", { class: "event-scroll", tabindex: 0, role: "region",
       "aria-label": `Events of ${title}` }, this.body);
     this.detail = html("pre", { class: "fields", "aria-live": "polite" },
-      "Click a line to see all of it here.");
+      "Click a line to see the whole record here.");
     place.replaceChildren(this.toolbar(), this.scroller, this.detail);
     this.scroller.addEventListener("scroll", () => requestAnimationFrame(() => this.draw()));
     this.body.addEventListener("click", (event) => {
@@ -80,7 +80,7 @@ class EventList {
     this.draw();
   }
 
-  // Shows a record, whatever the filters are.
+  // Shows a record, even if the filters hide it.
   reveal(place) {
     const at = bisect(this.data.rows.length, (n) => this.data.rows[n][0] >= place);
     if (this.data.rows[at]?.[0] !== place) return;

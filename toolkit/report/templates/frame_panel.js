@@ -1,7 +1,7 @@
-// The bytes of a frame beside its fields: a choice of one shows the other. Drawn for the frame that is chosen.
+// The bytes of the selected frame beside its fields: selecting one highlights the other.
 const LINE_BYTES = 16;
 
-// The frames of a page, a line of JSON each behind a line of what they share; parsed when one is asked for.
+// The frames of a page, one line of JSON each after a line with their common data; a line is parsed on demand.
 class FrameStore {
   constructor(script) { this.script = script; }
 
@@ -26,7 +26,7 @@ class FrameStore {
       parts: parts.map(([name, block, edges, hidden], n) => ({ name, block, edges, hidden, value: values[n] })) };
   }
 
-  // Why there are no bytes of a frame.
+  // The reason why a frame has no bytes.
   reason(number) {
     if (!this.script || number === undefined) {
       return "No bytes: a history has the fields of its frames, not their packets. The page of a capture has both"
@@ -34,7 +34,7 @@ class FrameStore {
     }
     this.read();
     return this.head.left ? `No bytes of this frame: ${this.head.left}.`
-      : "No bytes of this frame: the capture gives them no place.";
+      : "No bytes of this frame: their position in the capture is unknown.";
   }
 }
 
@@ -72,7 +72,7 @@ class FramePanel {
     this.leave();
   }
 
-  // Highlights a part at both places: its button, and its bytes.
+  // Highlights a part in both places: its button, and its bytes.
   choose(part, isButton) {
     for (const each of this.element.querySelectorAll("[data-part]")) {
       const chosen = each.dataset.part === `${part}` || (` ${each.dataset.inside ?? ""} `).includes(` ${part} `);
@@ -134,7 +134,7 @@ class FramePanel {
     return html("p", { class: look }, name, ` ${part.value}`, html("span", { class: "where" }, place));
   }
 
-  // Lines of bytes; those next to each other that belong to the same parts are one piece.
+  // Lines of bytes; adjacent bytes that belong to the same parts are one element.
   lines(frame, block, place) {
     const owners = Array.from(block.data, () => []);
     const hidden = new Set();

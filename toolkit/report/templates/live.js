@@ -1,7 +1,7 @@
-// The thin part of the live view: puts in what the kernel has rendered, and sends back what was pressed.
+// The browser's side of the live view: inserts the HTML that the kernel renders, and sends back pressed buttons.
 const BEAT_MS = 10000;
 
-// Replace the content of a part; what had the focus, or was open, has it again.
+// Replaces the content of a part; keeps the focus and the open elements.
 const put = (part, text) => {
   const key = part.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
   const open = [...part.querySelectorAll("details[open]")].map((each) => each.dataset.key);
@@ -16,7 +16,7 @@ const put = (part, text) => {
   if (key !== undefined) keyed(key)?.focus({ preventScroll: true });
 };
 
-// The words of a button, with what is chosen beside it filled in.
+// The fault of a button, with the selected values inserted.
 const wordsOf = (root, fault) =>
   fault.replace(/\{(\w+)\}/g, (all, name) => root.querySelector(`[data-choice="${name}"]`)?.value ?? all);
 
@@ -49,7 +49,7 @@ const preview = (root, target) => {
   if (fault || typed) shown.textContent = `cluster.fault(${JSON.stringify(wordsOf(root, fault ?? typed))})`;
 };
 
-// Has the kernel refresh the view while it is in sight, and no longer.
+// Makes the kernel refresh the view only while it is visible.
 const watch = (el, send) => {
   const view = crypto.getRandomValues(new Uint32Array(2)).join("-");
   let inSight = false, timer = 0;
@@ -97,7 +97,7 @@ const render = ({ model, el }) => {
   return () => { model.off("change:parts", update); stop(); };
 };
 
-// The arrows go from button to button of a row.
+// The arrow keys move between the buttons of a row.
 const step = (event) => {
   const row = event.target.matches("button") && event.target.closest(".row, ul, section");
   if (!row) return;

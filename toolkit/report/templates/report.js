@@ -1,4 +1,4 @@
-// The page: an index that filters, and runs whose contents are made when they are first opened.
+// The page: an index with filters, and runs whose contents are created when they are first opened.
 const made = new Map();
 const contents = (run) => {
   if (made.has(run.id)) return made.get(run.id);
@@ -36,7 +36,7 @@ document.addEventListener("click", (event) => {
   if (link && link.hash === location.hash) follow();
 });
 
-// The index: a text and a button for each verdict.
+// The filters of the index: a text, and a button for each verdict.
 const index = document.querySelector(".index-tools");
 if (index) {
   const search = index.querySelector("input");
@@ -76,7 +76,7 @@ for (const each of document.querySelectorAll("[data-copy]")) {
     setTimeout(() => { each.textContent = "Copy"; }, 1500);
   });
 }
-// On paper nothing can be opened or scrolled.
+// For printing: draws the whole charts of open runs, since paper cannot be scrolled.
 addEventListener("beforeprint", () => {
   for (const run of runs) if (run.open) contents(run).chart?.print();
 });

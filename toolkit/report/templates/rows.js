@@ -1,10 +1,10 @@
-// Which rows of a sequence chart are shown: filters, and folds of frames that are alike.
+// Selects the visible rows of a sequence chart: filters, and folds of similar frames.
 const LEAST_HANDSHAKE = 3;
 const LONGEST_RUN = 12;
 const KEPT_OF_RUN = 3;
 
 const WORDS = { step: "steps", cut: "cuts" };
-// What the list of types calls a row; chips of states are one type, of other events one each.
+// The types of a row in the list of types; all chips of states are one type, other chips one type each.
 const typesOf = (row) => {
   if (row.kind === "frame") return [row.tag];
   if (row.kind === "marks") return row.chips.map((chip) => (chip.session !== undefined ? "states" : chip.look));
@@ -38,7 +38,7 @@ class Selection {
     return !this.text || textOf(row).includes(this.text);
   }
 
-  // Rows to draw, each with its place in all rows; a fold stands for the rows it hides.
+  // Rows to draw, each with its index in all rows; a fold represents the rows that it hides.
   view() {
     const shown = [];
     this.rows.forEach((row, place) => { if (this.shows(row)) shown.push({ row, place }); });

@@ -4,7 +4,7 @@ from toolkit.lab.lab import Lab
 from toolkit.lab.raw_places import CONNECTOR
 from toolkit.scenarios.lossless_client import LC
 from toolkit.scenarios.shared.by_hand import hang_up, opened
-from toolkit.scenarios.shared.redialling import dial_after_fault_s
+from toolkit.scenarios.shared.redial_delay import dial_after_fault_s
 
 _SHORT_LINKS = 8
 """Number of links in a row that may break just after they opened before the next dial pauses."""

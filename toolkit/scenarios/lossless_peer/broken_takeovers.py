@@ -6,7 +6,7 @@ from toolkit.lab.raw_places import CONNECTOR
 from toolkit.node.raw.peer import RawPeer
 from toolkit.scenarios.lossless_peer import LP
 from toolkit.scenarios.shared.by_hand import hang_up, opened
-from toolkit.scenarios.shared.redialling import dial_after_fault_s
+from toolkit.scenarios.shared.redial_delay import dial_after_fault_s
 
 _TAKEOVERS = 6
 

@@ -13,7 +13,7 @@ from messenger.denc.address import AddrVec
 from messenger.messages.osd_info import OsdState
 from messenger.messages.pools import MPoolOp, MPoolOpReply, MStatfs, PoolOpCode
 from toolkit.embedded.mon.answers import COMMANDS, Answer, CommandError, size, table
-from toolkit.embedded.mon.cluster import Cluster, Use
+from toolkit.embedded.mon.cluster import Cluster, Usage
 from toolkit.embedded.mon.maps import Maps
 from toolkit.embedded.mon.monitor import Monitor
 from toolkit.embedded.mon.pools import pool_operation, statfs
@@ -80,12 +80,12 @@ def test_down_osd_is_a_health_warning(cluster: Cluster) -> None:
     checks = json.loads(run(cluster, "status").render("json"))["health"]["checks"]
     assert set(checks) == {"OSD_DOWN", "PG_AVAILABILITY"}
     assert "osd.1 (root=default,host=y) is down" in run(cluster, "health", detail="detail").text
-    cluster.maps.weigh(1, inside=False)
+    cluster.maps.mark_in(1, inside=False)
     assert run(cluster, "health").render("plain") == b"HEALTH_OK\n"
 
 
 def test_df_counts_the_osds_that_are_up(cluster: Cluster) -> None:
-    cluster.use = {0: {1: Use(2, 300)}, 1: {1: Use(1, 50)}}
+    cluster.use = {0: {1: Usage(2, 300)}, 1: {1: Usage(1, 50)}}
     stats = json.loads(run(cluster, "df").render("json"))
     assert stats["stats"]["total_bytes"] == 2 * CAPACITY_BYTES
     assert stats["pools"][0]["stats"]["objects"] == 3

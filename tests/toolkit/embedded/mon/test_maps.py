@@ -58,7 +58,7 @@ def test_down_and_out_osds_lead_no_placement_group(maps: Maps) -> None:
     assert primaries() == [NO_OSD if osd == 2 else osd for osd in before]
     maps.mark_up(2, ADDRS)
     assert primaries() == before
-    maps.weigh(2, inside=False)
+    maps.mark_in(2, inside=False)
     assert set(primaries()) == {0, 1}
 
 

@@ -1,4 +1,4 @@
-"""The class ``hello``, by which Ceph shows how classes are made; tests of clients call it."""
+"""The class ``hello``, Ceph's example of an object class; the tests of client libraries call it."""
 
 import errno
 
@@ -11,7 +11,7 @@ _LONGEST_BYTES = 100
 
 @method("hello", "say_hello")
 def say_hello(_work: Work, given: Decoder) -> bytes:
-    """Greet."""
+    """Return a greeting; EINVAL: the name is longer than 100 bytes."""
     if given.remaining > _LONGEST_BYTES:
         raise OpError(errno.EINVAL)
     return b"Hello, " + (given.rest() or b"world") + b"!"

@@ -38,7 +38,7 @@ class LockFlag(IntFlag):
 
 @dataclass(frozen=True, slots=True, order=True)
 class LockerId(Enveloped):
-    """A client, and the cookie that it has chosen."""
+    """A client, and the cookie that it chose."""
 
     VERSION: ClassVar = 1
 
@@ -46,25 +46,25 @@ class LockerId(Enveloped):
     cookie: str = ""
 
     def sort_key(self) -> tuple[int, int, str]:
-        """As Ceph orders lockers."""
+        """Key that sorts lockers as Ceph does."""
         return self.locker.type, self.locker.num, self.cookie
 
 
 @dataclass(frozen=True, slots=True)
 class LockerInfo(Enveloped):
-    """More about a locker."""
+    """Details of a locker."""
 
     VERSION: ClassVar = 1
 
     expiration: UTime
-    """Zero: none."""
+    """Zero if the lock does not expire."""
     addr: EntityAddr
     description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LockState(Enveloped):
-    """A lock, as it is stored and as ``get_info`` returns it."""
+    """A lock, as stored and as ``get_info`` returns it."""
 
     VERSION: ClassVar = 1
 
@@ -144,14 +144,14 @@ class SetCookieOp(Enveloped):
 
 
 def encoded(structure: Enveloped) -> bytes:
-    """A structure of a class on the wire."""
+    """Encode a structure of an object class."""
     encoder = Encoder()
     structure.encode(encoder, 0)
     return encoder.getvalue()
 
 
 def _load(work: Work, name: str) -> LockState:
-    """Return a lock without expired lockers."""
+    """Return a lock; expired lockers are omitted."""
     if not name:
         raise OpError(errno.EINVAL)
     stored = work.draft.xattrs.get(_PREFIX + name) if work.draft is not None else None
@@ -203,7 +203,7 @@ def unlock(work: Work, given: Decoder) -> None:
 
 @method("lock", "break_lock", writes=True)
 def break_lock(work: Work, given: Decoder) -> None:
-    """Remove a lock from another client; ENOENT: it does not have it."""
+    """Remove another client's lock; ENOENT: that client does not have it."""
     op = BreakOp.decode(given)
     _remove(work, op.name, LockerId(op.locker, op.cookie))
 
@@ -228,7 +228,7 @@ def get_info(work: Work, given: Decoder) -> bytes:
 
 @method("lock", "list_locks")
 def list_locks(work: Work, _given: Decoder) -> bytes:
-    """Names of the locks of the object."""
+    """Return the names of the object's locks."""
     names = [name.removeprefix(_PREFIX) for name in work.existing().xattrs if name.startswith(_PREFIX)]
     encoder = Encoder()
     with encoder.versioned(1, 1):

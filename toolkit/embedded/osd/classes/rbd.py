@@ -75,7 +75,7 @@ def _put_keys(work: Work, values: dict[str, bytes], removed: tuple[str, ...] = (
 
 
 def _page(work: Work, prefix: str, given: Decoder) -> dict[str, bytes]:
-    """Return the keys with a prefix after a given one, without the prefix, up to the requested number."""
+    """Return up to the requested number of entries with a prefix after a given key; keys lack the prefix."""
     start, most = given.string(), given.u64()
     omap = work.existing().omap
     keys = [key for key in in_order(omap) if key.startswith(prefix) and key > prefix + start]
@@ -108,7 +108,7 @@ def dir_remove_image(work: Work, given: Decoder) -> None:
 
 @method("rbd", "dir_rename_image", writes=True)
 def dir_rename_image(work: Work, given: Decoder) -> None:
-    """Rename an image."""
+    """Rename an image; ESTALE: name and id belong to different images; EEXIST: the new name is taken."""
     old, new, image = given.string(), given.string(), given.string()
     if _value(work, _NAME + old) != _string(image):
         raise OpError(errno.ESTALE)
@@ -119,20 +119,20 @@ def dir_rename_image(work: Work, given: Decoder) -> None:
 
 @method("rbd", "dir_list")
 def dir_list(work: Work, given: Decoder) -> bytes:
-    """Names and ids of images, from one on."""
+    """Return names and ids of images, after a given name."""
     entries = _page(work, _NAME, given)
     return _encoded(lambda e: e.mapping(entries, e.string, e.raw))
 
 
 @method("rbd", "dir_get_id")
 def dir_get_id(work: Work, given: Decoder) -> bytes:
-    """The id of a name."""
+    """Return the id of the image with a name."""
     return _value(work, _NAME + given.string())
 
 
 @method("rbd", "dir_get_name")
 def dir_get_name(work: Work, given: Decoder) -> bytes:
-    """The name of an id."""
+    """Return the name of the image with an id."""
     return _value(work, _ID + given.string())
 
 
@@ -141,7 +141,7 @@ def dir_get_name(work: Work, given: Decoder) -> bytes:
 
 @method("rbd", "set_id", writes=True)
 def set_id(work: Work, given: Decoder) -> None:
-    """Write the image's id: EEXIST, there is one."""
+    """Write the image's id; EEXIST: it has one."""
     if work.draft is not None and work.draft.data:
         raise OpError(errno.EEXIST)
     work.change(data=_string(given.string()))
@@ -149,7 +149,7 @@ def set_id(work: Work, given: Decoder) -> None:
 
 @method("rbd", "get_id")
 def get_id(work: Work, _given: Decoder) -> bytes:
-    """The image's id."""
+    """Return the image's id; ENOENT: it has none."""
     data = work.existing().data
     if not data:
         raise OpError(errno.ENOENT)
@@ -161,7 +161,7 @@ def get_id(work: Work, _given: Decoder) -> bytes:
 
 @method("rbd", "create", writes=True)
 def create(work: Work, given: Decoder) -> None:
-    """Make the header; EEXIST: there is one; EINVAL: the object prefix is empty."""
+    """Create the header; EEXIST: it exists; EINVAL: the object prefix is empty."""
     size, order, features, prefix = given.u64(), given.u8(), given.u64(), given.string()
     data_pool = given.i64() if given.remaining else _NO_POOL
     if not prefix:
@@ -181,7 +181,7 @@ _TIMES = ("create_timestamp", "access_timestamp", "modify_timestamp")
 
 @method("rbd", "get_size")
 def get_size(work: Work, given: Decoder) -> bytes:
-    """Order of the object size, and size of the image."""
+    """Return the order of the object size (object size is ``1 << order``), and the size of the image in bytes."""
     _require_head(given)
     return _value(work, "order") + _value(work, "size")
 
@@ -201,7 +201,7 @@ def get_object_prefix(work: Work, _given: Decoder) -> bytes:
 
 @method("rbd", "get_features")
 def get_features(work: Work, given: Decoder) -> bytes:
-    """Features, and those that a client must know."""
+    """Return the features, and those that a client must support."""
     _require_head(given)
     features = int.from_bytes(_value(work, "features"), "little")
     return _u64(features) + _u64(features & _INCOMPATIBLE)
@@ -209,7 +209,7 @@ def get_features(work: Work, given: Decoder) -> bytes:
 
 @method("rbd", "get_flags")
 def get_flags(work: Work, given: Decoder) -> bytes:
-    """Flags; none are ever set."""
+    """Return the flags: none."""
     _require_head(given)
     work.existing()
     return _u64(0)
@@ -217,14 +217,14 @@ def get_flags(work: Work, given: Decoder) -> bytes:
 
 @method("rbd", "op_features_get")
 def op_features_get(work: Work, _given: Decoder) -> bytes:
-    """Features in use; none."""
+    """Return the features in use: none."""
     work.existing()
     return _u64(0)
 
 
 @method("rbd", "get_stripe_unit_count")
 def get_stripe_unit_count(work: Work, _given: Decoder) -> bytes:
-    """Stripe unit and count; ENOEXEC unless the image is striped."""
+    """Return stripe unit and count; ENOEXEC unless the image is striped."""
     if not int.from_bytes(_value(work, "features"), "little") & _STRIPING:
         raise OpError(errno.ENOEXEC)
     return _value(work, "stripe_unit") + _value(work, "stripe_count")
@@ -239,13 +239,13 @@ def set_stripe_unit_count(work: Work, given: Decoder) -> None:
 
 @method("rbd", "get_snapcontext")
 def get_snapcontext(work: Work, _given: Decoder) -> bytes:
-    """The snapshots: none."""
+    """Return the snapshots: none."""
     return _value(work, "snap_seq") + bytes(4)
 
 
 @method("rbd", "get_parent")
 def get_parent(work: Work, given: Decoder) -> bytes:
-    """The parent: none."""
+    """Return the parent: none."""
     _require_head(given)
     work.existing()
 
@@ -260,7 +260,7 @@ def get_parent(work: Work, given: Decoder) -> bytes:
 
 @method("rbd", "parent_get")
 def parent_get(work: Work, _given: Decoder) -> bytes:
-    """Return the parent, none, in the encoding since Nautilus."""
+    """Return the parent, which is none, in the encoding since Nautilus."""
     work.existing()
 
     def encode(encoder: Encoder) -> None:
@@ -290,7 +290,7 @@ def get_data_pool(work: Work, _given: Decoder) -> bytes:
 
 @method("rbd", "image_group_get")
 def image_group_get(work: Work, _given: Decoder) -> bytes:
-    """The group of the image: none."""
+    """Return the group of the image: none."""
     work.existing()
 
     def encode(encoder: Encoder) -> None:
@@ -317,7 +317,7 @@ for _each in _TIMES:
 
 
 def _require_head(given: Decoder) -> None:
-    """Raises OpError, ENOENT, for the past of an image: there are no snapshots."""
+    """Raise OpError, ENOENT, if a request names a snapshot: there are none."""
     if given.remaining and given.u64() != NOSNAP:
         raise OpError(errno.ENOENT)
 
@@ -327,14 +327,14 @@ def _require_head(given: Decoder) -> None:
 
 @method("rbd", "metadata_list")
 def metadata_list(work: Work, given: Decoder) -> bytes:
-    """Metadata, from a key on."""
+    """Return metadata, after a given key."""
     entries = _page(work, _METADATA, given)
     return _encoded(lambda e: e.mapping(entries, e.string, e.blob))
 
 
 @method("rbd", "metadata_get")
 def metadata_get(work: Work, given: Decoder) -> bytes:
-    """One value."""
+    """Return one value."""
     value = _value(work, _METADATA + given.string())
     return _encoded(lambda encoder: encoder.blob(value))
 
@@ -354,12 +354,12 @@ def metadata_remove(work: Work, given: Decoder) -> None:
     _put_keys(work, {}, (key,))
 
 
-# ---- the trash, through which images go that are removed
+# ---- the trash: ``rbd rm`` moves an image there before it deletes its objects
 
 
 @method("rbd", "trash_add", writes=True)
 def trash_add(work: Work, given: Decoder) -> None:
-    """Add an image: EEXIST, it is there."""
+    """Add an image; EEXIST: it is there already."""
     key = _ID + given.string()
     if work.draft is not None and key in work.draft.omap:
         raise OpError(errno.EEXIST)
@@ -386,18 +386,18 @@ def trash_remove(work: Work, given: Decoder) -> None:
 
 @method("rbd", "trash_get")
 def trash_get(work: Work, given: Decoder) -> bytes:
-    """One image."""
+    """Return one image."""
     return _value(work, _ID + given.string())
 
 
 @method("rbd", "trash_list")
 def trash_list(work: Work, given: Decoder) -> bytes:
-    """Images, from an id on."""
+    """Return images, after a given id."""
     entries = _page(work, _ID, given)
     return _encoded(lambda e: e.mapping(entries, e.string, e.raw))
 
 
-# ---- what is not there: nothing has ever written the objects that these are called on
+# ---- methods on objects that are never written: mirroring, groups and the like
 
 
 def _nothing(work: Work, _given: Decoder) -> bytes:

@@ -1,6 +1,6 @@
 """Writes index.py, which has the module of each scenario.
 
-Run ``python -m toolkit.scenarios.indexing`` after a scenario was added, renamed or moved.
+Run ``python -m toolkit.scenarios.index_writer`` after a scenario was added, renamed or moved.
 """
 
 import re
@@ -17,14 +17,14 @@ _MARK = "\nINDEX: "
 
 
 def _row(scenario: Scenario) -> tuple[int, int, str]:
-    """The sort key of a scenario: by number within its family, equal numbers in the order of the present index."""
+    """Return the sort key of a scenario: its number in its family; equal numbers keep the order of the index."""
     numbered = _NUMBER.match(scenario.id)
     known = list(INDEX).index(scenario.id) if scenario.id in INDEX else len(INDEX)
     return (int(numbered[1]) if numbered else 0, known, scenario.id)
 
 
 def found_families() -> dict[str, Family]:
-    """The families by their ids, with the scenarios of all modules below ``toolkit/scenarios``."""
+    """Return the families by id, with the scenarios of all modules below ``toolkit/scenarios``."""
     prefix = f"{toolkit.scenarios.__name__}."
     for module in walk_packages(toolkit.scenarios.__path__, prefix):
         import_module(module.name)
@@ -32,7 +32,7 @@ def found_families() -> dict[str, Family]:
 
 
 def index() -> str:
-    """The source of the index, a line for each scenario.
+    """Return the source of the index, a line for each scenario.
 
     Raises:
         ValueError: a scenario is not in the folder of its family, or two have the same id.
@@ -51,7 +51,7 @@ def index() -> str:
 
 
 def page() -> str:
-    """The source of the whole file."""
+    """Return the source of the whole file."""
     before, _, _ = _file().read_text(encoding="utf-8").partition(_MARK)
     return f"{before}\n{index()}"
 

@@ -27,7 +27,7 @@ def until(holds: Callable[[], object], what: str) -> None:
         time.sleep(_POLL_S)
 
 
-class Theirs:
+class CephClient:
     """Ceph's own programs on the connecting host."""
 
     def __init__(self, trial: Trial) -> None:
@@ -58,7 +58,7 @@ class Theirs:
         keys.unlink(missing_ok=True)
         os.mkfifo(keys)
         conf = str(self._host.directory / "ceph.conf")
-        eager = ("--mon-client-ping-interval", "1")  # the default, 10 s, is longer than the tickets live
+        eager = ("--mon-client-ping-interval", "1")  # the default, 10 s, exceeds the tickets' lifetime
         command = ("rados", "-c", conf, *self._own, *eager, "-p", "objects", "watch", oid)
         watch = Background(
             lambda: self._host.run(
@@ -73,7 +73,7 @@ class Theirs:
                 os.write(os.open(keys, os.O_WRONLY | os.O_NONBLOCK), b"\n")
         watch.require_end()
 
-    def there_and_back(self, oid: str, content: bytes) -> None:
+    def round_trip(self, oid: str, content: bytes) -> None:
         """Write an object, read it back, and require the same content."""
         self.rados("put", oid, str(self.file(content)))
         back = self._host.directory / f"{oid}.back"

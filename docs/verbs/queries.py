@@ -1,4 +1,4 @@
-"""Examples of the verbs that ask what happened so far."""
+"""Examples of the verbs that query the history of the run so far."""
 
 from toolkit import Lab
 

@@ -1,4 +1,4 @@
-"""SE: frames changed on the way: every change breaks the link, and nothing of the frame is delivered."""
+"""SE: frames changed in transit: every change breaks the link, and nothing of the frame is delivered."""
 
 from toolkit.dissect.regions import regions_of
 from toolkit.faults.mangle import Change, Drop, Duplicate, Flip, Insert, Mangle, Reflect, Replay, Swap, Truncate
