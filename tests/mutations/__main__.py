@@ -15,6 +15,7 @@ from tests.mutations.mutant import Mutant
 from tests.mutations.page import summary
 from tests.mutations.results import Results
 from tests.mutations.running import SUITES, Plan, Task
+from tests.mutations.witnesses import Witnesses, reasons, search
 
 _UNUSABLE = 2
 
@@ -42,7 +43,12 @@ def main() -> int:
         "--draw", type=int, metavar="COUNT", help="list so many mutants for an area, and run nothing"
     )
     parser.add_argument("--list", action="store_true", help="name the mutants, and run nothing")
+    parser.add_argument(
+        "--scenarios", action="store_true", help="find a mutant for each scenario that no verdict names"
+    )
     options = parser.parse_args()
+    if options.scenarios:
+        return _search(options.jobs)
     if options.draw:
         return _draw(options.words, options.draw)
     mutants = _chosen(options.words)
@@ -61,6 +67,16 @@ def _chosen(words: list[str]) -> list[Mutant]:
         for mutant in listed()
         if not words or any(word == mutant.area or word in mutant.id for word in words)
     ]
+
+
+def _search(jobs: int) -> int:
+    """0, or 1 if a scenario notices none of the mutants tried, and there is no reason why it is kept."""
+    found = dict(Witnesses.load().found)
+    for scenario, mutant in search(jobs):
+        print(f"{scenario}: {mutant or 'notices none'}", flush=True)
+        found[scenario] = mutant
+        Witnesses(found).save()
+    return int(not set(Witnesses(found).quiet) <= reasons().keys())
 
 
 def _draw(areas: list[str], count: int) -> int:

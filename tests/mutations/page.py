@@ -57,14 +57,22 @@ def few_killers(mutants: Iterable[Mutant], results: Results) -> dict[str, list[M
     return dict(sorted(found.items()))
 
 
-def page(mutants: Sequence[Mutant], results: Results) -> str:
-    """All of it: the table, scenarios with the mutants that few others notice, survivors, equivalents."""
+def page(mutants: Sequence[Mutant], results: Results, quiet: Mapping[str, str]) -> str:
+    """The whole page.
+
+    Args:
+        mutants: those that are listed.
+        results: the verdicts on them.
+        quiet: by scenario that notices none of them, why it is kept.
+    """
     parts = [_HEAD, summary(mutants, results), ""]
     rare = few_killers(mutants, results)
     parts.append("## Scenarios, and the mutants that at most two others notice\n")
     parts += [f"- {scenario}: {', '.join(_code(one) for one in own)}" for scenario, own in rare.items()]
     if not rare:
         parts.append("None.")
+    parts.append("\n## Scenarios that notice none of the mutants\n")
+    parts += [f"- {scenario}: {why}" for scenario, why in quiet.items()] or ["None."]
     for title, chosen in (
         ("Mutants that no suite noticed", _survivors(mutants, results)),
         (
@@ -125,7 +133,8 @@ With `python -m tests.mutations --quick`, only what comes first is run: mutants 
 verdict, so the shares are too high.
 
 One failing unit test, scope or random run is enough for a verdict; a unit test must fail twice. Of the
-catalogue, four scenarios are enough, so a mutant that more scenarios notice is listed with none below.
+catalogue, four scenarios are enough, so a mutant that more scenarios notice is listed with none below. For the
+scenarios that no verdict names, `python -m tests.mutations --scenarios` tries mutants until each has noticed one.
 
 The mutants are drawn by rule from the source, at most two for a function. `tests/mutations/listed` lists them by
 area. `make mutants AREA=v2 SUITE=simulator` runs some of them; unchanged ones are not run again.

@@ -67,7 +67,7 @@ def named(results: Results) -> set[str]:
 
 
 def search(jobs: int) -> Iterator[tuple[str, str]]:
-    """Try mutants on scenarios that nothing names yet; yields each scenario, and the mutant that it has noticed."""
+    """Try mutants on scenarios that nothing names yet; yields each scenario, and a mutant that it has noticed."""
     parts = survey(_SUITE, jobs).parts
     done = named(Results.load()) | {scenario for scenario, mutant in Witnesses.load().found.items() if mutant}
     by_scenario: dict[str, list[Part]] = defaultdict(list)

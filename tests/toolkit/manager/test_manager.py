@@ -29,7 +29,7 @@ from tests.support.filesystems import FS_SPEC, in_fs_group, needs_mds
 from toolkit.cluster import Cluster
 from toolkit.cluster.spec import parse_spec
 from toolkit.manager.daemon import Daemon
-from toolkit.manager.manager import Manager, State
+from toolkit.manager.manager import ANY_PORTS, Manager, State
 from toolkit.rados.client import Rados
 from toolkit.rados.errors import RadosError
 
@@ -37,6 +37,7 @@ patiently = functools.partial(within, 60)
 pytestmark = in_fs_group
 CAPS = ("mon", "allow profile mgr", "osd", "allow *", "mds", "allow *")
 ACTIVE_CLEAN = {"state_name": "active+clean"}
+V1_SPEC = "speaks: {protocol: v1}\nnodes: {mon: {ceph: mon}, osd: {ceph: osd}}\n"
 DAEMONS = ["mds.mds", "mon.mon", "osd.0"]
 
 
@@ -57,7 +58,7 @@ async def ask(cluster: Cluster, prefix: str, **arguments: Any) -> bytes:
     """Run a command of the monitor as client.admin."""
     assert cluster.ceph_conf is not None
     keyring = cluster.ceph_conf.parent / "keyring"
-    config = Config.only_mode(ConMode.SECURE)
+    config = None if cluster.spec.speaks.protocol == "v1" else Config.only_mode(ConMode.SECURE)
     async with Rados.connect(cluster.nodes["mon"].address, keyring=keyring, config=config) as admin:
         return (await admin.command({"prefix": prefix, **arguments})).output
 
@@ -74,7 +75,8 @@ async def manager(cluster: Cluster, directory: Path, name: str = "msgrlab", *cap
         cluster.nodes["mon"].address,
         entity=f"mgr.{name}",
         keyring=keyring,
-        config=Config.only_mode(ConMode.SECURE),
+        config=None if cluster.spec.speaks.protocol == "v1" else Config.only_mode(ConMode.SECURE),
+        listen_on="v1:127.0.0.1:0/0" if cluster.spec.speaks.protocol == "v1" else ANY_PORTS,
         timeout_s=20 if not caps else 1,
     )
 
@@ -140,6 +142,23 @@ async def test_daemons_come_back_after_a_cut_link_and_a_restart(cluster: Cluster
         await ours.wait_until(lambda: ours.sessions() == DAEMONS and osd.pg_reports)
         assert ours.state is State.ACTIVE
         assert osd.times("open") == 3
+
+
+@patiently
+async def test_daemons_report_over_v1_and_come_back_after_a_cut_link(
+    msgrlab_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster = msgrlab_cluster(parse_spec(V1_SPEC, "v1.yaml"))
+    ours = await manager(cluster, tmp_path)
+    ours.configure(1)
+    async with running(ours):
+        await ours.wait_until(lambda: ours.sessions() == ["mon.mon", "osd.0"] and ours.digest)
+        assert str(ours.addrs).startswith("v1:")
+        osd = ours.daemons["osd.0"]
+        await ours.wait_until(lambda: osd.reports and osd.pg_reports)
+        ours.cut("osd.0")
+        await ours.wait_until(lambda: osd.is_open and osd.reports and osd.counters.values)
+        assert (osd.times("open"), osd.times("cut"), osd.times("bad_message")) == (2, 1, 0)
 
 
 @needs_mds
