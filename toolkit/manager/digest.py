@@ -36,7 +36,10 @@ def newest(reports: Iterable[Mapping[PgId, PgStat]]) -> dict[PgId, PgStat]:
 
 
 def digest_of(
-    pg_nums: Mapping[int, int], groups: Mapping[PgId, PgStat], osds: Mapping[int, OsdStat]
+    pg_nums: Mapping[int, int],
+    groups: Mapping[PgId, PgStat],
+    osds: Mapping[int, OsdStat],
+    available: Mapping[int, int],
 ) -> PgMapDigest:
     """Return the summary of a cluster.
 
@@ -44,6 +47,7 @@ def digest_of(
         pg_nums: number of placement groups by pool number, from the OSD map.
         groups: newest states; groups of other pools are omitted, and missing ones count as unknown.
         osds: newest counters of OSDs by number.
+        available: bytes by placement rule, see :func:`~toolkit.manager.capacity.available_by_rule`.
     """
     groups = {group: state for group, state in groups.items() if group.seed < pg_nums.get(group.pool, 0)}
     states = Counter(state.state | state.top_state << _TOP_STATE_SHIFT for state in groups.values())
@@ -65,6 +69,7 @@ def digest_of(
         num_pg_by_state=dict(states),
         num_pg_by_osd=_by_osd(groups.values()),
         num_pg_by_pool=dict(pg_nums),
+        avail_space_by_rule=dict(available),
         osd_last_seq=[osds[osd].seq if osd in osds else 0 for osd in range(max(osds, default=-1) + 1)],
     )
 

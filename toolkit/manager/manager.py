@@ -29,6 +29,7 @@ from messenger.messages.mgr import ManagerCommand, MMgrBeacon, MMgrConfigure
 from messenger.messages.mgr_digest import MMgrDigest, MMonMgrReport
 from messenger.messages.mgrmap import MgrMap, ModuleInfo
 from messenger.messenger import Route
+from toolkit.manager.capacity import available_by_rule
 from toolkit.manager.daemon import Daemon
 from toolkit.manager.digest import digest_of, newest
 from toolkit.manager.login import MonLink
@@ -39,6 +40,8 @@ from toolkit.rados.errors import RadosError
 BEACON_INTERVAL_S = 2.0
 """Ceph's ``mgr_beacon_period``. The monitors drop a manager after ``mon_mgr_beacon_grace``, 30 s."""
 ANY_PORTS = "[v2:127.0.0.1:0/0,v1:127.0.0.1:0/0]"
+_FULL_RATIO = 0.95
+"""Ceph's ``mon_osd_full_ratio``, for maps that have none."""
 _BY_MANAGER = 1 << 3
 """Flag of a command that ``ceph`` sends to the manager instead of a monitor."""
 _METADATA = {"osd": ("osd metadata", "id"), "mds": ("mds metadata", "who"), "mon": ("mon metadata", "id")}
@@ -402,7 +405,8 @@ class Manager:
         groups = newest(daemon.pg_stats for daemon in self.daemons.values())
         named = {number: self.daemons.get(f"osd.{number}") for number in range(len(osdmap.osds))}
         osds = {number: daemon.osd_stat for number, daemon in named.items() if daemon and daemon.osd_stat}
-        digest = digest_of(pg_nums, groups, osds)
+        available = available_by_rule(life.link.placement.crush, osds, osdmap.full_ratio or _FULL_RATIO)
+        digest = digest_of(pg_nums, groups, osds, available)
         encoder = Encoder()
         digest.encode(encoder, ALL_FEATURES)
         return Message.of(MMonMgrReport(gid=life.gid), data=encoder.getvalue())

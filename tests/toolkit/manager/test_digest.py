@@ -42,10 +42,11 @@ def test_digest_sums_up_the_cluster() -> None:
         0: OsdStat(kb=10, kb_avail=8, num_osds=1, seq=70, statfs=StoreStats(total_bytes=10240)),
         2: OsdStat(kb=20, kb_avail=5, num_osds=1, seq=72, statfs=StoreStats(total_bytes=20480)),
     }
-    digest = digest_of({1: 2, 2: 3}, groups, osds)
+    digest = digest_of({1: 2, 2: 3}, groups, osds, {0: 4096})
     assert (digest.num_pg, digest.num_pg_active, digest.num_pg_unknown, digest.num_osd) == (5, 2, 2, 2)
     assert digest.num_pg_by_state == {CLEAN: 2, 0x40: 1, 0: 2}
     assert digest.num_pg_by_pool == {1: 2, 2: 3}
+    assert digest.avail_space_by_rule == {0: 4096}
     assert digest.num_pg_by_osd == {0: OsdPgCount(acting=2, primary=1), 1: OsdPgCount(acting=3, primary=2)}
     assert digest.pg_sum.stats.sum.num_objects == 8
     assert {pool: each.stats.sum.num_bytes for pool, each in digest.pg_pool_sum.items()} == {1: 700, 2: 100}
@@ -57,6 +58,6 @@ def test_digest_sums_up_the_cluster() -> None:
 
 
 def test_a_cluster_that_nobody_has_reported_is_unknown() -> None:
-    digest = digest_of({1: 8}, {}, {})
+    digest = digest_of({1: 8}, {}, {}, {})
     assert digest.num_pg_by_state == {0: 8}
     assert digest.osd_last_seq == []

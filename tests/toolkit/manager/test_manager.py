@@ -114,6 +114,11 @@ async def test_daemons_report_and_the_monitors_get_the_sums(cluster: Cluster, tm
             await ours.wait_until(functools.partial(has_more_reports, osd, seen))
         assert osd.osd_stat is not None
         assert result["bytes_total"] == osd.osd_stat.kb * 1024
+        space = osd.osd_stat.statfs
+        pools = json.loads(await ask(cluster, "df", format="json"))["pools"]
+        free_bytes = space.available_bytes - 0.05 * space.total_bytes
+        assert pools
+        assert all(pool["stats"]["max_avail"] == pytest.approx(free_bytes, rel=0.01) for pool in pools)
         mgrmap = json.loads(await ask(cluster, "mgr dump", format="json"))
         assert (mgrmap["active_name"], mgrmap["active_gid"], mgrmap["available"]) == ("msgrlab", ours.gid, True)
         assert mgrmap["services"] == ours.services
