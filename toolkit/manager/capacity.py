@@ -10,8 +10,8 @@ from toolkit.rados.crush_map import Alg, Bucket, CrushMap, Rule, RuleOp
 def available_by_rule(crush: CrushMap, osds: Mapping[int, OsdStat], full_ratio: float) -> dict[int, int]:
     """Return the available bytes by rule number, of all copies together.
 
-    The OSD that fills up first limits a rule: its free space up to ``full_ratio`` of its size, divided by its share
-    of the data. OSDs that have reported no size, or have weight 0, do not count.
+    The OSD that fills up first limits a rule: its free space up to ``full_ratio`` of its size, divided by its
+    share of the data. OSDs that have reported no size, or have weight 0, do not count.
     """
     available = {}
     for number, rule in crush.rules.items():
