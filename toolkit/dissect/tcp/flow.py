@@ -1,8 +1,8 @@
 """One TCP connection, packet by packet: its begin, its end, and when a hole in it is skipped."""
 
+from collections import deque
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
-from operator import attrgetter
 from typing import Protocol
 
 from toolkit.dissect.conduct import Conduct
@@ -44,9 +44,6 @@ class Outlet(Protocol):
 
     def event(self, flow: "Flow", side: int, event: Gap | End) -> None:
         """Receive a gap or an end."""
-
-
-_packet_of = attrgetter("packet")
 
 
 @dataclass(slots=True, eq=False)
@@ -165,17 +162,22 @@ class Flow:
         return Direction.TO_SERVER if side == self.client_side else Direction.TO_CLIENT
 
     def emit(self, side: int, pieces: list[Piece]) -> None:
-        """Emit what comes next in a direction, then what waited for it in the other one, and so on."""
-        while pieces:
-            for piece in pieces:
-                if piece.data is not None:
-                    self.outlet.piece(self, side, piece.data, piece.time_ns, piece.packet)
-                else:
-                    size = piece.stop - piece.start
-                    gap = Gap(self.stream, self.direction(side), size, piece.time_ns, piece.packet)
-                    self.outlet.event(self, side, gap)
-            last, side = max(pieces, key=_packet_of), 1 - side
-            pieces = self.lanes[side].go_on(last.time_ns, last.packet) if self.lanes[side].waiting else []
+        """Emit what comes next in a direction; each piece is followed by what waited for it in the other one."""
+        due = deque[Piece](), deque[Piece]()
+        due[side].extend(pieces)
+        while due[side]:
+            piece = due[side].popleft()
+            if piece.data is not None:
+                self.outlet.piece(self, side, piece.data, piece.time_ns, piece.packet)
+            else:
+                size = piece.stop - piece.start
+                gap = Gap(self.stream, self.direction(side), size, piece.time_ns, piece.packet)
+                self.outlet.event(self, side, gap)
+            other = self.lanes[1 - side]
+            if other.waiting:
+                due[1 - side].extend(other.go_on(piece.time_ns, piece.packet, reached=piece.stop))
+            if due[1 - side]:
+                side = 1 - side
 
     # ---- beginning
 
@@ -367,8 +369,13 @@ class Flow:
             self.conduct.acknowledged[1 - side] = max(self.conduct.acknowledged[1 - side], count)
 
     def give_up_what_is_proven(self, time_ns: int, packet: int) -> None:
-        """Skip bytes that were missing for too long after they were acknowledged."""
-        for side, lane in enumerate(self.lanes):
+        """Skip bytes that were missing for too long after they were acknowledged.
+
+        The bytes of the later proof may only wait for those of the earlier one, in the other direction.
+        """
+        proofs = [(lane.proof.count, side) for side, lane in enumerate(self.lanes) if lane.proof is not None]
+        for _, side in sorted(proofs):
+            lane = self.lanes[side]
             proof = lane.proof
             if proof is None:
                 continue

@@ -39,7 +39,7 @@ class Piece:
     after: int = 0
     """Position in the other direction that its sender had acknowledged: the bytes before it come first."""
     held: bool = False
-    """True if it waited for those bytes: it counts as brought by the packet that ended the wait."""
+    """True if it waited for those bytes: it counts as brought by the packet that ended the wait, if later."""
 
 
 @dataclass(slots=True)
@@ -186,17 +186,20 @@ class TcpLane:
         self.waiting_bytes += _cost(piece)
         insort(self.waiting, piece, key=_start_of)
 
-    def go_on(self, time_ns: int, packet: int, forced: int = -1) -> list[Piece]:
+    def go_on(self, time_ns: int, packet: int, *, forced: int = -1, reached: int | None = None) -> list[Piece]:
         """Return the pieces that no longer have to wait.
 
         Args:
             time_ns: time of the packet that ends the wait.
             packet: number of that packet.
             forced: pieces that begin before this position do not wait for the other direction.
+            reached: position up to which the other direction was emitted; all that is in order unless given.
         """
+        if reached is None:
+            reached = self.other.next
         done: list[Piece] = []
         for piece in self.waiting:
-            late = piece.after > self.other.next
+            late = piece.after > reached
             if piece.start != self.next:
                 break
             if late and piece.start >= forced:
@@ -204,7 +207,7 @@ class TcpLane:
                 break
             self.next = piece.stop
             self.waiting_bytes -= _cost(piece)
-            if piece.data is None or piece.held:
+            if (piece.data is None or piece.held) and packet > piece.packet:
                 piece.time_ns, piece.packet = time_ns, packet
             done.append(piece)
         del self.waiting[: len(done)]

@@ -40,6 +40,7 @@ from toolkit.dissect.capture import Capture
         ("tentacle-osds-v1", "dropped", 56653825),  # a RST before a FIN
         ("pacific-daemons", "dropped", 3203063337),  # bytes behind a hole that depend on the other direction
         ("pacific-osds-v1", "dropped", 3664916074),  # a direction begins behind the first gap of the other
+        ("tentacle-daemons", "dropped", 2051974528),  # bytes that wait for a hole of the other direction
         ("tentacle-daemons", "mixed", 1843914916),  # a SERVER_IDENT that stands before its request
         ("reef-osds", "burst", 3437551469),  # the link on which a session began
         ("reef-crc", "flipped", 728620358),  # a frame that is not read before another direction's
