@@ -24,13 +24,15 @@ _HEADINGS = {
     "sent_s": "at s",
     "latency_ms": "ms",
     "waited_for": "waited for",
+    "in_frames": "frames",
+    "reply_frame": "reply frame",
     "sent": "sent",
     "streams": "streams",
     "result": "result",
     "between": "between",
 }
 """Headings of the table by key of the row."""
-_FOLDED = ("object", "op", "between")
+_FOLDED = ("object", "op", "in_frames", "between")
 _COLUMNS = 240
 """Width of the table: one line per row, for grep and sort; a narrow terminal wraps it."""
 _UNDECODED = 1
@@ -109,7 +111,7 @@ def requests(
     ports: Ports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
 ) -> int:
-    """List the requests of a capture, slowest first: the time sent, links, latency and result of each.
+    """List the requests of a capture, slowest first: time, frames, links, latency and result of each.
 
     Exit 1, with a line on standard error, if anything could not be decoded.
     """
@@ -159,9 +161,16 @@ def _table(rows: list[dict[str, object]]) -> None:
     for name, heading in _HEADINGS.items():
         table.add_column(heading, overflow="fold", no_wrap=name not in _FOLDED)
     for row in rows:
-        cells = row | {"between": f"{row['client']} → {row['server']}"}
+        cells = row | {"between": f"{row['client']} → {row['server']}", "in_frames": _sent_in(row)}
         table.add_row(*(Text(printable(_cell(name, cells[name]))) for name in _HEADINGS))
     Console(highlight=False, width=_COLUMNS).print(table)
+
+
+def _sent_in(row: dict[str, object]) -> list[object]:
+    """Return the frames of all transmissions of a request."""
+    frames, replied = row["frames"], row["reply_frame"] is not None
+    assert isinstance(frames, list)
+    return frames[:-1] if replied else frames
 
 
 def _cell(name: str, value: object) -> str:
