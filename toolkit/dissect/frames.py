@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from messenger.denc.codec import Buffer
 from toolkit.dissect.direction import Direction
@@ -61,8 +60,7 @@ class Verdict(StrEnum):
 _TEXTS = {verdict: verdict.value for verdict in Verdict}
 
 
-@dataclass(frozen=True, slots=True)
-class MessageInfo:
+class MessageInfo(NamedTuple):
     """The header of a message. The lengths are those of its parts in bytes, decompressed."""
 
     type: int
@@ -83,10 +81,7 @@ class MessageInfo:
 
     def as_fields(self) -> dict[str, object]:
         """Return names and values of the header's fields."""
-        return dict(zip(self.__slots__, _header_of(self), strict=True))
-
-
-_header_of = attrgetter(*MessageInfo.__slots__)
+        return dict(zip(self._fields, self, strict=True))
 
 
 @dataclass(slots=True, eq=False)

@@ -40,8 +40,8 @@ class MessageFields:
     """The header of a message as the fields of a record: see :class:`FrameRecord`."""
 
     def __init__(self, info: MessageInfo) -> None:
-        for name in MessageInfo.__slots__:
-            setattr(self, name, getattr(info, name))
+        for name, value in info.as_fields().items():
+            setattr(self, name, value)
 
 
 class SeenFrame(NamedTuple):
