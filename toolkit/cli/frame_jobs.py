@@ -1,7 +1,7 @@
 """The jobs of ``msgrlab decode``: decode a capture frame by frame, or straight into columns."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import IO, TYPE_CHECKING, TextIO
 
@@ -148,7 +148,12 @@ class FrameJob(Job):
         yield self._chosen(self._decoder.finish())
         self.other_streams = self._decoder.other_streams
 
-    def _chosen(self, frames: Iterable[DecodedFrame]) -> Iterator[DecodedFrame]:
+    def _chosen(self, frames: Sequence[DecodedFrame]) -> Iterator[DecodedFrame]:
+        if self._wanted is None and self._limit is None:
+            self.tally.add_all(frames)
+            self.shown += len(frames)
+            yield from frames
+            return
         for frame in frames:
             if self.stopped:
                 return

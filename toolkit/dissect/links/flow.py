@@ -156,7 +156,9 @@ class Flow:
         """Return time and number of the packet with the last byte before ``end``, an offset in the direction."""
         if end <= self._past_end or not self._ends:  # no packet after a gap yet
             return self._past
-        at = min(bisect_left(self._ends, end), len(self._ends) - 1)
+        at = bisect_left(self._ends, end)
+        if at == len(self._ends):
+            at -= 1
         return self._times_ns[at], self._packets[at]
 
     def moments(self, ends: Integers) -> tuple[Integers, Integers]:

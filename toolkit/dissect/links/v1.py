@@ -121,7 +121,7 @@ class V1Lane(FlowLane):
         if kind in KEY_MESSAGES and not judged.is_bad:
             self.link.key_message(self.flow.direction, kind, front)
         message = Message(kind, front, middle, data, tid, priority, version, compat, seq, flags, off)
-        record = self._made(view, at, stop, _MSG_NAME, judged)
+        record = made(self.link, self.flow, view, at, stop, _MSG_NAME, judged)
         record.message = _info(header, sizes)
         record.segments = (view[at + 1 : at + self.head_bytes].tobytes(), *parts)
         record.read_fields, record.features = partial(message_fields, message, self.features), self.features
