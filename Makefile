@@ -40,7 +40,7 @@ lint: $(INSTALLED)  ## check style and types only
 bench: $(INSTALLED)  ## measure the messenger
 	@$(BIN)/msgrlab bench
 
-compile: $(INSTALLED)  ## compile the hot modules of the messenger to C; MSGRLAB_PURE=1 runs the Python modules nevertheless
+compile: $(INSTALLED)  ## compile the hot modules of messenger and decoder to C; MSGRLAB_PURE=1 runs the Python modules nevertheless
 	@$(BIN)/python -c 'import Cython, setuptools' 2>/dev/null || \
 		$(BIN)/python -m pip install -qq $(if $(LOCKED),--require-hashes --no-deps --requirement requirements/compile.txt,--group compile) || \
 		{ echo "make compile takes Cython, and pip could not install it" >&2; exit 1; }
@@ -80,7 +80,7 @@ sbom: $(SUPPLY)/.installed  ## build the wheel and a CycloneDX file of its depen
 
 clean:  ## remove .venv, compiled modules and all caches, but keep the results in msgrlab-out
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	@rm -f messenger/compiled.*.json; find messenger -name '*.so' -delete
+	@rm -f messenger/compiled.*.json toolkit/compiled.*.json; find messenger toolkit -name '*.so' -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml requirements/flaws.txt $(if $(LOCK),requirements/build.txt $(LOCK))

@@ -1,4 +1,4 @@
-"""Build hook of hatchling: with MSGRLAB_COMPILE=1 a wheel has the hot modules of the messenger compiled as well.
+"""Build hook of hatchling: with MSGRLAB_COMPILE=1 a wheel has the hot modules compiled as well.
 
 Such a wheel is for one version of Python and one platform; without the variable the wheel is pure Python, for all.
 docs/compiled.md describes both.

@@ -5,9 +5,9 @@
 
 import lazy_loader
 
-from messenger.form import choose as _choose
+from messenger.form import MESSENGER as _HOT_MODULES
 
-_choose()
+_HOT_MODULES.choose()
 
 # __init__.pyi lists the names and their modules; a module is imported when one of its names is first used.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -57,6 +57,7 @@ TOOLKIT = (
     Row("ground", "capture", ("network",)),
     Row("ground", "network", ("machine",)),
     Row("ground", "machine"),
+    Row("base", "form"),
     Row("base", "tables", ("extras",)),
     Row("base", "extras", ("errors",)),
     Row("base", "errors"),

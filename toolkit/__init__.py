@@ -6,6 +6,8 @@ and :func:`top`; files of scenarios import ``Lab`` and ``scenario``.
 
 from typing import TYPE_CHECKING
 
+from toolkit.form import TOOLKIT as _HOT_MODULES
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from toolkit.scenarios.runner import ScenarioRun
     from toolkit.scenarios.scenario import Script
     from toolkit.simulation.swarm import Outcome
+
+_HOT_MODULES.choose()
 
 __all__ = ["Lab", "catalogue", "live", "open_lab", "read_capture", "run", "scenario", "top"]
 

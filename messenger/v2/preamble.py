@@ -17,7 +17,8 @@ MESSAGE_TAG = 17
 COMPRESSED = 0x100
 """Added to the tag of a frame whose segments are compressed; tags on the wire have only eight bits."""
 
-_PREAMBLE = Struct("<BBIHIHIHIHBB")
+PREAMBLE = Struct("<BBIHIHIHIHBB")
+"""Fields without the crc: tag, number of segments, length and alignment of each of the four, flags, reserved."""
 _U32 = Struct("<I")
 _FLAG_COMPRESSED = 0x01
 _ALIGN = 8
@@ -77,10 +78,13 @@ class Layouts(dict[bytes, Layout]):
         self._frame_bytes = frame_bytes
         self._limits = limits
         self._allow_compressed = allow_compressed
+        self._with_compressed: Layouts | None = None
 
     def with_compressed(self) -> "Layouts":
-        """The same for a link with negotiated compression."""
-        return Layouts(self._frame_bytes, self._limits, allow_compressed=True)
+        """The same for all links with negotiated compression."""
+        if self._with_compressed is None:
+            self._with_compressed = Layouts(self._frame_bytes, self._limits, allow_compressed=True)
+        return self._with_compressed
 
     def __missing__(self, preamble: bytes) -> Layout:
         limits = self._limits
@@ -120,7 +124,7 @@ class MessageFrames(dict[Lengths, MessageFrame]):
 
 def _parse(preamble: bytes, *, check_alignment: bool) -> tuple[int, int, Lengths]:
     """Check a preamble, and return its tag, number of segments and their lengths."""
-    tag, segments, l0, a0, l1, a1, l2, a2, l3, a3, flags, _ = _PREAMBLE.unpack_from(preamble)
+    tag, segments, l0, a0, l1, a1, l2, a2, l3, a3, flags, _ = PREAMBLE.unpack_from(preamble)
     (crc,) = _U32.unpack_from(preamble, PREAMBLE_SIZE - 4)
     if crc != crc32c(preamble[:28], 0):
         raise PeerError(FaultReason.PREAMBLE_CRC, f"tag {tag}, crc 0x{crc:08x}")
@@ -154,7 +158,7 @@ def build_preamble(tag: int, lengths: Lengths, *, compressed: bool = False) -> b
     """The preamble of a frame with segments of these lengths."""
     l0, l1, l2, l3 = lengths
     segments = used_segments(lengths)
-    head = _PREAMBLE.pack(
+    head = PREAMBLE.pack(
         tag,
         segments,
         l0,

@@ -85,12 +85,14 @@ def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool
         KeyboardInterrupt: Ctrl-C ended the measurement; the rows measured before it have been printed.
         LocalError: an error ended the measurement; the rows measured before it have been printed.
     """
-    from messenger.form import form
+    from messenger.form import MESSENGER
     from toolkit.bench.interpreter import Interpreter
     from toolkit.bench.machine import processor
+    from toolkit.form import TOOLKIT
 
+    forms = {"messenger_form": MESSENGER.form, "decoder_form": TOOLKIT.form}
     python = Interpreter.this()
-    about = {**done.about, "python": python.as_json(), "messenger_form": form(), "processor": processor()}
+    about = {**done.about, "python": python.as_json(), **forms, "processor": processor()}
     values: dict[str, Any] = {done.what: [row.as_json() for row in done.rows], **about}
     if done.is_interrupted:
         values["interrupted"] = True
@@ -106,7 +108,7 @@ def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool
         from rich.console import Console
 
         Console().print(table)
-        print(f"{python.caption}; {form()} form of the messenger")
+        print(f"{python.caption}; {MESSENGER.form} form of the messenger, {TOOLKIT.form} form of the decoder")
     if python.warning:
         print(f"msgrlab: {python.warning}", file=sys.stderr)
     if done.is_interrupted:

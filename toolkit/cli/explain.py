@@ -24,15 +24,17 @@ _HEADINGS = {
     "sent_s": "at s",
     "latency_ms": "ms",
     "waited_for": "waited for",
+    "in_frames": "frames",
+    "reply_frame": "reply frame",
     "sent": "sent",
     "streams": "streams",
     "result": "result",
     "between": "between",
 }
 """Headings of the table by key of the row."""
-_FOLDED = ("object", "op", "between")
-_COLUMNS = 240
-"""Width of the table: one line per row, for grep and sort; a narrow terminal wraps it."""
+_SPACES = dict.fromkeys(b"\t\n\r", " ")
+_WIDEST = 60
+"""Width of a column in characters; longer texts move the columns behind them to the right."""
 _UNDECODED = 1
 
 
@@ -109,7 +111,7 @@ def requests(
     ports: Ports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
 ) -> int:
-    """List the requests of a capture, slowest first: the time sent, links, latency and result of each.
+    """List the requests of a capture, slowest first: time, frames, links, latency and result of each.
 
     Exit 1, with a line on standard error, if anything could not be decoded.
     """
@@ -149,19 +151,24 @@ def _order(value: object, *, descending: bool) -> tuple[bool, float, str]:
 
 
 def _table(rows: list[dict[str, object]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    """Print one line per row, for grep and sort, however long it is."""
     from toolkit.report.text import printable
 
-    table = Table(box=None, pad_edge=False)
-    for name, heading in _HEADINGS.items():
-        table.add_column(heading, overflow="fold", no_wrap=name not in _FOLDED)
+    names = list(_HEADINGS)
+    lines = [list(_HEADINGS.values())]
     for row in rows:
-        cells = row | {"between": f"{row['client']} → {row['server']}"}
-        table.add_row(*(Text(printable(_cell(name, cells[name]))) for name in _HEADINGS))
-    Console(highlight=False, width=_COLUMNS).print(table)
+        cells = row | {"between": f"{row['client']} → {row['server']}", "in_frames": _sent_in(row)}
+        lines.append([printable(_cell(name, cells[name])).translate(_SPACES) for name in names])
+    widths = [min(max(map(len, column)), _WIDEST) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(map(str.ljust, line, widths)).rstrip())
+
+
+def _sent_in(row: dict[str, object]) -> list[object]:
+    """Return the frames of all transmissions of a request."""
+    frames, replied = row["frames"], row["reply_frame"] is not None
+    assert isinstance(frames, list)
+    return frames[:-1] if replied else frames
 
 
 def _cell(name: str, value: object) -> str:

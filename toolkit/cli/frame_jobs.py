@@ -1,7 +1,7 @@
 """The jobs of ``msgrlab decode``: decode a capture frame by frame, or straight into columns."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import IO, TYPE_CHECKING, TextIO
 
@@ -107,20 +107,23 @@ class FrameJob(Job):
     def write_lines(self, lines: JsonLines | FrameLines, text: TextIO) -> None:
         """Write the frames as lines, flushed after each batch of packets: the capture may be a live pipe."""
         for frames in self._turns():
-            if isinstance(lines, FrameLines):
+            if isinstance(lines, JsonLines):
+                text.writelines(lines.lines(frames))
+            else:
                 lines.began_ns = self.reader.began_ns
-            for frame in frames:
-                self._write_ends(lines, text, frame.packet)
-                text.writelines(f"{line}\n" for line in lines.lines(frame))
+                for frame in frames:
+                    self._write_ends(lines, text, frame.packet)
+                    text.writelines(f"{line}\n" for line in lines.lines(frame))
             text.flush()
-        self._write_ends(lines, text, None)
+        if isinstance(lines, FrameLines):
+            self._write_ends(lines, text, None)
 
-    def _write_ends(self, lines: JsonLines | FrameLines, text: TextIO, before: int | None) -> None:
+    def _write_ends(self, lines: FrameLines, text: TextIO, before: int | None) -> None:
         """In the table, write the ends of links before packet number ``before``.
 
         With None, write all that remain, then the connection attempts that failed.
         """
-        if not isinstance(lines, FrameLines) or self.stopped:
+        if self.stopped:
             return
         for end in self._decoder.ends_before(before):
             text.writelines(f"{line}\n" for line in lines.end(end))
@@ -145,7 +148,12 @@ class FrameJob(Job):
         yield self._chosen(self._decoder.finish())
         self.other_streams = self._decoder.other_streams
 
-    def _chosen(self, frames: Iterable[DecodedFrame]) -> Iterator[DecodedFrame]:
+    def _chosen(self, frames: Sequence[DecodedFrame]) -> Iterator[DecodedFrame]:
+        if self._wanted is None and self._limit is None:
+            self.tally.add_all(frames)
+            self.shown += len(frames)
+            yield from frames
+            return
         for frame in frames:
             if self.stopped:
                 return

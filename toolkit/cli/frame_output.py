@@ -64,12 +64,16 @@ def _standard_output() -> Iterator[IO[bytes]]:
         raise LocalError(f"standard output: {error.strerror or error}") from None
 
 
+_encode = json.JSONEncoder(check_circular=False).encode  # records are trees
+
+
 class JsonLines:
     """Formats frames as ``--format json`` promises: one object per line."""
 
-    def lines(self, frame: DecodedFrame) -> Iterator[str]:
-        """Yield the line of a frame."""
-        yield json.dumps(frame.as_json())
+    def lines(self, frames: Iterable[DecodedFrame]) -> Iterator[str]:
+        """Yield the line of each frame, with its end."""
+        for frame in frames:
+            yield _encode(frame.as_json()) + "\n"
 
 
 @contextlib.contextmanager

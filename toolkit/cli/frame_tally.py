@@ -1,6 +1,7 @@
 """The summary line of a decoded capture: frames, links, and the frames that could not be decoded."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from toolkit.dissect.frames import CAPTURE_ENDS, UNKNOWN, DecodedFrame, Verdict
@@ -28,8 +29,20 @@ class Tally:
         """Count a frame."""
         self.frames += 1
         self._links.add(frame.stream.index)
+        self._judge(frame)
+
+    def _judge(self, frame: DecodedFrame) -> None:
         if frame.error is not None or Verdict.BAD in (frame.crc, frame.auth) or frame.auth is Verdict.NO_KEY:
             self._blame(frame.frame, frame.tag, frame.crc.value, frame.auth.value, frame.error)
+
+    def add_all(self, frames: Sequence[DecodedFrame]) -> None:
+        """Count frames."""
+        good = Verdict.OK, Verdict.NONE
+        self.frames += len(frames)
+        self._links.update({frame.stream.index for frame in frames})
+        for frame in frames:
+            if frame.error is not None or frame.crc not in good or frame.auth not in good:
+                self._judge(frame)
 
     def add_batch(self, batch: "pa.RecordBatch") -> None:
         """Count the rows of a batch of columns."""

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from types import TracebackType
 from typing import Self
 
@@ -59,14 +60,13 @@ class Totals:
         self.undecodable = 0
         """Frames whose contents do not decode, with nothing else wrong."""
 
-    def count(self, frame: DecodedFrame) -> None:
-        """Count one record."""
-        self.frames += 1
-        if frame.error is not None:
-            self.count_wrong(frame.tag, frame.crc, frame.auth, frame.error, 1, frame.length)
-            if frame.tag == UNKNOWN and frame.error.startswith(CAPTURE_ENDS):
-                self.cut_off += 1
-                self.cut_off_bytes += frame.length
+    def count_error(self, frame: DecodedFrame) -> None:
+        """Count what is wrong with a record that is counted already in :attr:`frames`."""
+        error = frame.error or ""
+        self.count_wrong(frame.tag, frame.crc, frame.auth, error, 1, frame.length)
+        if frame.tag == UNKNOWN and error.startswith(CAPTURE_ENDS):
+            self.cut_off += 1
+            self.cut_off_bytes += frame.length
 
     def count_wrong(self, tag: str, crc: str, auth: str, error: str, frames: int, size_bytes: int) -> None:
         """Count what is wrong with records that are counted already in :attr:`frames`.
@@ -336,10 +336,13 @@ class Decoder:
     def _drain(self) -> list[DecodedFrame]:
         found, self._found[:] = self._found[:], ()
         # Each direction is decoded separately, so restore the order of the packets that completed the frames.
-        found.sort(key=lambda frame: frame.packet)
-        for frame in found:
-            frame.frame = self.totals.frames
-            self.totals.count(frame)
+        found.sort(key=attrgetter("packet"))
+        totals = self.totals
+        for number, frame in enumerate(found, totals.frames):
+            frame.frame = number
+            if frame.error is not None:
+                totals.count_error(frame)
+        totals.frames += len(found)
         return found
 
 

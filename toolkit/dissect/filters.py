@@ -12,7 +12,6 @@ import ast
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields as dataclass_fields
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
@@ -75,7 +74,7 @@ NAMES: Mapping[str, _Value] = MappingProxyType(
 )
 """The names in an expression: the keys of a frame's JSON record, and further ones."""
 
-_MESSAGE_NAMES = tuple(field.name for field in dataclass_fields(MessageInfo))
+_MESSAGE_NAMES = MessageInfo._fields
 
 _WORDS: Mapping[str, Sequence[str]] = MappingProxyType(
     {

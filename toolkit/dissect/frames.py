@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from messenger.denc.codec import Buffer
 from toolkit.dissect.direction import Direction
@@ -32,11 +33,17 @@ def utc(time_ns: int) -> str:
     '2023-11-14T22:13:20.000000001Z'
     """
     seconds, rest = divmod(time_ns, _NANO)
+    text = _utc_seconds(seconds)
+    return f"{text}.{rest:09}Z" if text else f"{seconds}.{rest:09}"
+
+
+@lru_cache(maxsize=16)  # many frames share a second
+def _utc_seconds(seconds: int) -> str:
+    """Format a Unix time in seconds; empty if it is no date, as a damaged capture may contain any number."""
     try:
-        moment = datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):  # a damaged capture may contain any number
-        return f"{seconds}.{rest:09}"
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return ""
 
 
 class Verdict(StrEnum):
@@ -50,8 +57,10 @@ class Verdict(StrEnum):
     """The key for the verification is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageInfo:
+_TEXTS = {verdict: verdict.value for verdict in Verdict}
+
+
+class MessageInfo(NamedTuple):
     """The header of a message. The lengths are those of its parts in bytes, decompressed."""
 
     type: int
@@ -72,7 +81,7 @@ class MessageInfo:
 
     def as_fields(self) -> dict[str, object]:
         """Return names and values of the header's fields."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return dict(zip(self._fields, self, strict=True))
 
 
 @dataclass(slots=True, eq=False)
@@ -144,22 +153,23 @@ class DecodedFrame:
 
     def as_json(self) -> dict[str, object]:
         """Return the record that ``msgrlab decode --format json`` prints."""
+        src, dst = self.stream.ends(self.direction)
         return {
             "frame": self.frame,
             "time": self.time_ns / _NANO,
             "time_ns": self.time_ns,
             "utc": utc(self.time_ns),
             "stream": self.stream.index,
-            "src": self.src,
-            "dst": self.dst,
+            "src": src,
+            "dst": dst,
             "protocol": self.protocol,
             "mode": self.mode,
             "tag": self.tag,
             "offset": self.offset,
             "length": self.length,
-            "crc": self.crc.value,
-            "auth": self.auth.value,
+            "crc": _TEXTS[self.crc],
+            "auth": _TEXTS[self.auth],
             "error": self.error,
             "message": self.message.as_fields() if self.message else None,
-            "fields": self.fields,
+            "fields": self.read_fields(),
         }

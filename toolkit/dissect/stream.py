@@ -39,6 +39,10 @@ class Stream:
         """Return the address of the sender in a direction."""
         return self.client if direction is Direction.TO_SERVER else self.server
 
+    def ends(self, direction: Direction) -> tuple[str, str]:
+        """Return the addresses of sender and receiver in a direction."""
+        return (self.client, self.server) if direction is Direction.TO_SERVER else (self.server, self.client)
+
 
 @dataclass(slots=True)
 class Run:

@@ -9,7 +9,7 @@ from toolkit.machine.capability import Capability
 
 CAPABILITIES = (
     Capability("python", "all of msgrlab", programs.python),
-    Capability("compiled", "the messenger with less CPU time", programs.compiled_modules),
+    Capability("compiled", "the messenger and the decoder with less CPU time", programs.compiled_modules),
     Capability("hardware-crc", "checksums at memory speed", programs.hardware_crc),
     Capability("ceph-mon", "a real monitor as the peer", programs.ceph_mon),
     Capability(

@@ -10,9 +10,10 @@ import timeit
 from dataclasses import replace
 from pathlib import Path
 
-from messenger import form
 from messenger.errors import LocalError
+from messenger.form import MESSENGER
 from messenger.transport.rdma import verbs
+from toolkit.form import TOOLKIT
 from toolkit.machine.capability import Finding, not_installed, sudo
 
 PROGRAM_TIMEOUT_S = 1.5
@@ -80,10 +81,10 @@ def python() -> Finding:
 
 
 def compiled_modules() -> Finding:
-    """Find out whether the messenger's hot modules run compiled. Without them it is only slower."""
-    reason = form.reason_for_python()
+    """Find out whether the hot modules of messenger and decoder run compiled. Without them it is only slower."""
+    reason = TOOLKIT.reason_for_python()
     if reason is None:
-        names = ", ".join(name.removeprefix("messenger.") for name in form.HOT_MODULES)
+        names = ", ".join((*MESSENGER.names, *TOOLKIT.names))
         return Finding(available=True, detail=f"{names} run compiled")
     return Finding(available=False, detail=f"the Python form runs: {reason} (`make compile` in the sources)")
 

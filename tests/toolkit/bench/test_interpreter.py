@@ -4,9 +4,10 @@ import sysconfig
 
 import pytest
 
-from messenger.form import form
+from messenger.form import MESSENGER
 from toolkit.bench.interpreter import Interpreter
 from toolkit.cli.main import run as msgrlab
+from toolkit.form import TOOLKIT
 
 
 def built(monkeypatch: pytest.MonkeyPatch, prefix: str = "/opt/python", **variables: object) -> Interpreter:
@@ -51,5 +52,6 @@ def test_a_table_of_a_python_that_is_not_optimised_has_a_warning(
     monkeypatch.setattr(Interpreter, "this", lambda: slow)
     assert msgrlab(["bench", "--core", "--sizes", "64", "--modes", "crc", "--seconds", "0.001"]) == 0
     out, err = capsys.readouterr()
-    assert out.endswith(f"CPython 3.11.7, no profile-guided optimisation; {form()} form of the messenger\n")
+    forms = f"{MESSENGER.form} form of the messenger, {TOOLKIT.form} form of the decoder"
+    assert out.endswith(f"CPython 3.11.7, no profile-guided optimisation; {forms}\n")
     assert err == f"msgrlab: {slow.warning}\n"

@@ -11,7 +11,7 @@ from messenger.config import Config
 from messenger.core import Core
 from messenger.denc.address import EntityAddr
 from messenger.errors import MsgrError
-from messenger.form import form
+from messenger.form import MESSENGER
 from messenger.keepalive import Keepalive
 from messenger.link import Link, Protocol
 from messenger.outputs import EventKind
@@ -70,7 +70,7 @@ def test_the_key_of_the_last_link_is_used_again(monkeypatch):
     assert {"nonce_unique", "sealed"} <= scenario("reconnect")
 
 
-@pytest.mark.skipif(form() == "compiled", reason="methods of compiled classes cannot be replaced")
+@pytest.mark.skipif(MESSENGER.form == "compiled", reason="methods of compiled classes cannot be replaced")
 def test_the_nonce_does_not_step(monkeypatch):
     def stuck(self: StreamCipher) -> bytes:
         return self.first_nonce

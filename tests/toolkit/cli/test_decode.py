@@ -337,14 +337,12 @@ def test_a_capture_without_messengers(decode: Decode, tmp_path: Path) -> None:
 
 
 def test_frame_lines_escape_text_of_peers(crc: str, decode: Decode, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     from rich.console import Console
 
     from toolkit.cli.frame_lines import FrameLines
 
     frame = next(frame for frame in decode_capture(Path(crc)) if frame.message)
-    frame.message = replace(frame.message, name="\x1b[2Jevil\n", src="x")
+    frame.message = frame.message._replace(name="\x1b[2Jevil\n", src="x")
     frame.read_fields = lambda: {"a\x07b": "\x1b]0;title\x07", "list": ["\r"]}
     frame.error = "says \x1b[31m"
     (_, _, *lines) = FrameLines(Console(file=io.StringIO(), width=300)).lines(frame)

@@ -76,6 +76,20 @@ def test_requests_are_sorted_by_latency(capsys: pytest.CaptureFixture[str]) -> N
     assert (slow["object"], slow["pg"], slow["op"], slow["result"]) == ("object", "1.0", "WRITEFULL", 0)
 
 
+def test_each_request_names_the_frames_of_its_transmissions_and_of_its_reply(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = requests(capsys)
+    (again,) = (row for row in rows if (row["request"], row["client"], row["tid"]) == ("osd_repop", "osd.1", 2))
+    assert (again["frame"], again["reply_frame"], again["frames"]) == (267, 295, [267, 289, 295])
+    assert requests(capsys, "--where", "reply_frame == 295") == [again]
+    assert msgrlab(["requests", *CAPTURE, "--where", "frame == 267"]) == 0
+    heading, line = capsys.readouterr().out.splitlines()
+    at = heading.index(" frames ") + 1
+    assert line[at:].split("  ")[0] == "267 289"
+    assert line[heading.index("reply frame") :].startswith("295 ")
+
+
 def test_requests_are_found_by_an_expression(capsys: pytest.CaptureFixture[str]) -> None:
     rows = requests(capsys)
     assert requests(capsys, "--where", "resent") == [row for row in rows if row["sent"] != 1] != []
@@ -113,8 +127,12 @@ def test_a_request_without_a_reply_comes_first(tmp_path: Path, capsys: pytest.Ca
     assert msgrlab(["requests", str(path), "--json"]) in {0, 1}
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert (first["tid"], first["latency_ms"], first["reply"]) == (3, None, None)
+    sent_in = len(Peers().begin()) + 4
+    assert (first["frame"], first["reply_frame"], first["frames"]) == (sent_in, None, [sent_in])
     msgrlab(["requests", str(path)])
-    assert "no reply" in capsys.readouterr().out
+    shown = capsys.readouterr().out.splitlines()[1]
+    assert "no reply" in shown
+    assert f" {sent_in} " in shown
 
 
 def test_a_request_that_went_to_another_server_is_one_request(

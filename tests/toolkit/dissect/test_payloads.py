@@ -39,7 +39,7 @@ def frame_of(payload: Payload, size: int | None = None) -> DecodedFrame:
     message.encode_front(ALL_FEATURES)
     front = bytes(message.front)[:size]
     frame = message_frame()
-    names = MessageInfo.__slots__
+    names = MessageInfo._fields
     numbers = dict.fromkeys(names, 0) | {"type": payload.TYPE, "name": "", "src": "", "version": message.version}
     frame.message = MessageInfo(**numbers)
     frame.segments, frame.features = (b"", front, b"", b""), ALL_FEATURES

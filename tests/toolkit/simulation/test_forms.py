@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[3]
 HISTORIES = """
 import sys
-from messenger.form import form
+from messenger.form import MESSENGER
 from toolkit import run
 from toolkit.simulation.swarm import live
 
-print(form())
+print(MESSENGER.form)
 for seed in range(12):
     print(live(seed).history.dump())
 for name in sys.argv[1:]:

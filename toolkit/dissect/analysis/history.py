@@ -21,17 +21,16 @@ from toolkit.checks.history import History
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.links import LinkView
+from toolkit.dissect.analysis.seen import FrameRecord, Layout, MessageFields, SeenFrames
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import NO_FRAMES, DecodedFrame, MessageInfo, Verdict
 
 _NANO = 1e9
 _Closing = tuple[int, int, LinkView, int | None]
 """Closing time of a link, its stream, the link, and its session."""
-_Layout = tuple[tuple[str, object], ...]
-"""Fields that only frames of captures have."""
 _FIRST = frozenset({"BANNER", "MESSAGE", "MSG", "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK", "CLOSE"})
 """Tags with which a direction may begin: any other frame is from the middle of a handshake."""
-_SOUND: _Layout = (("preamble", ""),)
+_SOUND: Layout = (("preamble", ""),)
 TO_SERVER, TO_CLIENT = Direction.TO_SERVER, Direction.TO_CLIENT
 
 
@@ -49,9 +48,7 @@ class HistoryMaker:
         of it."""
         self._analysis = analysis
         self._most_frames = (limits or Limits()).history_frames
-        self._seen: list[
-            tuple[int, int, Direction, str, int, int, int, int, _Layout, MessageInfo | dict[str, object]]
-        ] = []
+        self._seen = SeenFrames()
         self._counts: dict[tuple[int, Direction], int] = defaultdict(int)
         self._bad: dict[int, int] = defaultdict(int)
         self._ends: dict[tuple[int, Direction], int] = {}
@@ -75,11 +72,8 @@ class HistoryMaker:
         if frame.offset != self._ends.get(way, 0) or (way not in self._ends and frame.tag not in _FIRST):
             self._cut(way)
         self._ends[way], self._last[way] = frame.offset + frame.length, len(self._seen)
-        fields = frame.message or frame.fields
-        number = self._counts[way]
+        self._seen.add(frame, self._counts[way], _layout(frame))
         self._counts[way] += 1
-        place = number, frame.offset, frame.length, frame.frame
-        self._seen.append((frame.time_ns, *way, frame.tag, *place, _layout(frame), fields))
 
     def _cut(self, way: tuple[int, Direction]) -> None:
         """Note a gap after the last frame of a direction; the other one may answer what is lost."""
@@ -90,16 +84,16 @@ class HistoryMaker:
         """Return the cuts of all streams, also those that show at the end of a stream only."""
         cuts = dict(self._cuts)
         firsts: dict[tuple[int, Direction], int] = {}
-        for place, seen in enumerate(self._seen):
-            firsts.setdefault((seen[1], seen[2]), place)
+        for place, way in enumerate(self._seen.streams()):
+            firsts.setdefault(way, place)
         end = len(self._seen)
         for link in self._analysis.links:
             stream, tcp = link.stream.index, link.stream.tcp
             cut = cuts.get(stream, end)
             for side, count in enumerate(tcp.beyond_fin):
                 if count:
-                    way = TO_SERVER if side == tcp.client_side else TO_CLIENT
-                    cut = min(cut, self._last.get((stream, way), -1))
+                    end_of = TO_SERVER if side == tcp.client_side else TO_CLIENT
+                    cut = min(cut, self._last.get((stream, end_of), -1))
             begins = [firsts.get((stream, way), end) for way in Direction]
             if max(begins) > cut or max(begins) == end:  # no side goes on alone: the other direction is missing
                 cut = min(cut, *begins)
@@ -121,17 +115,17 @@ class HistoryMaker:
         cuts = self._all_cuts() if unbroken else {}
         last: dict[int, int] = {}
         beyond: dict[int, int] = defaultdict(int)
-        for place, seen in enumerate(self._seen):
-            stream = seen[1]
+        for place, (stream, _) in enumerate(self._seen.streams()):
             is_beyond = place > cuts.get(stream, place)
             beyond[stream] += is_beyond
             if not is_beyond or stream not in last:
                 last[stream] = place
         opened: set[int] = set()
+        ends: dict[int, dict[Direction, tuple[str, str]]] = {}
         closing: list[_Closing] = []
         start = self._analysis.began_ns or 0
         for place, seen in enumerate(self._seen):
-            time_ns, stream, direction, tag, number, offset, length, frame, layout, content = seen
+            time_ns, stream, direction = seen.time_ns, seen.stream, seen.direction
             if chosen is not None and stream not in chosen:
                 continue
             link, time_s = links[stream], (time_ns - start) / _NANO
@@ -142,24 +136,12 @@ class HistoryMaker:
             if stream not in opened:
                 opened.add(stream)
                 self._add_link(history, link, time_s, session, {"dial": TO_SERVER, "accept": TO_CLIENT})
-            fields = content.as_fields() if isinstance(content, MessageInfo) else content
             is_shown = place <= cuts.get(stream, place)
+            fields = vars(MessageFields(seen.content)) if isinstance(seen.content, MessageInfo) else seen.content
+            names = ends.get(stream) or ends.setdefault(stream, _ends(link))
             for end, way in ((direction, "tx"), (direction.other, "rx")) if is_shown else ():
-                history.append(
-                    time_s,
-                    node := _node(link, end),
-                    "frame",
-                    link=f"{node}/{stream}",
-                    session=session,
-                    direction=way,
-                    tag=tag,
-                    index=number,
-                    offset=offset,
-                    length=length,
-                    fields=fields,
-                    frame=frame,
-                    **dict(layout),
-                )
+                node, name = names[end]
+                history.put(time_s, node, "frame", vars(FrameRecord(name, session, way, seen, fields)))
             if place == last[stream]:
                 # The packets that ended a link with gaps may be among those that the capture lacks.
                 ended_ns = time_ns if beyond[stream] else max(time_ns, link.stream.tcp.ended_ns)
@@ -195,9 +177,9 @@ class HistoryMaker:
         more: dict[str, object] | None = None,
     ) -> None:
         """Append the link records of one end."""
+        names = _ends(link)
         for action, end in actions.items():
-            node, peer = _node(link, end), link.stream.source(end.other)
-            name = f"{node}/{link.stream.index}"
+            (node, name), peer = names[end], link.stream.source(end.other)
             history.append(
                 time_s, node, "link", link=name, action=action, peer=peer, session=session, **(more or {})
             )
@@ -209,7 +191,13 @@ def _node(link: LinkView, end: Direction) -> str:
     return f"{name} (itself)" if end is TO_CLIENT and name == link.name(TO_SERVER) else name
 
 
-def _layout(frame: DecodedFrame) -> _Layout:
+def _ends(link: LinkView) -> dict[Direction, tuple[str, str]]:
+    """Return the node of each end of a link, and the link's name there."""
+    nodes = {end: _node(link, end) for end in Direction}
+    return {end: (node, f"{node}/{link.stream.index}") for end, node in nodes.items()}
+
+
+def _layout(frame: DecodedFrame) -> Layout:
     """Return what the bytes of a frame show besides its fields; equal results share one value."""
     if frame.message is not None and frame.protocol == "v1":
         if len(frame.wire) != frame.length:  # snapped
@@ -217,7 +205,7 @@ def _layout(frame: DecodedFrame) -> _Layout:
         return _SIGNED.get(frame.auth, ())
     if not frame.protocol.startswith("v2") or frame.tag == "BANNER":
         return ()
-    found: _Layout = ()
+    found: Layout = ()
     if frame.mode == "crc" and len(frame.wire) == frame.length:
         problem = layout_problem(frame.wire)
         late = None if problem else undefined_late_status(frame.wire, revision=int(frame.protocol != "v2.0"))
@@ -225,7 +213,7 @@ def _layout(frame: DecodedFrame) -> _Layout:
     return (*found, ("compressed", True)) if frame.compressed else found
 
 
-_SIGNED: dict[Verdict, _Layout] = {
+_SIGNED: dict[Verdict, Layout] = {
     Verdict.OK: (("signed", True),),
     Verdict.NO_KEY: (("signed", True),),
     Verdict.NONE: (("signed", False),),

@@ -34,6 +34,8 @@ class Sent:
 class Outbox:
     """The messages that one party sent in a session, and the peer's acknowledgements."""
 
+    __slots__ = ("_acked", "_acks", "_prompt", "messages")
+
     def __init__(self) -> None:
         self.messages: dict[int, Sent] = {}
         """The messages by seq."""

@@ -12,7 +12,7 @@ _MOST = 1 << 20
 
 COLUMNS = (
     *("tid", "request", "object", "pg", "op", "session", "client", "server", "sent_s", "replied_s", "latency_ms"),
-    *("sent", "streams", "frames", "seq", "reply", "result"),
+    *("frame", "reply_frame", "sent", "streams", "frames", "seq", "reply", "result"),
     *("ahead", "resend_ms", "receipt_ms", "answer_ms", "waited_for"),
 )
 """Columns of a row."""
@@ -78,6 +78,8 @@ class Request:
             "sent_s": (self.sent[0].time_ns - began_ns) / 1e9,
             "replied_s": None if self.replied is None else (self.replied.time_ns - began_ns) / 1e9,
             "latency_ms": None if latency_ns is None else latency_ns / 1e6,
+            "frame": self.sent[0].frame,
+            "reply_frame": None if self.replied is None else self.replied.frame,
             "sent": len(self.sent),
             "streams": list(dict.fromkeys(sent.stream for sent in self.sent)),
             "frames": [sent.frame for sent in self.sent] + ([self.replied.frame] if self.replied else []),

@@ -9,28 +9,24 @@ import numpy as np
 class Volume:
     """Time, length and packet of every frame of one direction. Iteration yields times (ns) and lengths (bytes)."""
 
-    __slots__ = ("_lengths", "_packets", "_times_ns")
+    __slots__ = ("_frames",)
 
     def __init__(self) -> None:
-        self._times_ns = array("q")
-        self._lengths = array("q")
-        self._packets = array("q")
+        self._frames = array("q")  # one array: a capture may have any number of links
 
     def add(self, time_ns: int, length: int, packet: int) -> None:
         """Add a frame that a packet completed."""
-        self._times_ns.append(time_ns)
-        self._lengths.append(length)
-        self._packets.append(packet)
+        self._frames.extend((time_ns, length, packet))
 
     def __len__(self) -> int:
-        return len(self._times_ns)
+        return len(self._frames) // 3
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        return zip(self._times_ns, self._lengths, strict=True)
+        return zip(self._frames[::3], self._frames[1::3], strict=True)
 
     def per_packet(self) -> tuple[int, int]:
         """Return the number of packets that completed frames, and the most frames that one packet completed."""
         if len(self) == 1:  # as on each of a flood of connections
             return 1, 1
-        _, counts = np.unique(np.array(self._packets, np.int64), return_counts=True)
+        _, counts = np.unique(np.array(self._frames[2::3], np.int64), return_counts=True)
         return len(counts), int(counts.max(initial=0))

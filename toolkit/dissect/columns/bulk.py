@@ -3,7 +3,7 @@
 Per frame only its position and the bytes of its header are kept; each field is read from all headers at once.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from messenger.messages.types import message_name
 from messenger.v1.framing import HEADER, Header
 from messenger.v1.wire import Piece
 from messenger.v2.framing import CrcReader, Frame
-from messenger.v2.preamble import COMPRESSED
+from messenger.v2.preamble import COMPRESSED, PREAMBLE
 from messenger.v2.wire import MESSAGE_HEADER, MESSAGE_HEADER_FIELDS, Tag
 from toolkit.capture.formats.packets import Integers, records_at
-from toolkit.dissect.columns.crc_messages import PassedMessages, pass_messages
+from toolkit.dissect.columns.crc_messages import MessagePlans, pass_messages
 from toolkit.dissect.columns.gather import Gatherer
 from toolkit.dissect.columns.schema import NULL, Rows, dtype_of
 from toolkit.dissect.frames import Verdict
@@ -28,6 +28,10 @@ from toolkit.dissect.links.v2lane import Judged
 _V1_HEADERS = dtype_of(HEADER, Header._fields)
 _V1_HEAD_SIZE = 1 + HEADER.size
 _V2_HEADERS = dtype_of(MESSAGE_HEADER, MESSAGE_HEADER_FIELDS)
+_PREAMBLE_FIELDS = ("tag", "segments", "head", "align0", "front", "align1", "middle", "align2", "data", "align3")
+_V2_HEADS = np.dtype(
+    [*dtype_of(PREAMBLE, (*_PREAMBLE_FIELDS, "flags", "reserved")).descr, ("crc", "<u4"), ("header", _V2_HEADERS)]
+)
 _SAME = ("type", "seq", "tid", "version", "compat_version", "priority")
 _PARTS = ("front", "middle", "data")
 _HEADER_SIZE = MESSAGE_HEADER.size
@@ -42,7 +46,19 @@ _Small = tuple[int, int, str]
 _TYPES = 1 << 16
 _LEAST_BYTES = 2048
 """Arrays do not pay off for fewer bytes."""
+_LEAST_SMALL_BYTES = 512
+"""The same for ACK and keepalive frames."""
 _UNNAMED = NULL - 1
+
+
+class _ReadMessages(NamedTuple):
+    """Messages that were read one by one: an item of each list, and three of ``sizes``, per message."""
+
+    starts: list[int]
+    stops: list[int]
+    headers: list[bytes]
+    sizes: list[int]
+    """Lengths in bytes of front, middle and data."""
 
 
 class BulkPhase:
@@ -54,12 +70,16 @@ class BulkPhase:
     def __init__(self, gatherer: Gatherer) -> None:
         self._gatherer = gatherer
         self._one_by_one = RecordPhase()
+        self._plans = MessagePlans()
         self._names = np.full(_TYPES, _UNNAMED, np.int32)
         """By message type, the number of its name in the vocabulary; _UNNAMED until the type is met."""
 
     def frames(self, lane: FlowLane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
         """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or malformed."""
-        if not lane.link.stream.batched or len(view) - at < _LEAST_BYTES:
+        size = len(view) - at
+        if not lane.link.stream.batched or (
+            size < _LEAST_BYTES and not (size >= _LEAST_SMALL_BYTES and view[at] in _SMALL)
+        ):
             return self._one_by_one.frames(lane, view, at)
         if isinstance(lane, V2Lane):
             return self._v2(lane, view, at)
@@ -115,7 +135,9 @@ class BulkPhase:
     # ---- v2
 
     def _v2(self, lane: V2Lane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
-        passed = PassedMessages([], [], [], [])
+        begins: dict[int, int] = {}  # by the number of messages before, where consecutive ones begin
+        stops: list[int] = []
+        others = _ReadMessages([], [], [], [])
         small: list[_Small] = []
         end = len(view)
         # Secure frames would be decrypted in place, but the bytes belong to the assembler.
@@ -127,7 +149,8 @@ class BulkPhase:
             try:
                 while at < end:
                     if can_pass:
-                        at = pass_messages(reader.layout, view, at, reader.max_frame_bytes, _KEY_TYPES, passed)
+                        begins[len(stops)] = at
+                        at = pass_messages(self._plans, view, at, reader.max_frame_bytes, _KEY_TYPES, stops)
                         if at == end:
                             break
                     found = reader.next_frame(view, at, end, owned=owned)
@@ -137,10 +160,10 @@ class BulkPhase:
                         found if found[1] < COMPRESSED else _restored(lane, found)
                     )
                     if tag == _MESSAGE and len(head) == _HEADER_SIZE and head[_TYPE] not in _KEY_TYPES:
-                        passed.starts.append(at)
-                        passed.stops.append(stop)
-                        passed.headers.append(bytes(head))
-                        passed.sizes.extend((len(front), len(middle), len(data)))
+                        others.starts.append(at)
+                        others.stops.append(stop)
+                        others.headers.append(bytes(head))
+                        others.sizes.extend((len(front), len(middle), len(data)))
                     elif tag in _SMALL and len(head) == _SMALL_SIZE and not (front or middle or data):
                         small.append((at, stop, _SMALL[tag]))
                     else:
@@ -148,17 +171,33 @@ class BulkPhase:
                     at = stop
             except PeerError as wrong:
                 error = copied(wrong)
-            if passed.starts:
-                self._v2_messages(lane, passed)
+            if stops:
+                begins.pop(len(stops), None)
+                ends = np.array(stops)
+                starts = np.roll(ends, 1)
+                starts[list(begins)] = list(begins.values())
+                self._passed(lane, view, starts, ends)
+            if others.starts:
+                headers = np.frombuffer(b"".join(others.headers), _V2_HEADERS)
+                sizes = np.array(others.sizes).reshape(-1, 3).T
+                self._v2_messages(lane, np.array(others.starts), np.array(others.stops), headers, list(sizes))
             if small:
                 self._small(lane, small, Verdict.OK, lane.good)
         return at, error
 
-    def _v2_messages(self, lane: V2Lane, passed: PassedMessages) -> None:
-        fields = np.frombuffer(b"".join(passed.headers), _V2_HEADERS)
-        starts, stops = np.array(passed.starts), np.array(passed.stops)
+    def _passed(self, lane: V2Lane, view: memoryview, starts: Integers, stops: Integers) -> None:
+        """Add rows for messages of crc mode whose preamble and header are still in the view."""
+        heads = records_at(view, starts, _V2_HEADS)
+        used = heads["segments"]
+        sizes = [np.where(used > number, heads[name], 0) for number, name in enumerate(_PARTS, 1)]
+        self._v2_messages(lane, starts, stops, heads["header"], sizes)
+
+    def _v2_messages(
+        self, lane: V2Lane, starts: Integers, stops: Integers, fields: Rows, sizes: list[Integers]
+    ) -> None:
+        """Add rows for messages; ``sizes`` has the lengths of their fronts, of their middles and of their data."""
         rows = self._messages(lane, starts, stops, fields, Tag.MESSAGE.name, Judged(auth=lane.good))
-        for name, part in zip(_PARTS, np.array(passed.sizes).reshape(-1, 3).T, strict=True):
+        for name, part in zip(_PARTS, sizes, strict=True):
             rows[name] = part
         rows["ack_seq"] = fields["ack_seq"]
         rows["message_src"] = self._number("message_src", lane.source)

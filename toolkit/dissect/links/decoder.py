@@ -10,7 +10,7 @@ from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import CAPTURE_ENDS, DecodedFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.links.flow import Flow
-from toolkit.dissect.links.lane import OpenPhase, RecordPhase
+from toolkit.dissect.links.lane import FlowLane, OpenPhase, RecordPhase
 from toolkit.dissect.links.link import DecodedLink
 from toolkit.dissect.links.names import Names
 from toolkit.dissect.links.search import Proof, Resync
@@ -67,7 +67,8 @@ class LinkDecoder:
     @property
     def pending_bytes(self) -> int:
         """Memory in bytes that incomplete frames take."""
-        return sum(flow.pending_bytes for flow in self._link.flows.values())
+        flows = self._link.flows
+        return flows[Direction.TO_SERVER].pending_bytes + flows[Direction.TO_CLIENT].pending_bytes
 
     @property
     def over(self) -> bool:
@@ -84,9 +85,9 @@ class LinkDecoder:
             return
         if isinstance(event, Run):
             flow.take(event)
-            self._advance()
+            self._advance_one(event.direction)
             while flow.more():
-                self._advance()
+                self._advance_one(event.direction)
             flow.keep()
         elif isinstance(event, Gap):
             self._gap(flow, event)
@@ -128,6 +129,21 @@ class LinkDecoder:
                     moved = True
         if any(flow.ended or len(flow.view) > _LONGEST_WAIT_BYTES for flow in flows.values()):
             self._settle(final=False)
+
+    def _advance_one(self, direction: Direction) -> None:
+        """Read a direction that has new bytes. Once the link is open, the other one does not depend on them."""
+        link, readings = self._link, self._link.readings
+        lane, other = readings[direction], readings[direction.other]
+        if (
+            isinstance(lane, FlowLane)
+            and isinstance(other, FlowLane)
+            and lane.phase is other.phase is link.phase
+            and not (link.flows[direction].ended or link.flows[direction.other].ended)
+        ):
+            lane.step()
+            if readings[direction] is lane and len(link.flows[direction].view) <= _LONGEST_WAIT_BYTES:
+                return
+        self._advance()
 
     def _settle(self, *, final: bool) -> None:
         """Stop a flow from waiting for bytes of the other flow that will not come."""

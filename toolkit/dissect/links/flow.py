@@ -69,7 +69,7 @@ class Flow:
     def take(self, run: Run) -> None:
         """Add the next run. Call :meth:`more` and :meth:`keep` afterwards."""
         base = self.offset + len(self.view)
-        self._ends += [base + int(end) for end in run.ends]
+        self._ends += [base + end for end in run.ends]
         self._note_packets(run)
         self._run = run.data
         if self.view:
@@ -84,8 +84,8 @@ class Flow:
     def _note_packets(self, run: Run) -> None:
         """Note the packets of the run. Early bytes count as brought by the packet that filled the hole."""
         latest = (self._packets[-1], self._times_ns[-1]) if self._packets else (self._past[1], self._past[0])
-        packets, times_ns = [*map(int, run.packets)], [*map(int, run.times_ns)]
-        if packets and (packets[0] < latest[0] or packets != sorted(packets)):
+        packets, times_ns = run.packets, run.times_ns
+        if packets and (packets[0] < latest[0] or list(packets) != sorted(packets)):
             moments = accumulate(zip(packets, times_ns, strict=True), max, initial=latest)
             packets, times_ns = map(list, zip(*islice(moments, 1, None), strict=True))
         self._packets += packets
@@ -156,7 +156,9 @@ class Flow:
         """Return time and number of the packet with the last byte before ``end``, an offset in the direction."""
         if end <= self._past_end or not self._ends:  # no packet after a gap yet
             return self._past
-        at = min(bisect_left(self._ends, end), len(self._ends) - 1)
+        at = bisect_left(self._ends, end)
+        if at == len(self._ends):
+            at -= 1
         return self._times_ns[at], self._packets[at]
 
     def moments(self, ends: Integers) -> tuple[Integers, Integers]:

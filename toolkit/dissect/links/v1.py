@@ -102,8 +102,8 @@ class V1Lane(FlowLane):
             record.read_fields = small.printable
             self.link.emit(record)
         else:
-            stop, header, *parts, flags = found
-            self._message(view, at, stop, header, tuple(parts), flags, self.judged(flags))
+            stop, header, front, middle, data, flags = found
+            self._message(view, at, stop, header, (front, middle, data), flags, self.judged(flags))
 
     def _message(
         self,
@@ -117,15 +117,14 @@ class V1Lane(FlowLane):
     ) -> None:
         seq, tid, kind, priority, version, _, _, _, off, _, _, compat, _, _ = header
         front, middle, data = parts
-        sizes = len(front), len(middle), len(data)
-        if kind in KEY_MESSAGES and not judged.is_bad:
-            self.link.key_message(self.flow.direction, kind, front)
         message = Message(kind, front, middle, data, tid, priority, version, compat, seq, flags, off)
-        record = self._made(view, at, stop, _MSG_NAME, judged)
-        record.message = _info(header, sizes)
-        record.segments = (view[at + 1 : at + self.head_bytes].tobytes(), *parts)
+        record = made(self.link, self.flow, view, at, stop, _MSG_NAME, judged)
+        record.message = _info(header, (len(front), len(middle), len(data)))
+        record.segments = (view[at + 1 : at + self.head_bytes].tobytes(), front, middle, data)
         record.read_fields, record.features = partial(message_fields, message, self.features), self.features
         if kind in KEY_MESSAGES:
+            if not judged.is_bad:
+                self.link.key_message(self.flow.direction, kind, front)
             record.read_fields = partial(_key_message_fields, self.link.keys, message, self.features)
         self.link.emit(record)
 
@@ -254,8 +253,8 @@ class V1Lane(FlowLane):
 
 def _info(header: HeaderFields, sizes: tuple[int, int, int]) -> MessageInfo:
     seq, tid, kind, priority, version, _, _, _, _, src_type, src_num, compat, _, _ = header
-    src = source_name(src_type, src_num)
-    return MessageInfo(kind, message_name(kind), seq, tid, src, version, compat, priority, *sizes, 0)
+    src, (front, middle, data) = source_name(src_type, src_num), sizes
+    return MessageInfo(kind, message_name(kind), seq, tid, src, version, compat, priority, front, middle, data, 0)
 
 
 def made(

@@ -1,6 +1,5 @@
 """Columns and records of one capture are the same, row for row, whatever has happened to the capture."""
 
-from dataclasses import asdict
 from functools import partial
 from io import BytesIO
 from random import Random
@@ -27,7 +26,7 @@ NOT_OF_MESSAGES |= {"auth", "error"}
 def row_of(frame: DecodedFrame) -> dict[str, Any]:
     """A record as a row of the table."""
     record = {**frame.as_json(), "time": frame.time_ns}
-    message = asdict(frame.message) if frame.message else {}
+    message = frame.message._asdict() if frame.message else {}
     message["message_src"] = message.pop("src", None)
     return {name: record[name] if name in NOT_OF_MESSAGES else message.get(name) for name in SCHEMA.names}
 

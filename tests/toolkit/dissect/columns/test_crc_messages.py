@@ -1,5 +1,7 @@
 """Passing over messages of crc mode: the same checks as when each is read, without the messages."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from messenger.denc.codec import Buffer
 from messenger.errors import PeerError
 from messenger.v2.framing import CrcReader, CrcWriter
 from messenger.v2.wire import MESSAGE_HEADER, Tag
-from toolkit.dissect.columns.crc_messages import PassedMessages, pass_messages
+from toolkit.dissect.columns.crc_messages import MessagePlans, pass_messages
 
 LIMIT_BYTES = 4096
 AUTH_TYPE = (17).to_bytes(2, "little")
@@ -28,29 +30,30 @@ def message(*parts: bytes, type_: int = 42) -> bytes:
     return b"".join(pieces)
 
 
-def passed(stream: bytes) -> PassedMessages:
+Borders = list[tuple[int, int]]
+"""Start and end of each message."""
+
+
+def passed(stream: bytes) -> Borders:
     """Pass over the messages of a stream, which begins and ends within other bytes."""
-    found = PassedMessages([], [], [], [])
-    layout_of = CrcReader(LIMIT_BYTES).layout
+    stops: list[int] = []
     view = memoryview(b"before" + stream + b"behind")[: 6 + len(stream)]
-    stop = pass_messages(layout_of, view, 6, LIMIT_BYTES, {AUTH_TYPE}, found)
-    assert [6, *found.stops] == [*found.starts, stop]
-    return found
+    stop = pass_messages(MessagePlans(), view, 6, LIMIT_BYTES, {AUTH_TYPE}, stops)
+    borders = [6, *stops]
+    assert borders[-1] == stop
+    return list(pairwise(borders))
 
 
-def read(stream: bytes) -> PassedMessages:
+def read(stream: bytes) -> Borders:
     """Read the messages of a stream up to the first other or invalid frame."""
-    found = PassedMessages([], [], [], [])
+    found: Borders = []
     reader, at = CrcReader(LIMIT_BYTES), 0
     try:
         while at < len(stream) and (frame := reader.next_frame(memoryview(stream), at, len(stream), owned=False)):
-            stop, tag, head, *parts = frame
+            stop, tag, head, *_ = frame
             if tag != Tag.MESSAGE or len(head) != HEADER_SIZE or bytes(head[16:18]) == AUTH_TYPE:
                 break
-            found.starts.append(6 + at)
-            found.stops.append(6 + stop)
-            found.headers.append(bytes(head))
-            found.sizes.extend(map(len, parts))
+            found.append((6 + at, 6 + stop))
             at = stop
     except PeerError:
         pass
@@ -70,9 +73,7 @@ def read(stream: bytes) -> PassedMessages:
 def test_passing_stops_before_any_other_frame(other: bytes) -> None:
     first, second = message(b"front", b"middle", b"data"), message()
     found = passed(first + second + other + first)
-    assert found.starts == [6, 6 + len(first)]
-    assert found.sizes == [5, 6, 4, 0, 0, 0]
-    assert found.headers == [header(), header()]
+    assert found == [(6, 6 + len(first)), (6 + len(first), 6 + len(first + second))]
 
 
 @pytest.mark.parametrize("parts", [(b"front", b"middle", b"data"), (b"", b"", b"data"), (b"front",)])
@@ -86,7 +87,7 @@ def test_passing_stops_before_a_message_that_a_reader_would_refuse(
         changed[at] ^= 0x01
         stream = first + bytes(changed)
         assert passed(stream) == read(stream), at
-        noticed += len(passed(stream).starts) == 1
+        noticed += len(passed(stream)) == 1
     assert noticed >= HEAD_SIZE
 
 
