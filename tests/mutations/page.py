@@ -57,13 +57,13 @@ def few_killers(mutants: Iterable[Mutant], results: Results) -> dict[str, list[M
     return dict(sorted(found.items()))
 
 
-def page(mutants: Sequence[Mutant], results: Results, quiet: Mapping[str, str]) -> str:
+def page(mutants: Sequence[Mutant], results: Results, quiet: Sequence[str]) -> str:
     """The whole page.
 
     Args:
         mutants: those that are listed.
         results: the verdicts on them.
-        quiet: by scenario that notices none of them, why it is kept.
+        quiet: the scenarios that notice none of them.
     """
     parts = [_HEAD, summary(mutants, results), ""]
     rare = few_killers(mutants, results)
@@ -72,7 +72,7 @@ def page(mutants: Sequence[Mutant], results: Results, quiet: Mapping[str, str]) 
     if not rare:
         parts.append("None.")
     parts.append("\n## Scenarios that notice none of the mutants\n")
-    parts += [f"- {scenario}: {why}" for scenario, why in quiet.items()] or ["None."]
+    parts.append(", ".join(quiet) or "None.")
     for title, chosen in (
         ("Mutants that no suite noticed", _survivors(mutants, results)),
         (

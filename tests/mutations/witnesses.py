@@ -1,11 +1,10 @@
 """Which scenarios notice any mutant: for those that no verdict names, mutants that they reach are tried in turn.
 
-A verdict on a mutant ends with the fourth scenario that notices it, so that most scenarios are in none. A scenario
-that notices none of the mutants has to be there for another reason, which ``quiet.toml`` gives.
+A verdict on a mutant ends with the fourth scenario that notices it, so that half of the scenarios are in none. A
+scenario that notices none of the mutants may check less than its title says.
 """
 
 import json
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from tests.mutations.jobs import Job, Process
-from tests.mutations.listing import FOLDER, applies, listed
+from tests.mutations.listing import applies, listed
 from tests.mutations.mutant import Mutant
 from tests.mutations.results import Results
 from tests.mutations.survey import Part, survey
@@ -49,11 +48,6 @@ class Witnesses:
     def quiet(self) -> list[str]:
         """Scenarios that have noticed none."""
         return sorted(scenario for scenario, mutant in self.found.items() if not mutant)
-
-
-def reasons() -> dict[str, str]:
-    """By scenario that notices no mutant, why it is kept."""
-    return dict(tomllib.loads((FOLDER.parent / "quiet.toml").read_text(encoding="utf-8")))
 
 
 def named(results: Results) -> set[str]:
