@@ -561,6 +561,7 @@ def up(
         NotUp: some nodes do not start; ``lines`` are the relevant lines of their logs, ``logs`` has all of them.
         LocalError: the spec is wrong, or the cluster does not start; nothing of it remains.
     """
+    from toolkit.cluster import warm_zygote  # noqa: PLC0415 - a supervisor has its own
     from toolkit.cluster.spec_lookup import spec_from  # noqa: PLC0415 - only specs in files need YAML
 
     wanted = spec_from(spec, settings)
@@ -568,6 +569,7 @@ def up(
     try:
         with lease.held():
             cluster = Cluster(wanted, lease, backend, report, progress)
+            cluster.backend.zygote = cluster.backend.zygote or warm_zygote.shared
             cluster.up(None if keep is None else Path(keep))
             try:
                 yield cluster

@@ -16,7 +16,7 @@ from toolkit.machine.leases import Lease, lab_name
 from toolkit.network.faults import NetworkFaults
 
 if TYPE_CHECKING:
-    from toolkit.cluster.zygote import Zygote
+    from toolkit.cluster.forks import Forks
     from toolkit.dissect.keys import KeyBook
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ class Backend(ABC):
     """Subnet for an IPv6 network, which nothing outside of the cluster sees."""
     removes_hosts: ClassVar[bool] = False
     """True if hosts can be added and removed while the cluster is up."""
-    zygote: "ClassVar[Zygote | None]" = None
+    zygote: "Forks | None" = None
     """Process that forks messengers quickly, if this process has one."""
 
     def __init__(self, lease: Lease, report: Callable[[str], None]) -> None:

@@ -15,7 +15,7 @@ from toolkit.machine.leases import Lease
 from toolkit.machine.ports import Ports
 
 if TYPE_CHECKING:
-    from toolkit.cluster.zygote import Zygote
+    from toolkit.cluster.forks import Forks
 
 _IPV4, _IPV6 = "127.0.0.1", "::1"
 
@@ -32,7 +32,7 @@ class ProcessHost(LocalHost):
     """
 
     def __init__(
-        self, wish: HostWish, lease: Lease, addresses: Mapping[str, str], ports: Ports, zygote: "Zygote | None"
+        self, wish: HostWish, lease: Lease, addresses: Mapping[str, str], ports: Ports, zygote: "Forks | None"
     ) -> None:
         super().__init__(wish.name, lease, addresses, zygote=zygote)
         self._ports = ports
