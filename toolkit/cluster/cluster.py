@@ -223,9 +223,10 @@ class Cluster:
     def _begin(self) -> None:
         """Start the activities that need all nodes up: checks of a long history, traffic and the nemesis."""
         self.judging.start()
+        beginnings: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         for traffic in self.spec.traffic:
-            verb, arguments = traffic.beginning
-            self.nodes[traffic.sender].command(verb, **arguments)
+            beginnings.setdefault(traffic.sender, []).append(traffic.beginning)
+        self._for_all(lambda name: self.nodes[name].commands(beginnings[name]), beginnings)
         if self.spec.timeline or self.spec.chaos is not None:
             from toolkit.cluster.nemesis import Nemesis  # noqa: PLC0415 - only for clusters that have one
 
