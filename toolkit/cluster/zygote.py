@@ -20,6 +20,7 @@ from typing import NoReturn
 import toolkit.cluster.node
 from messenger.messages.registry import PAYLOADS
 from toolkit.cluster.forks import BLANK, REQUEST_BYTES, Controller
+from toolkit.cluster.rehearsal import rehearse
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.network.namespaces import enter
 
@@ -68,6 +69,7 @@ def serve(requests: socket.socket, parent: int) -> NoReturn:
         signal.signal(number, signal.SIG_IGN)  # the zygote ends when the supervisor closes the socket
     for _ in PAYLOADS.values():  # imported once, shared by all forks
         pass
+    rehearse()
     gc.collect()
     gc.freeze()  # collections in forks would copy the pages that they share
     waiting = select.poll()
