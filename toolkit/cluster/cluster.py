@@ -14,6 +14,7 @@ from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Backend
+from toolkit.cluster.beginnings import Beginnings
 from toolkit.cluster.changes import Changes, link_states
 from toolkit.cluster.history_checks import Judging
 from toolkit.cluster.live_history import LiveHistory
@@ -113,6 +114,7 @@ class Cluster:
         self._undo = ExitStack()
         self._going_down = threading.Lock()
         self._is_down = False
+        self._beginnings: Beginnings | None = None
         self._scene: Scene | None = None
         self._view: ClusterView | None = None
         self.nemesis: Nemesis | None = None
@@ -223,10 +225,8 @@ class Cluster:
     def _begin(self) -> None:
         """Start the activities that need all nodes up: checks of a long history, traffic and the nemesis."""
         self.judging.start()
-        beginnings: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-        for traffic in self.spec.traffic:
-            beginnings.setdefault(traffic.sender, []).append(traffic.beginning)
-        self._for_all(lambda name: self.nodes[name].commands(beginnings[name]), beginnings)
+        self._beginnings = Beginnings(self.nodes, self.history, self.spec.traffic)
+        self._beginnings.start()
         if self.spec.timeline or self.spec.chaos is not None:
             from toolkit.cluster.nemesis import Nemesis  # noqa: PLC0415 - only for clusters that have one
 
@@ -477,8 +477,11 @@ class Cluster:
             self._is_down = True
             self.stage = "ending"
             self._changes.end()
+            if self._beginnings is not None:
+                self._beginnings.stop()
             self.judging.stop()
             self._undo.close()
+            self._quietly(self.backend.lost)  # then requests to lost machines do not wait long
             if keep is not None:
                 self._gather()
             steps: list[Callable[[], object]] = [

@@ -153,8 +153,11 @@ class NodeProcess(NodeLife):
         if self._program.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._program.stdin.close()
-        self.freeze(frozen=False)
-        self._collect()
+        try:
+            self.freeze(frozen=False)
+            self._collect()
+        finally:  # the machine may be lost
+            self._close_pipes()
 
     @override
     def last_words(self) -> str:
@@ -168,9 +171,12 @@ class NodeProcess(NodeLife):
             self._program.signal(signal.SIGKILL)
             self._program.wait(_STOP_TIMEOUT_S)
         self._reader.join()
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
         for pipe in (self._program.stdin, self._program.stdout):
             if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
+                with contextlib.suppress(OSError):
                     pipe.close()
 
     def _write(self, values: dict[str, Any]) -> None:

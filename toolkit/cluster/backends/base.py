@@ -274,6 +274,10 @@ class Backend(ABC):
         proxy = self.proxy(dialler, dialled, address)
         return proxy.host, proxy.port
 
+    def lost(self) -> dict[str, list[str]]:
+        """Return the hosts on machines that do not answer, by a few words about the machine."""
+        return {}
+
     @abstractmethod
     def close(self) -> None:
         """Kill all programs and remove everything quickly; the journal undoes what remains."""

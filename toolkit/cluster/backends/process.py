@@ -53,9 +53,8 @@ class ProcessHost(LocalHost):
 
 
 def _files_of(nodes: int) -> int:
-    """Return the open files of a full mesh: proxies that listen, two streams per pair, pipes of nodes."""
-    ways = nodes * (nodes - 1)
-    return 2 * ways + 10 * nodes + 100
+    """Return the open files of a full mesh: two streams per pair, and pipes and ports of nodes."""
+    return nodes * (nodes - 1) + 10 * nodes + 100
 
 
 class ProcessBackend(Backend):
@@ -68,6 +67,7 @@ class ProcessBackend(Backend):
 
     def __init__(self, lease: Lease, report: Callable[[str], None]) -> None:
         super().__init__(lease, report)
+        self.proxies.shares_ports = True
         self._network = ProxiedNetwork(self.proxies)
         self._addresses: dict[str, str] = {}
         """Loopback address by network."""

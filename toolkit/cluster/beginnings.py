@@ -1,0 +1,138 @@
+"""The beginning of a cluster's traffic, in parts: a large mesh would overload the machine with handshakes.
+
+If all sessions of a large mesh opened at once, handshakes would exceed ms_connection_ready_timeout and begin
+again, and none would end. So a part begins when the sessions of the part before are open. A way and its way back
+are in different parts, so that the second one finds the session open instead of racing for it.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from messenger.errors import LocalError
+from toolkit.cluster.spec.model import Traffic, Workload
+
+if TYPE_CHECKING:
+    from toolkit.cluster.live_history import LiveHistory
+    from toolkit.cluster.nodes import RunningNode
+
+PART = 300
+"""Number of ways that begin together; their handshakes take about a second on two cores."""
+_PATIENCE_S = 10.0
+"""Longest wait for the sessions of a part; a peer may be unreachable."""
+_LOOK_S = 0.05
+_MOST_RECORDS = 20_000
+_SENDERS_AT_ONCE = 32
+
+Command = tuple[str, dict[str, Any]]
+Part = Sequence[Traffic | Workload]
+"""Traffic that begins together."""
+
+
+class Beginnings:
+    """Starts the traffic of a cluster.
+
+    Args:
+        nodes: nodes by name; they may change meanwhile.
+        history: history of the cluster, which shows the open sessions.
+        traffic: the traffic of its spec.
+    """
+
+    def __init__(
+        self, nodes: "dict[str, RunningNode]", history: "LiveHistory", traffic: Sequence[Traffic | Workload]
+    ) -> None:
+        self._nodes = nodes
+        self._history = history
+        self._parts = parts(list(nodes), traffic)
+        self._read = 0
+        self._ready: set[tuple[str, str]] = set()
+        """Nodes, and peers with which they have had an open session."""
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin the first part, and the others in the background; raises LocalError if a command fails."""
+        if not self._parts:
+            return
+        self._begin(self._parts[0], self._command)
+        if len(self._parts) > 1:
+            self._thread = threading.Thread(target=self._go_on, name="traffic", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Begin no more."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _go_on(self) -> None:
+        for before, part in pairwise(self._parts):
+            self._wait_open(before)
+            if self._stopped.is_set():
+                return
+            self._begin(part, self._try_command)
+
+    def _begin(
+        self, part: Sequence[Traffic | Workload], command: Callable[[str, Sequence[Command]], None]
+    ) -> None:
+        by_sender: dict[str, list[Command]] = {}
+        for traffic in part:
+            by_sender.setdefault(traffic.sender, []).append(traffic.beginning)
+        with ThreadPoolExecutor(min(len(by_sender), _SENDERS_AT_ONCE)) as threads:
+            list(threads.map(command, by_sender, by_sender.values()))
+
+    def _command(self, name: str, commands: Sequence[Command]) -> None:
+        self._nodes[name].commands(commands)
+
+    def _try_command(self, name: str, commands: Sequence[Command]) -> None:
+        """Start traffic of a node, unless it is gone or down: its restart starts all of its traffic."""
+        while (node := self._nodes.get(name)) is not None:
+            try:
+                node.commands(commands)
+            except LocalError:
+                if node.state == "frozen" and not self._stopped.wait(_LOOK_S):
+                    continue
+            return
+
+    def _wait_open(self, part: Part) -> None:
+        """Wait until the sessions of a part are open; not without a history."""
+        ways = {(each.sender, each.receiver) for each in part if isinstance(each, Traffic)}
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while not self._history.full_s and time.monotonic() < deadline_s:
+            self._look()
+            if ways <= self._ready or self._stopped.wait(_LOOK_S):
+                return
+
+    def _look(self) -> None:
+        """Read the history for sessions that have opened."""
+        while True:
+            read, records = self._history.behind(self._read, _MOST_RECORDS)
+            for record in records:
+                if record.kind == "state" and record["state"] == "READY":
+                    self._ready.add((record.node, record["peer"]))
+            if read == self._read:
+                return
+            self._read = read
+
+
+def parts(names: Sequence[str], traffic: Iterable[Traffic | Workload]) -> list[list[Traffic | Workload]]:
+    """Split traffic into parts: first from each node to the next one, then to the one after that, and so on.
+
+    Args:
+        names: names of all nodes.
+        traffic: the traffic.
+    """
+    place = {name: number for number, name in enumerate(names)}
+
+    def distance(each: Traffic | Workload) -> int:
+        if not isinstance(each, Traffic):
+            return 0
+        return (place[each.receiver] - place[each.sender]) % len(place)
+
+    ordered = sorted(traffic, key=distance)
+    if len(ordered) <= PART:
+        return [ordered] if ordered else []
+    return [ordered[first : first + PART] for first in range(0, len(ordered), PART)]
