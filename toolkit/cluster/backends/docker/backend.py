@@ -19,7 +19,7 @@ from toolkit.cluster.images import node
 from toolkit.cluster.images.docker import has
 from toolkit.errors import Unsupported
 from toolkit.machine.changes import DockerObjects
-from toolkit.machine.docker_engine import connect, connected, current_place, refused
+from toolkit.machine.docker_engine import connect, connected, current_place, is_silent, refused
 from toolkit.machine.docker_objects import remove_from
 from toolkit.machine.labels import DOCKER_LABEL, PROCESS_VARIABLE
 from toolkit.machine.leases import Lease
@@ -153,12 +153,14 @@ class DockerBackend(Backend):
         for place, engine in self._engines.items():
             engine.api.timeout = _TIMEOUT_S if answering[place] else _ANSWER_S
         return {
-            f"Docker at {place}": [host.name for host in self.hosts.values() if host.place == place]
+            _machine(place): [host.name for host in self.hosts.values() if host.place == place]
             for place in places
             if not answering[place]
         }
 
     def _answers(self, place: str) -> bool:
+        if is_silent(place):
+            return False
         try:
             with refused():
                 self._probes[place].ping()
@@ -171,12 +173,16 @@ class DockerBackend(Backend):
         """Remove everything from each engine that answers; the journal keeps the others for a later attempt."""
         super().close()
         self._network.close()
+        lost = self.lost()
         for place, engine in self._engines.items():
-            try:
-                with refused():
-                    remove_from(engine, f"{DOCKER_LABEL}={self.lease.label}")
-            except LocalError as error:
-                self.report(f"Docker at {place}: {error}")
+            if _machine(place) not in lost:
+                # An overlay stays as long as a lost machine has a part of it.
+                time_s = {"timeout_s": _ANSWER_S} if lost else {}
+                try:
+                    with refused():
+                        remove_from(engine, f"{DOCKER_LABEL}={self.lease.label}", **time_s)
+                except LocalError as error:
+                    self.report(f"{_machine(place)}: {error}")
             engine.close()
             self._probes[place].close()
         self._engines.clear()
@@ -294,6 +300,11 @@ class DockerBackend(Backend):
     @property
     def _labels(self) -> dict[str, str]:
         return {DOCKER_LABEL: str(self.lease.label)}
+
+
+def _machine(place: str) -> str:
+    """Return what messages call the engine at a place."""
+    return f"Docker at {place}"
 
 
 def _settled(networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> list[NetworkWish]:
