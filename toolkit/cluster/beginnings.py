@@ -98,12 +98,13 @@ class Beginnings:
             return
 
     def _wait_open(self, part: Part) -> None:
-        """Wait until the sessions of a part are open; not without a history."""
-        ways = {(each.sender, each.receiver) for each in part if isinstance(each, Traffic)}
+        """Wait until the sessions of a part are open between nodes that are up; not without a history."""
+        ways = [(each.sender, each.receiver) for each in part if isinstance(each, Traffic)]
         deadline_s = time.monotonic() + _PATIENCE_S
-        while not self._history.full_s and time.monotonic() < deadline_s:
+        while self._history.full_s is None and time.monotonic() < deadline_s:
             self._look()
-            if ways <= self._ready or self._stopped.wait(_LOOK_S):
+            up = {node.name for node in list(self._nodes.values()) if node.state == "up"}
+            if all(way in self._ready or not up.issuperset(way) for way in ways) or self._stopped.wait(_LOOK_S):
                 return
 
     def _look(self) -> None:
@@ -119,7 +120,7 @@ class Beginnings:
 
 
 def parts(names: Sequence[str], traffic: Iterable[Traffic | Workload]) -> list[list[Traffic | Workload]]:
-    """Split traffic into parts: first from each node to the next one, then to the one after that, and so on.
+    """Split traffic into parts: ways from each node to the next one, to the one after that, and so on; then back.
 
     Args:
         names: names of all nodes.
@@ -127,12 +128,15 @@ def parts(names: Sequence[str], traffic: Iterable[Traffic | Workload]) -> list[l
     """
     place = {name: number for number, name in enumerate(names)}
 
-    def distance(each: Traffic | Workload) -> int:
+    def order(each: Traffic | Workload) -> tuple[bool, int]:
         if not isinstance(each, Traffic):
-            return 0
-        return (place[each.receiver] - place[each.sender]) % len(place)
+            return False, 0
+        there = (place[each.receiver] - place[each.sender]) % len(place)
+        back = len(place) - there
+        return (there, place[each.sender]) > (back, place[each.receiver]), min(there, back)
 
-    ordered = sorted(traffic, key=distance)
+    ordered = sorted(traffic, key=order)
     if len(ordered) <= PART:
         return [ordered] if ordered else []
-    return [ordered[first : first + PART] for first in range(0, len(ordered), PART)]
+    halves = [[each for each in ordered if order(each)[0] is is_back] for is_back in (False, True)]
+    return [half[first : first + PART] for half in halves for first in range(0, len(half), PART)]

@@ -41,13 +41,19 @@ class NodeLife(ABC):
         """
 
     def commands(self, commands: Sequence[tuple[str, dict[str, Any]]]) -> None:
-        """Run several commands, verbs with their arguments, in their order.
+        """Run several commands, verbs with their arguments, in their order; all, even if one fails.
 
         Raises:
             LocalError: the node rejected one, or has exited.
         """
+        failures: list[LocalError] = []
         for verb, args in commands:
-            self.command(verb, **args)
+            try:
+                self.command(verb, **args)
+            except LocalError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     @abstractmethod
     def freeze(self, *, frozen: bool) -> None:
@@ -116,12 +122,18 @@ class NodeProcess(NodeLife):
 
     @override
     def commands(self, commands: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        failures: list[LocalError] = []
         with self._asking:
             for first in range(0, len(commands), _AT_ONCE):
                 part = commands[first : first + _AT_ONCE]
                 numbers = [self._send(verb, args) for verb, args in part]
                 for (verb, _), number in zip(part, numbers, strict=True):
-                    self._answer(verb, number, _REPLY_TIMEOUT_S)
+                    try:
+                        self._answer(verb, number, _REPLY_TIMEOUT_S)
+                    except LocalError as error:
+                        failures.append(error)
+        if failures:
+            raise failures[0]
 
     def _send(self, verb: str, args: dict[str, Any]) -> int:
         """Send a command; returns its number."""
