@@ -1,7 +1,7 @@
 """The beginning of a cluster's traffic, in parts: a large mesh would overload the machine with handshakes.
 
 If all sessions of a large mesh opened at once, handshakes would exceed ms_connection_ready_timeout and begin
-again, and none would end. So a part begins when the sessions of the part before are open. A way and its way back
+again, and none would end. So a part begins when the sessions of earlier parts are open. A way and its way back
 are in different parts, so that the second one finds the session open instead of racing for it.
 """
 
@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from messenger.errors import LocalError
@@ -21,8 +20,10 @@ if TYPE_CHECKING:
 
 PART = 300
 """Number of ways that begin together; their handshakes take about a second on two cores."""
+_LEFT = 100
+"""Number of sessions of earlier parts that may not be open yet when a part begins, so that nodes are not idle."""
 _PATIENCE_S = 10.0
-"""Longest wait for the sessions of a part; a peer may be unreachable."""
+"""Longest wait for sessions; a peer may be unreachable."""
 _LOOK_S = 0.05
 _MOST_RECORDS = 20_000
 _SENDERS_AT_ONCE = 32
@@ -48,6 +49,8 @@ class Beginnings:
         self._history = history
         self._parts = parts(list(nodes), traffic)
         self._read = 0
+        self._waiting: list[tuple[str, str]] = []
+        """Ways whose traffic has begun, and whose sessions may not be open yet."""
         self._ready: set[tuple[str, str]] = set()
         """Nodes, and peers with which they have had an open session."""
         self._stopped = threading.Event()
@@ -69,8 +72,8 @@ class Beginnings:
             self._thread.join()
 
     def _go_on(self) -> None:
-        for before, part in pairwise(self._parts):
-            self._wait_open(before)
+        for part in self._parts[1:]:
+            self._wait_open()
             if self._stopped.is_set():
                 return
             self._begin(part, self._try_command)
@@ -78,6 +81,7 @@ class Beginnings:
     def _begin(
         self, part: Sequence[Traffic | Workload], command: Callable[[str, Sequence[Command]], None]
     ) -> None:
+        self._waiting += [(each.sender, each.receiver) for each in part if isinstance(each, Traffic)]
         by_sender: dict[str, list[Command]] = {}
         for traffic in part:
             by_sender.setdefault(traffic.sender, []).append(traffic.beginning)
@@ -97,14 +101,17 @@ class Beginnings:
                     continue
             return
 
-    def _wait_open(self, part: Part) -> None:
-        """Wait until the sessions of a part are open between nodes that are up; not without a history."""
-        ways = [(each.sender, each.receiver) for each in part if isinstance(each, Traffic)]
+    def _wait_open(self) -> None:
+        """Wait until nearly all sessions between nodes that are up are open; not without a history."""
         deadline_s = time.monotonic() + _PATIENCE_S
-        while self._history.full_s is None and time.monotonic() < deadline_s:
+        while self._history.full_s is None:
             self._look()
             up = {node.name for node in list(self._nodes.values()) if node.state == "up"}
-            if all(way in self._ready or not up.issuperset(way) for way in ways) or self._stopped.wait(_LOOK_S):
+            self._waiting = [way for way in self._waiting if way not in self._ready and up.issuperset(way)]
+            if len(self._waiting) <= min(_LEFT, PART // 2) or self._stopped.wait(_LOOK_S):
+                return
+            if time.monotonic() > deadline_s:
+                self._waiting.clear()
                 return
 
     def _look(self) -> None:

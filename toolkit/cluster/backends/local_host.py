@@ -68,7 +68,7 @@ class LocalHost(Host):
         return program
 
     def _started(self, argv: Sequence[str], log: Path | None, *, piped: bool) -> Program:
-        if self._zygote is not None and piped and tuple(argv) == tuple(self.messenger):
+        if self._zygote is not None and piped and tuple(argv) == tuple(Host.messenger):
             return self._zygote.start(log, self.namespace, self._label)
         environment, directory = self.environment, self.directory
         # A child process inherits the network namespace of the thread that starts it.
