@@ -24,6 +24,7 @@ _LEFT = 100
 """Number of sessions of earlier parts that may not be open yet when a part begins, so that nodes are not idle."""
 _PATIENCE_S = 10.0
 """Longest wait for sessions; a peer may be unreachable."""
+_BLIND_S = 1.0
 _LOOK_S = 0.05
 _MOST_RECORDS = 20_000
 _SENDERS_AT_ONCE = 32
@@ -102,7 +103,7 @@ class Beginnings:
             return
 
     def _wait_open(self) -> None:
-        """Wait until nearly all sessions between nodes that are up are open; not without a history."""
+        """Wait until nearly all sessions between nodes that are up are open; a second if the history is full."""
         deadline_s = time.monotonic() + _PATIENCE_S
         while self._history.full_s is None:
             self._look()
@@ -113,6 +114,7 @@ class Beginnings:
             if time.monotonic() > deadline_s:
                 self._waiting.clear()
                 return
+        self._stopped.wait(_BLIND_S)
 
     def _look(self) -> None:
         """Read the history for sessions that have opened."""

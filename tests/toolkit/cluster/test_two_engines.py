@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.clusters import remains
-from tests.support.engines import Engine, two_engines
+from tests.support.engines import Engine
+from tests.support.swarms import two_engines
 from tests.support.waiting import eventually
 from toolkit.cluster import up
 from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.images import names, node
 from toolkit.cluster.spec import ClusterSpec
-from toolkit.machine.docker_engine import current_place
 from toolkit.machine.docker_objects import labelled
 from toolkit.machine.labels import DOCKER_LABEL
 from toolkit.machine.leases import Lease
@@ -32,7 +32,7 @@ DOWN_S = 40.0
 @pytest.fixture(scope="module")
 def engines() -> Iterator[tuple[Engine, Engine]]:
     node.build(announce=lambda _: None)
-    with two_engines(names.tag("node"), current_place()) as both:
+    with two_engines(names.tag("node")) as both:
         yield both
 
 
@@ -45,7 +45,7 @@ def swarm(engines: tuple[Engine, Engine], tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "docker").mkdir()
     (tmp_path / "docker/config.json").write_text("{}")  # without it the SDK looks for contexts elsewhere
     for name, engine in zip(("one", "two"), engines, strict=True):
-        engine.docker("context", "create", name, "--docker", f"host={engine.place}")
+        engine.run("context", "create", name, "--docker", f"host={engine.host}")
 
 
 def delivered(cluster: Cluster, sender: str, receiver: str) -> int:
@@ -62,7 +62,7 @@ def test_cluster_survives_the_death_of_an_engine(engines: tuple[Engine, Engine],
     eventually(lambda: delivered(cluster, "n0", "n2") > 0 and delivered(cluster, "n1", "n0") > 0)
     assert cluster.status()["lost"] == {}
 
-    two.kill()
+    two.lose_power()
     eventually(lambda: cluster.status()["lost"] == {"Docker at context://two": ["n1", "n3"]})
     about = cluster.status()
     assert {name: each["state"] for name, each in about["nodes"].items()} == {
@@ -79,11 +79,11 @@ def test_cluster_survives_the_death_of_an_engine(engines: tuple[Engine, Engine],
     problems = cluster.down()
     assert time.monotonic() - began_s < DOWN_S
     assert any("context://two" in problem for problem in problems)
-    assert [each for each in labelled(label, one.place) if each.startswith("container")] == []
+    assert [each for each in labelled(label, one.host) if each.startswith("container")] == []
 
     two.start()
-    eventually(lambda: two.docker("info", "--format", "{{.Swarm.LocalNodeState}}") == "active")
-    assert labelled(label, two.place) != []
+    eventually(lambda: b"active" in two.run("info", "--format", "{{.Swarm.LocalNodeState}}").stdout.split())
+    assert labelled(label, two.host) != []
     assert Lease.find("four").journal.undo() == []
-    assert labelled(label, one.place) == labelled(label, two.place) == []
+    assert labelled(label, one.host) == labelled(label, two.host) == []
     assert remains(tmp_path / "state") == []
