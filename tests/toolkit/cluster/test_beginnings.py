@@ -48,6 +48,7 @@ def test_all_parts_begin_while_nodes_freeze_and_leave(monkeypatch: pytest.Monkey
         left = [name for name in cluster.nodes if name != "n5"]
         wanted = {(one, other) for one in left for other in left if one != other}
         eventually(lambda: wanted <= delivered(cluster), why=lambda: wanted - delivered(cluster))
+        assert [each.id for each in cluster.check() if not each.ok] == []
 
 
 @pytest.mark.usefixtures("state")
