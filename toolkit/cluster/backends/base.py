@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Protocol, Self, TypeVar
 
+from toolkit.cluster.forks import COMMAND
 from toolkit.errors import Unsupported
 from toolkit.faults.proxies import Proxies
 from toolkit.faults.proxy import FaultProxy
-from toolkit.machine.interpreters import PYTHON
 from toolkit.machine.leases import Lease, lab_name
 from toolkit.network.faults import NetworkFaults
 
@@ -57,7 +57,7 @@ class Host(ABC):
     """Name of its node."""
     addresses: Mapping[str, str]
     """Its IP address on each of its networks, by the network's name."""
-    messenger: Sequence[str] = (*PYTHON, "-m", "toolkit.cluster.node")
+    messenger: Sequence[str] = COMMAND
     """Command that starts a messenger; containers have ``msgrlab node``."""
     namespace: Path | None = None
     """File of its network namespace on this machine, which root can enter; None if it has none of its own."""

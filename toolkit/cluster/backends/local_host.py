@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Host, Program
+from toolkit.cluster.forks import COMMAND
 from toolkit.cluster.programs import LocalProgram
 from toolkit.machine import interpreters
 from toolkit.machine.labels import PROCESS_VARIABLE
@@ -68,7 +69,7 @@ class LocalHost(Host):
         return program
 
     def _started(self, argv: Sequence[str], log: Path | None, *, piped: bool) -> Program:
-        if self._zygote is not None and piped and tuple(argv) == tuple(Host.messenger):
+        if self._zygote is not None and piped and tuple(argv) == COMMAND:
             return self._zygote.start(log, self.namespace, self._label)
         environment, directory = self.environment, self.directory
         # A child process inherits the network namespace of the thread that starts it.
