@@ -115,9 +115,13 @@ def _judge_v1(index: Index, book: Book) -> None:
     for position, link, record in sorted(frames, key=lambda frame: frame[0]):
         fields, session = record.fields["fields"], (link.key[:2], link.session)
         value = number(fields, "connect_seq")
-        if value is None or link.session is None or not link.dialled:
+        if value is None or link.session is None:
             continue
-        if record.fields["tag"] == "CONNECT":
+        if not link.dialled:
+            if fields.get("tag") == "READY" and session in last:
+                # A peer that restarted has dialled: the session goes on with the numbers of the peer's new one.
+                last[session] = min(last[session], value)
+        elif record.fields["tag"] == "CONNECT":
             least = last.get(session, 0)
             if least:
                 text = "connect_seq {} of a session that has dialled with {}"
