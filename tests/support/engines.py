@@ -17,10 +17,16 @@ _START_TIMEOUT_S = 30.0
 
 
 class Engine:
-    """An engine in a network namespace of its own, without rules in this machine's firewall."""
+    """An engine in a network namespace of its own, without rules in this machine's firewall.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: directory of its files.
+        namespace: its network namespace; a new one without links unless given.
+    """
+
+    def __init__(self, directory: Path, namespace: Path | None = None) -> None:
         self._directory = directory
+        self._inside = ("unshare", "--net") if namespace is None else ("nsenter", f"--net={namespace}")
         self.host = f"unix://{directory}/socket"
         """For DOCKER_HOST."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -34,7 +40,7 @@ class Engine:
         self._end_containerd()
         with (where / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["unshare", "--net", "dockerd", *map(str, roots), "--host", self.host, *quiet],
+                [*self._inside, "dockerd", *map(str, roots), "--host", self.host, *quiet],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -46,6 +52,27 @@ class Engine:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+
+    def lose_power(self) -> None:
+        """Kill it with all of its containers, at once."""
+        self.kill()
+        while pids := self._with_children(set(self._left())):
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    @staticmethod
+    def _with_children(found: set[int]) -> set[int]:
+        """Return the processes that run, and those below them."""
+        parents = {}
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                state, parent, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
+                if state != "Z":
+                    parents[int(entry.name)] = int(parent)
+        while more := {pid for pid, parent in parents.items() if parent in found} - found:
+            found |= more
+        return found & parents.keys()
 
     def run(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
         """Run a docker command on it."""
@@ -93,16 +120,18 @@ class Engine:
 
 
 @contextmanager
-def own_engine() -> Iterator[Engine]:
-    """An engine that runs, and of which nothing is left."""
+def own_engine(namespace: Path | None = None, *, in_memory: bool = False) -> Iterator[Engine]:
+    """An engine that runs, and of which nothing is left; its files may be in memory, which takes less time."""
     directory = Path(tempfile.mkdtemp(prefix="msgrlab-engine-", dir="/tmp"))
-    engine = Engine(directory)
+    engine = Engine(directory, namespace)
     try:
+        if in_memory:
+            subprocess.run(["mount", "-t", "tmpfs", "engine", directory], check=True)
         engine.start()
         yield engine
     finally:
         engine.end()
         mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-        for mount in sorted((each for each in mounts if each.startswith(f"{directory}/")), reverse=True):
+        for mount in sorted((each for each in mounts if f"{each}/".startswith(f"{directory}/")), reverse=True):
             subprocess.run(["umount", "--lazy", mount], check=False)
         shutil.rmtree(directory, ignore_errors=True)

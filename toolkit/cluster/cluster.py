@@ -14,6 +14,7 @@ from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Backend
+from toolkit.cluster.beginnings import Beginnings
 from toolkit.cluster.changes import Changes, link_states
 from toolkit.cluster.history_checks import Judging
 from toolkit.cluster.live_history import LiveHistory
@@ -113,6 +114,7 @@ class Cluster:
         self._undo = ExitStack()
         self._going_down = threading.Lock()
         self._is_down = False
+        self._beginnings: Beginnings | None = None
         self._scene: Scene | None = None
         self._view: ClusterView | None = None
         self.nemesis: Nemesis | None = None
@@ -223,9 +225,8 @@ class Cluster:
     def _begin(self) -> None:
         """Start the activities that need all nodes up: checks of a long history, traffic and the nemesis."""
         self.judging.start()
-        for traffic in self.spec.traffic:
-            verb, arguments = traffic.beginning
-            self.nodes[traffic.sender].command(verb, **arguments)
+        self._beginnings = Beginnings(self.nodes, self.history, self.spec.traffic)
+        self._beginnings.start()
         if self.spec.timeline or self.spec.chaos is not None:
             from toolkit.cluster.nemesis import Nemesis  # noqa: PLC0415 - only for clusters that have one
 
@@ -476,8 +477,11 @@ class Cluster:
             self._is_down = True
             self.stage = "ending"
             self._changes.end()
+            if self._beginnings is not None:
+                self._beginnings.stop()
             self.judging.stop()
             self._undo.close()
+            self._quietly(self.backend.lost)  # then requests to lost machines do not wait long
             if keep is not None:
                 self._gather()
             steps: list[Callable[[], object]] = [
@@ -561,6 +565,7 @@ def up(
         NotUp: some nodes do not start; ``lines`` are the relevant lines of their logs, ``logs`` has all of them.
         LocalError: the spec is wrong, or the cluster does not start; nothing of it remains.
     """
+    from toolkit.cluster import warm_zygote  # noqa: PLC0415 - a supervisor has its own
     from toolkit.cluster.spec_lookup import spec_from  # noqa: PLC0415 - only specs in files need YAML
 
     wanted = spec_from(spec, settings)
@@ -568,6 +573,7 @@ def up(
     try:
         with lease.held():
             cluster = Cluster(wanted, lease, backend, report, progress)
+            cluster.backend.zygote = cluster.backend.zygote or warm_zygote.shared
             cluster.up(None if keep is None else Path(keep))
             try:
                 yield cluster

@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from messenger.compat import override
@@ -125,6 +125,11 @@ class RunningNode(ABC):
             LocalError: the node rejects the command, or does not run.
         """
 
+    def commands(self, commands: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Run several commands, verbs with their arguments, in their order; raises as :meth:`command`."""
+        for verb, args in commands:
+            self.command(verb, **args)
+
     def status(self) -> dict[str, Any]:
         """Return the state of the node as JSON."""
         return {
@@ -239,13 +244,22 @@ class ProgramNode(RunningNode):
 
     @override
     def command(self, verb: str, **args: Any) -> dict[str, Any]:
-        if verb not in self.verbs:
-            known = ", ".join(sorted(self.verbs))
-            raise LocalError(f"node {self.name}: no verb {verb!r}; there are {known}")
+        return self._listening(verb).command(verb, **args)
+
+    @override
+    def commands(self, commands: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        self._listening(*(verb for verb, _ in commands)).commands(commands)
+
+    def _listening(self, *verbs: str) -> NodeLife:
+        """Return the process, if it accepts commands with these verbs now; raises LocalError."""
+        for verb in verbs:
+            if verb not in self.verbs:
+                known = ", ".join(sorted(self.verbs))
+                raise LocalError(f"node {self.name}: no verb {verb!r}; there are {known}")
         process = self._running()
         if self._state == "frozen":
             raise LocalError(f"node {self.name} is frozen: msgrlab fault thaw {self.name}")
-        return process.command(verb, **args)
+        return process
 
     @override
     def status(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import json
 import signal
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import Empty, Queue
 from typing import Any
 
@@ -17,6 +17,8 @@ from toolkit.node.program import ProgramSpec
 _REPLY_TIMEOUT_S = 20.0
 _START_TIMEOUT_S = 120.0  # an emulated processor that shares a busy core takes a minute to import the modules
 _STOP_TIMEOUT_S = 2.0
+_AT_ONCE = 100
+"""Most commands that a node has not answered: fewer bytes than its pipe holds."""
 
 
 class NodeLife(ABC):
@@ -37,6 +39,21 @@ class NodeLife(ABC):
         Raises:
             LocalError: the node rejected it, or has exited.
         """
+
+    def commands(self, commands: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Run several commands, verbs with their arguments, in their order; all, even if one fails.
+
+        Raises:
+            LocalError: the node rejected one, or has exited.
+        """
+        failures: list[LocalError] = []
+        for verb, args in commands:
+            try:
+                self.command(verb, **args)
+            except LocalError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     @abstractmethod
     def freeze(self, *, frozen: bool) -> None:
@@ -100,10 +117,33 @@ class NodeProcess(NodeLife):
     @override
     def command(self, verb: str, **args: Any) -> dict[str, Any]:
         with self._asking:
-            self._last_id += 1
-            self._write({"id": self._last_id, "verb": verb, "args": args})
-            timeout_s = _REPLY_TIMEOUT_S + float(args.get("wait_s", 0))
-            line = self._next_line(verb, self._last_id, timeout_s=timeout_s)
+            number = self._send(verb, args)
+            return self._answer(verb, number, _REPLY_TIMEOUT_S + float(args.get("wait_s", 0)))
+
+    @override
+    def commands(self, commands: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        failures: list[LocalError] = []
+        with self._asking:
+            for first in range(0, len(commands), _AT_ONCE):
+                part = commands[first : first + _AT_ONCE]
+                numbers = [self._send(verb, args) for verb, args in part]
+                for (verb, _), number in zip(part, numbers, strict=True):
+                    try:
+                        self._answer(verb, number, _REPLY_TIMEOUT_S)
+                    except LocalError as error:
+                        failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _send(self, verb: str, args: dict[str, Any]) -> int:
+        """Send a command; returns its number."""
+        self._last_id += 1
+        self._write({"id": self._last_id, "verb": verb, "args": args})
+        return self._last_id
+
+    def _answer(self, verb: str, number: int, timeout_s: float) -> dict[str, Any]:
+        """Wait for the answer to a command and return it; raises LocalError as :meth:`command`."""
+        line = self._next_line(verb, number, timeout_s=timeout_s)
         if "error" in line:
             raise LocalError(f"node {self.name}: {verb}: {line['error']}")
         answer: dict[str, Any] = line["answer"]
@@ -125,8 +165,11 @@ class NodeProcess(NodeLife):
         if self._program.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._program.stdin.close()
-        self.freeze(frozen=False)
-        self._collect()
+        try:
+            self.freeze(frozen=False)
+            self._collect()
+        finally:  # the machine may be lost
+            self._close_pipes()
 
     @override
     def last_words(self) -> str:
@@ -140,9 +183,12 @@ class NodeProcess(NodeLife):
             self._program.signal(signal.SIGKILL)
             self._program.wait(_STOP_TIMEOUT_S)
         self._reader.join()
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
         for pipe in (self._program.stdin, self._program.stdout):
             if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
+                with contextlib.suppress(OSError):
                     pipe.close()
 
     def _write(self, values: dict[str, Any]) -> None:

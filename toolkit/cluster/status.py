@@ -15,6 +15,7 @@ from toolkit.errors import Unsupported
 
 if TYPE_CHECKING:
     from toolkit.cluster.cluster import Cluster
+    from toolkit.cluster.nodes import RunningNode
 
 RECENT = 8
 """Number of events in the status."""
@@ -37,7 +38,12 @@ def status_of(cluster: "Cluster") -> dict[str, Any]:
     history = cluster.history.so_far()
     races = Races(history)
     faults = Counter(record.node for record in history.of("fault") if record not in races)
-    nodes = {name: node.status() | {"faults": faults[name]} for name, node in cluster.nodes.items()}
+    lost = cluster.backend.lost()
+    machine_of = {name: machine for machine, names in lost.items() for name in names}
+    nodes = {
+        name: (_lost(node, machine_of[name]) if name in machine_of else node.status()) | {"faults": faults[name]}
+        for name, node in cluster.nodes.items()
+    }
     return {
         "name": cluster.name,
         "spec": cluster.spec.name,
@@ -48,6 +54,7 @@ def status_of(cluster: "Cluster") -> dict[str, Any]:
         "ready_s": round(cluster.ready_s, 3),
         "directory": str(cluster.directory),
         "nodes": nodes,
+        "lost": lost,
         "links": links_of(cluster),
         "faults": [str(fault) for fault in cluster.scene_faults()],
         "nemesis": cluster.nemesis.status() if cluster.nemesis is not None else None,
@@ -58,6 +65,18 @@ def status_of(cluster: "Cluster") -> dict[str, Any]:
         "full_why": cluster.history.trouble or None,
         "events": [record_json(record, races) for record in recent(history.records)],
         "checks": _checks(cluster, len(history)),
+    }
+
+
+def _lost(node: "RunningNode", machine: str) -> dict[str, Any]:
+    """Return the state of a node whose machine does not answer."""
+    return {
+        "kind": node.kind,
+        "state": "lost",
+        "pid": 0,
+        "address": node.address,
+        "host": dict(node.host.addresses),
+        "last_words": f"{machine} does not answer",
     }
 
 

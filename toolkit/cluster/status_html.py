@@ -16,6 +16,7 @@ _COLOURS = {
     "READY": _GREEN,
     "hurt": _RED,
     "dead": _RED,
+    "lost": _RED,
     "down": _RED,
     "frozen": _BLUE,
     "STANDBY": _BLUE,
@@ -45,6 +46,7 @@ def html_of(about: dict[str, Any]) -> str:
             for name, node in nodes
             if node["last_words"]
         ),
+        _line("lost", lost_words(about), _RED),
         _line("links", [f"{one['from']} → {one['to']}: {link_words(one)}" for one in about["links"]], _AMBER),
         _line("faults in force", about["faults"], _RED),
         _line("proxies", [one.replace(" ", " → ") for one in about["proxies"]], _GREY),
@@ -83,6 +85,11 @@ def link_words(link: dict[str, Any]) -> str:
 
         words.append(str(LinkState(**values)))
     return "; ".join(words)
+
+
+def lost_words(about: dict[str, Any]) -> list[str]:
+    """Return a line for each machine that does not answer, with the nodes on it."""
+    return [f"{machine} does not answer: {', '.join(names)}" for machine, names in about["lost"].items()]
 
 
 def full_words(about: dict[str, Any]) -> list[str]:

@@ -50,7 +50,7 @@ class Captures:
                 " or this process may not capture them"
             )
         target = Target(f"node {capture.node}", ANY if namespace else "lo", namespace)
-        ports = "all" if namespace else ",".join(self._ports(capture.node)) or "all"
+        ports = "all" if namespace else ",".join(dict.fromkeys(self._ports(capture.node))) or "all"
         log = None
         for messenger in cluster.messengers():
             if messenger.name == capture.node and messenger.host.directory.is_dir():

@@ -1,132 +1,66 @@
 """Start messengers without delay: fork a process that has imported all their modules.
 
-A supervisor starts the zygote first, before it has threads, locks or children. Every fork becomes a child of that
-supervisor, which waits for its exit.
+A supervisor forks its own zygote first, before it has threads, locks or children. Other processes, such as a
+session of tests or a notebook, have all of these: their clusters share a zygote that is a program of its own
+(:mod:`toolkit.cluster.warm_zygote`).
 """
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
+import select
 import signal
 import socket
 import sys
-import threading
-import time
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import NoReturn
 
 import toolkit.cluster.node
-from messenger.errors import LocalError
 from messenger.messages.registry import PAYLOADS
+from toolkit.cluster.forks import BLANK, REQUEST_BYTES, Controller
+from toolkit.cluster.rehearsal import rehearse
+from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.network.namespaces import enter
 
-_PR_SET_CHILD_SUBREAPER = 36
-_TAIL_BYTES = 4096
-_POLL_S = 0.002
-_REQUEST_BYTES = 4096
 _MOST_DESCRIPTORS = 1 << 10
 """Higher than any descriptor that a zygote opens."""
+_ENVIRONMENT_START, _ENVIRONMENT_END = 47, 48
+"""Fields of /proc/self/stat after the process name: addresses of the environment as other processes see it."""
 
 
-class ForkedProgram:
-    """A program that was forked from the zygote."""
-
-    def __init__(self, pid: int, stdin: BinaryIO, stdout: BinaryIO, log: int) -> None:
-        self.pid = pid
-        self.stdin: BinaryIO | None = stdin
-        self.stdout: BinaryIO | None = stdout
-        self._log = log
-        self._code: int | None = None
-        self._lock = threading.Lock()
-
-    def poll(self) -> int | None:
-        """Return its exit code; None while it runs."""
-        with self._lock:
-            if self._code is None:
-                try:
-                    pid, status = os.waitpid(self.pid, os.WNOHANG)
-                except ChildProcessError:
-                    self._code = 0
-                else:
-                    self._code = os.waitstatus_to_exitcode(status) if pid else None
-            return self._code
-
-    def wait(self, timeout_s: float) -> int:
-        """Wait until it exits and return its exit code; raises TimeoutError."""
-        deadline_s = time.monotonic() + timeout_s
-        while (code := self.poll()) is None:
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(f"process {self.pid} still runs")
-            time.sleep(_POLL_S)
-        return code
-
-    def signal(self, number: int) -> None:
-        """Send a signal to it and to its children in the same session."""
-        if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, number)
-
-    def errors(self) -> str:
-        """Return the last lines of its standard error."""
-        size = os.fstat(self._log).st_size
-        return os.pread(self._log, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace")
-
-
-class Zygote:
-    """Starts messengers by forking; for a process without threads, which becomes the parent of all forks."""
+class Zygote(Controller):
+    """A zygote that is a fork of this process, which must not have threads."""
 
     def __init__(self) -> None:
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self._lock = threading.Lock()
-        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
         self.pid = os.fork()
         if not self.pid:
-            self._ours.close()
-            _serve(theirs)
+            ours.close()
+            serve(theirs, parent)
         theirs.close()
-
-    def start(self, log: Path | None, namespace: Path | None = None) -> ForkedProgram:
-        """Start a messenger on pipes.
-
-        Args:
-            log: file for its standard error; in memory if None.
-            namespace: network namespace to run in; ours unless given.
-
-        Raises:
-            LocalError: the zygote has exited, or the log cannot be written.
-        """
-        try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            errors = os.memfd_create("log") if log is None else os.open(log, flags, 0o600)
-        except OSError as error:
-            raise LocalError(f"{log}: {error.strerror}") from None
-        their_input, our_output = os.pipe()
-        our_input, their_output = os.pipe()
-        try:
-            with self._lock:
-                wanted = {"directory": str(log.parent if log else Path.cwd()), "namespace": str(namespace or "")}
-                request = json.dumps(wanted).encode()
-                socket.send_fds(self._ours, [request], [their_input, their_output, errors])
-                answer = self._ours.recv(_REQUEST_BYTES)
-        except OSError:
-            answer = b""
-        finally:
-            os.close(their_input)
-            os.close(their_output)
-        if not answer:
-            raise LocalError("the process that messengers are forked from has ended")
-        return ForkedProgram(int(answer), os.fdopen(our_output, "wb"), os.fdopen(our_input, "rb"), errors)
+        super().__init__(ours)
 
     def close(self) -> None:
         """End the zygote; the programs that it started go on."""
-        self._ours.close()
+        super().close()
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
 
 
-def _serve(requests: socket.socket) -> NoReturn:
-    """Fork for each request until the socket is closed."""
+def serve(requests: socket.socket, parent: int) -> NoReturn:
+    """Fork for each request until the socket is closed or the parent ends.
+
+    Args:
+        requests: socket of the requests.
+        parent: process id of the parent; its forks may hold the other end of the socket.
+    """
+    try:
+        ended = os.pidfd_open(parent)
+    except OSError:
+        os._exit(0)
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):  # inherited pipes: their readers must see their end when the supervisor exits
         os.dup2(nothing, number)
@@ -135,25 +69,41 @@ def _serve(requests: socket.socket) -> NoReturn:
         signal.signal(number, signal.SIG_IGN)  # the zygote ends when the supervisor closes the socket
     for _ in PAYLOADS.values():  # imported once, shared by all forks
         pass
+    rehearse()
+    gc.collect()
+    gc.freeze()  # collections in forks would copy the pages that they share
+    waiting = select.poll()
+    waiting.register(requests, select.POLLIN)
+    waiting.register(ended, select.POLLIN)
     while True:
-        request, descriptors, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 3)
+        if any(descriptor == ended for descriptor, _ in waiting.poll()):
+            os._exit(0)
+        request, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 3)
         if not request:
             os._exit(0)
-        read_end, write_end = os.pipe()
-        if not (between := os.fork()):
-            # Double fork: when the child in between exits, the supervisor (a subreaper) becomes the parent.
-            if pid := os.fork():
-                os.write(write_end, b"%d" % pid)
-                os._exit(0)
-            _become(descriptors, **json.loads(request))
-        os.waitpid(between, 0)
-        pid_text = os.read(read_end, 32)
-        for descriptor in (read_end, write_end, *descriptors):
+        wanted = json.loads(request)
+        with contextlib.suppress(BrokenPipeError):
+            requests.send(b"%d" % (_reaped(wanted["reap"]) if "reap" in wanted else _forked(wanted, descriptors)))
+        for descriptor in descriptors:
             os.close(descriptor)
-        requests.send(pid_text)
 
 
-def _become(descriptors: list[int], directory: str, namespace: str) -> NoReturn:
+def _reaped(pid: int) -> int:
+    """Return the exit code of a child."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return 0
+
+
+def _forked(wanted: dict[str, dict[str, str]], descriptors: list[int]) -> int:
+    """Start a messenger; returns its process id."""
+    if not (pid := os.fork()):
+        _become(descriptors, **wanted["start"])
+    return pid
+
+
+def _become(descriptors: list[int], directory: str, namespace: str, label: str) -> NoReturn:
     """Run a messenger in this forked process."""
     code = 1
     try:
@@ -164,6 +114,8 @@ def _become(descriptors: list[int], directory: str, namespace: str) -> NoReturn:
         os.closerange(3, min(_MOST_DESCRIPTORS, os.sysconf("SC_OPEN_MAX")))
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if os.environ.get(PROCESS_VARIABLE) == BLANK:
+            _label_this_process(label)
         if namespace:
             enter(Path(namespace))
         toolkit.cluster.node.main()
@@ -176,3 +128,13 @@ def _become(descriptors: list[int], directory: str, namespace: str) -> NoReturn:
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def _label_this_process(label: str) -> None:
+    """Write a cluster's label over the blank one, where other processes read it (/proc/PID/environ)."""
+    fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    start, end = int(fields[_ENVIRONMENT_START]), int(fields[_ENVIRONMENT_END])
+    blank = f"{PROCESS_VARIABLE}={BLANK}".encode()
+    place = ctypes.string_at(start, end - start).index(blank)
+    ctypes.memmove(start + place, f"{PROCESS_VARIABLE}={label}".encode().ljust(len(blank), b"\0"), len(blank))
+    os.environ[PROCESS_VARIABLE] = label

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.keys import KeyBook
 from toolkit.errors import Unsupported
+from toolkit.faults.entrances import Entrance, SharedPort
 from toolkit.faults.proxy import FaultProxy
 from toolkit.faults.sockets import Inside, here
 from toolkit.faults.strike import Strike
@@ -28,6 +29,10 @@ class Proxies:
         """Returns the strikes of a new proxy, by the names of its connector and acceptor."""
         self.struck: Callable[[str, str, Strike], None] = lambda _connector, _acceptor, _strike: None
         """Called after each strike with connector and acceptor, in the proxies' thread."""
+        self.shares_ports = False
+        """True if the proxies of a connector share a port on loopback, with an address each."""
+        self._ports: dict[str, SharedPort] = {}
+        """Shared ports, by connector."""
         self._loop: LoopThread | None = None
         self._lock = threading.Lock()
         self._proxies: dict[Way, dict[int, FaultProxy]] = {}
@@ -58,9 +63,22 @@ class Proxies:
                     self.keys(),
                     lambda strike: self.struck(connector, acceptor, strike),
                     self._loop,
+                    entrance=self._entrance(connector, address[0], self._loop),
                     inside=inside,
                 )
             return proxies[address[1]]
+
+    def _entrance(self, connector: str, dialled: str, loop: LoopThread) -> Entrance | None:
+        """Return an address of the connector's shared port; None if its proxies have ports of their own."""
+        if not self.shares_ports or ":" in dialled:
+            return None
+        if connector not in self._ports or self._ports[connector].is_closed:
+            try:
+                self._ports[connector] = SharedPort(loop)
+            except OSError:  # only newer kernels bind sockets to a device for every user
+                self.shares_ports = False
+                return None
+        return self._ports[connector].entrance()
 
     def keep(self, proxy: FaultProxy) -> None:
         """Add a proxy for all ports of its acceptor; :meth:`close` closes it with the others."""

@@ -9,7 +9,6 @@ It runs in another thread, so that scripts, tests and notebooks can use it from 
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,15 +24,14 @@ from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.stream import Ending
 from toolkit.faults.crossing import Crossing, end_by_reset, flushed
 from toolkit.faults.dials import dialled, forget, release
+from toolkit.faults.entrances import Entrance, OwnEntrance
 from toolkit.faults.passage import SLOW_STEP_S, Aside, Gate, Passage, Step
-from toolkit.faults.sockets import Inside, dialling_socket, here, listening_socket, original_target, resolved
+from toolkit.faults.sockets import Inside, dialling_socket, here, original_target, resolved
 from toolkit.faults.strike import Strike
 from toolkit.faults.tap import Breakpoint, LinkTap
 from toolkit.machine.loops import LoopThread
 
 _READ_BYTES = 256 * 1024
-_TURNS_TO_ADMIT = 4
-"""Turns of the event loop from the acceptance of a connection until the proxy handles it."""
 _QUEUED_CHUNKS = 8
 """Most chunks of a direction that wait inside the proxy."""
 
@@ -98,6 +96,7 @@ class FaultProxy:
         struck: called when a breakpoint has cut a link or a frame was changed, in the proxy's thread.
         loop: event loop to run in, possibly shared; its own one unless given.
         key_log: file to append the keys of links to (docs/keylog.md), as far as ``keys`` reveal them.
+        entrance: where it listens, instead of at ``host`` and ``port``.
         host: address that it listens on, IPv4 or IPv6.
         port: port that it listens on; a free one unless given.
         inside: runs the functions that open its sockets, for example in a network namespace.
@@ -118,6 +117,7 @@ class FaultProxy:
         struck: Callable[[Strike], None] = lambda _strike: None,
         loop: LoopThread | None = None,
         key_log: Path | None = None,
+        entrance: Entrance | None = None,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -139,18 +139,13 @@ class FaultProxy:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lanes = {direction: _Lane() for direction in Direction}
         self._rng = Random(f"proxy {connector} {acceptor}")
-        self._server: asyncio.Server | None = None
         self._closed = False
         self._shares_loop = loop is not None
         self._thread = loop or LoopThread(f"proxy {connector}-{acceptor}")
         self._loop = self._thread.loop
-        # Bound, but not listening: keeps the port while connections are refused.
-        self._reserved: socket.socket | None = None
-        self.host, self.port = host, port
+        self._entrance = entrance or OwnEntrance(host, port, inside)
         try:
-            self._reserved = inside(lambda: listening_socket(host, port))
-            self.port = self._reserved.getsockname()[1]
-            self._thread.do(self._listen())
+            self._entrance.begin(self._thread, self._accepted)
         except OSError as error:
             self.close()
             where = f"{host} port {port or 'any'}"
@@ -161,6 +156,16 @@ class FaultProxy:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+    @property
+    def host(self) -> str:
+        """Address at which it listens."""
+        return self._entrance.host
+
+    @property
+    def port(self) -> int:
+        """Port at which it listens."""
+        return self._entrance.port
 
     @property
     def target(self) -> tuple[str, int]:
@@ -235,9 +240,9 @@ class FaultProxy:
 
         async def refuse() -> None:
             if refused:
-                await self._stop_listening()
-            elif self._server is None:
-                await self._listen()
+                await self._entrance.shut()
+            else:
+                await self._entrance.open()
 
         self._thread.do(refuse())
 
@@ -297,30 +302,13 @@ class FaultProxy:
             return
         self._closed = True
         self._thread.do(self._end())
-        if self._reserved is not None:
-            self._reserved.close()
         if not self._shares_loop:
             self._thread.close()
 
     # ---- in the proxy's thread
 
-    async def _listen(self) -> None:
-        sock = self._inside(lambda: listening_socket(self.host, self.port))
-        self._server = await asyncio.start_server(self._accepted, sock=sock)
-
-    async def _stop_listening(self) -> None:
-        server, self._server = self._server, None
-        if server is None:
-            return
-        for sock in server.sockets:
-            self._loop.remove_reader(sock)
-        # Serve connections that were accepted already: asyncio's server drops their sockets when it is closed.
-        for _ in range(_TURNS_TO_ADMIT):
-            await asyncio.sleep(0)
-        server.close()
-
     async def _end(self) -> None:
-        await self._stop_listening()
+        await self._entrance.end()
         for crossing in list(self._crossings):
             crossing.reset()
         for task in self._tasks:

@@ -67,6 +67,15 @@ def connect(place: str = "", *, timeout_s: float = _TIMEOUT_S) -> "docker.Docker
         raise LocalError(f"Docker at {place}: {error}") from None
 
 
+def is_silent(place: str) -> bool:
+    """True if the socket of an engine on this machine accepts no connections; others have to be asked."""
+    try:
+        _knock(str(_connection(place)["base_url"]))
+    except (OSError, LocalError):
+        return True
+    return False
+
+
 def choose_context(name: str) -> None:
     """Select an engine for this process and its children, as ``docker --context`` does; "" changes nothing."""
     if name:

@@ -53,8 +53,13 @@ def remove_labelled(label: str, base_url: str = "") -> None:
         remove_from(engine, label)
 
 
-def remove_from(engine: "docker.DockerClient", label: str) -> None:
+def remove_from(engine: "docker.DockerClient", label: str, *, timeout_s: float = _GO_TIMEOUT_S) -> None:
     """Remove all objects with a label from an engine.
+
+    Args:
+        engine: the engine.
+        label: the label, ``KEY=VALUE``.
+        timeout_s: time limit for the containers, and for the networks.
 
     Raises:
         LocalError: some still exist after the time limit.
@@ -63,8 +68,9 @@ def remove_from(engine: "docker.DockerClient", label: str) -> None:
     api, mine = engine.api, {"label": label}
     for service in _services(engine, mine):
         _remove(service.remove)
-    _remove_all(partial(api.containers, all=True, filters=mine), partial(api.remove_container, force=True, v=True))
-    _remove_all(partial(api.networks, filters=mine), api.remove_network)
+    remove = partial(api.remove_container, force=True, v=True)
+    _remove_all(partial(api.containers, all=True, filters=mine), remove, timeout_s)
+    _remove_all(partial(api.networks, filters=mine), api.remove_network, timeout_s)
     for volume in engine.volumes.list(filters=mine):
         _remove(partial(volume.remove, force=True))
 
@@ -75,13 +81,15 @@ def _services(engine: "docker.DockerClient", mine: dict[str, str]) -> list[Any]:
     return list(engine.services.list(filters=mine)) if manages else []
 
 
-def _remove_all(look: Callable[[], list[dict[str, Any]]], remove: Callable[[str], object]) -> None:
+def _remove_all(
+    look: Callable[[], list[dict[str, Any]]], remove: Callable[[str], object], timeout_s: float
+) -> None:
     """Remove objects in parallel, since each takes a while, until none is listed."""
-    deadline_s = time.monotonic() + _GO_TIMEOUT_S
+    deadline_s = time.monotonic() + timeout_s
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while found := _ids(look):
             if time.monotonic() > deadline_s:
-                raise LocalError(f"Docker still has {', '.join(found)} after {_GO_TIMEOUT_S:g} s")
+                raise LocalError(f"Docker still has {', '.join(found)} after {timeout_s:g} s")
             list(pool.map(lambda each: _remove(partial(remove, each)), found))
             time.sleep(_POLL_S)
 

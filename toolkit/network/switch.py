@@ -4,6 +4,7 @@ Nothing of it is visible outside of these namespaces, so its addresses cannot co
 """
 
 import os
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from messenger.errors import LocalError
-from toolkit.machine.rtnetlink import rtnetlink
+from toolkit.machine.rtnetlink import Neighbour, rtnetlink, set_neighbours
 from toolkit.network.links import Cable
 from toolkit.network.namespaces import inside, set_sysctl
 
@@ -25,8 +26,6 @@ _PORT_BYTES = 14
 """Longest name of a port: a wire's interface has one more letter, and 15 is the kernel's limit."""
 _NO_DUPLICATE_DETECTION = 0x02
 """IFA_F_NODAD: the address can be used at once."""
-_PERMANENT = 0x80
-"""NUD_PERMANENT: a neighbour entry that needs no resolution."""
 _FORWARDING = 3
 """BR_STATE_FORWARDING, the state of a bridge's port."""
 _UP_TIMEOUT_S = 5.0
@@ -144,12 +143,16 @@ def _settle(new: Sequence[Plug], own: Sequence[Plug], neighbours: Sequence[Plug]
             if plug.address.version == 6:
                 address["flags"] = _NO_DUPLICATE_DETECTION
             route.addr("add", index=index, **address)
-        for plug in own:
-            (index,) = route.link_lookup(ifname=plug.interface)
-            for other in neighbours:
-                if other.network == plug.network:
-                    known = {"dst": str(other.address.ip), "lladdr": other.mac, "state": _PERMANENT}
-                    route.neigh("replace", ifindex=index, **known)  # a removed host may have had the address
+    known = [
+        Neighbour(socket.if_nametoindex(plug.interface), other.address.ip, other.mac)
+        for plug in own
+        for other in neighbours
+        if other.network == plug.network
+    ]
+    try:
+        set_neighbours(known)  # replacing: a removed host may have had the address
+    except OSError as error:
+        raise LocalError(f"network: {error.strerror}") from None
 
 
 def _wait_up(names: AbstractSet[str]) -> None:

@@ -20,6 +20,7 @@ STATUS: dict[str, Any] = {
         "b": NODE | {"state": "dead", "address": "0.0.0.0:0/2", "last_words": "<no memory>"},
         "osd": {"kind": "osd", "state": "up", "address": "", "last_words": ""},
     },
+    "lost": {"Docker at context://two": ["c", "d"]},
     "links": [{"from": "a", "to": "b", "delay_ms": 20.0, "blocked": True}],
     "faults": ["partition a b --one-way"],
     "nemesis": {
@@ -62,6 +63,7 @@ STATUS: dict[str, Any] = {
         "does not listen",
         "last words of b",
         "&lt;no memory&gt;",
+        "Docker at context://two does not answer: c, d",
         "a → b: nothing passes; delay 20ms",
         "full with 98,765 records: nothing since 12.3 s is in it",
         "judged up to 7.2 s, 98,765 records, 98,700 on disk, 1,000 in memory",
@@ -89,9 +91,12 @@ def test_a_row_has_a_cell_for_each_column() -> None:
 
 def test_html_omits_empty_sections() -> None:
     quiet = copy.deepcopy(STATUS) | {"links": [], "faults": [], "nemesis": None, "captures": {}, "proxies": []}
-    quiet |= {"events": [], "checks": {"judged": False, "failed": [], "note": "60000 records are too many"}}
+    quiet |= {
+        "lost": {},
+        "events": [],
+        "checks": {"judged": False, "failed": [], "note": "60000 records are too many"},
+    }
     html = html_of(quiet)
     assert "60000 records are too many" in html
-    assert not [
-        word for word in ("links", "faults in force", "nemesis", "captures", "proxies", "details") if word in html
-    ]
+    titles = ("lost", "links", "faults in force", "nemesis", "captures", "proxies", "details")
+    assert [title for title in titles if title in html] == []

@@ -118,8 +118,9 @@ def _judge_v1(index: Index, book: Book) -> None:
         if value is None or link.session is None:
             continue
         if not link.dialled:
-            if record.fields["direction"] == "tx" and fields.get("tag") == "READY":
-                last[session] = min(last.get(session, 0), value)  # the peer has begun a new session
+            if fields.get("tag") == "READY" and session in last:
+                # A peer that restarted has dialled: the session goes on with the numbers of the peer's new one.
+                last[session] = min(last[session], value)
         elif record.fields["tag"] == "CONNECT":
             least = last.get(session, 0)
             if least:

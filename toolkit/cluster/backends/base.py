@@ -8,15 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Protocol, Self, TypeVar
 
+from toolkit.cluster.forks import COMMAND
 from toolkit.errors import Unsupported
 from toolkit.faults.proxies import Proxies
 from toolkit.faults.proxy import FaultProxy
-from toolkit.machine.interpreters import PYTHON
 from toolkit.machine.leases import Lease, lab_name
 from toolkit.network.faults import NetworkFaults
 
 if TYPE_CHECKING:
-    from toolkit.cluster.zygote import Zygote
+    from toolkit.cluster.forks import Forks
     from toolkit.dissect.keys import KeyBook
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Host(ABC):
     """Name of its node."""
     addresses: Mapping[str, str]
     """Its IP address on each of its networks, by the network's name."""
-    messenger: Sequence[str] = (*PYTHON, "-m", "toolkit.cluster.node")
+    messenger: Sequence[str] = COMMAND
     """Command that starts a messenger; containers have ``msgrlab node``."""
     namespace: Path | None = None
     """File of its network namespace on this machine, which root can enter; None if it has none of its own."""
@@ -165,7 +165,7 @@ class Backend(ABC):
     """Subnet for an IPv6 network, which nothing outside of the cluster sees."""
     removes_hosts: ClassVar[bool] = False
     """True if hosts can be added and removed while the cluster is up."""
-    zygote: "ClassVar[Zygote | None]" = None
+    zygote: "Forks | None" = None
     """Process that forks messengers quickly, if this process has one."""
 
     def __init__(self, lease: Lease, report: Callable[[str], None]) -> None:
@@ -273,6 +273,10 @@ class Backend(ABC):
             return address
         proxy = self.proxy(dialler, dialled, address)
         return proxy.host, proxy.port
+
+    def lost(self) -> dict[str, list[str]]:
+        """Return the hosts on machines that do not answer, by a few words about the machine."""
+        return {}
 
     @abstractmethod
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Host, Program
+from toolkit.cluster.forks import COMMAND
 from toolkit.cluster.programs import LocalProgram
 from toolkit.machine import interpreters
 from toolkit.machine.labels import PROCESS_VARIABLE
@@ -17,7 +18,7 @@ from toolkit.machine.private import DIRECTORY_MODE, write_private
 from toolkit.network.namespaces import inside
 
 if TYPE_CHECKING:
-    from toolkit.cluster.zygote import Zygote
+    from toolkit.cluster.forks import Forks
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ class LocalHost(Host):
         lease: Lease,
         addresses: Mapping[str, str],
         namespace: Path | None = None,
-        zygote: "Zygote | None" = None,
+        zygote: "Forks | None" = None,
     ) -> None:
         self.name = name
         self.addresses = addresses
@@ -68,8 +69,8 @@ class LocalHost(Host):
         return program
 
     def _started(self, argv: Sequence[str], log: Path | None, *, piped: bool) -> Program:
-        if self._zygote is not None and piped and tuple(argv) == tuple(self.messenger):
-            return self._zygote.start(log, self.namespace)
+        if self._zygote is not None and piped and tuple(argv) == COMMAND:
+            return self._zygote.start(log, self.namespace, self._label)
         environment, directory = self.environment, self.directory
         # A child process inherits the network namespace of the thread that starts it.
         return self.inside(

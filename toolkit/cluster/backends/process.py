@@ -15,7 +15,7 @@ from toolkit.machine.leases import Lease
 from toolkit.machine.ports import Ports
 
 if TYPE_CHECKING:
-    from toolkit.cluster.zygote import Zygote
+    from toolkit.cluster.forks import Forks
 
 _IPV4, _IPV6 = "127.0.0.1", "::1"
 
@@ -32,7 +32,7 @@ class ProcessHost(LocalHost):
     """
 
     def __init__(
-        self, wish: HostWish, lease: Lease, addresses: Mapping[str, str], ports: Ports, zygote: "Zygote | None"
+        self, wish: HostWish, lease: Lease, addresses: Mapping[str, str], ports: Ports, zygote: "Forks | None"
     ) -> None:
         super().__init__(wish.name, lease, addresses, zygote=zygote)
         self._ports = ports
@@ -53,9 +53,8 @@ class ProcessHost(LocalHost):
 
 
 def _files_of(nodes: int) -> int:
-    """Return the open files of a full mesh: proxies that listen, two streams per pair, pipes of nodes."""
-    ways = nodes * (nodes - 1)
-    return 2 * ways + 10 * nodes + 100
+    """Return the open files of a full mesh: two streams per pair, and pipes and ports of nodes."""
+    return nodes * (nodes - 1) + 10 * nodes + 100
 
 
 class ProcessBackend(Backend):
@@ -68,6 +67,7 @@ class ProcessBackend(Backend):
 
     def __init__(self, lease: Lease, report: Callable[[str], None]) -> None:
         super().__init__(lease, report)
+        self.proxies.shares_ports = True
         self._network = ProxiedNetwork(self.proxies)
         self._addresses: dict[str, str] = {}
         """Loopback address by network."""

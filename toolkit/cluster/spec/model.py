@@ -151,7 +151,7 @@ class ClusterSpec(Part):
         nodes, networks = info.data["nodes"], list(info.data["networks"])
         messages = {place: item for place, item in enumerate(traffic) if isinstance(item, Traffic)}
         workloads = {place: item for place, item in enumerate(traffic) if isinstance(item, Workload)}
-        refuse(rules.between_mistakes(messages, nodes) + rules.workload_mistakes(workloads, nodes))
+        refuse(rules.between_mistakes(messages, nodes, rules.MAX_WAYS) + rules.workload_mistakes(workloads, nodes))
         refuse(rules.traffic_mistakes(messages, nodes, networks, info.data["speaks"]))
         return groups.apart(messages.values(), nodes) + groups.workloads_apart(workloads.values(), nodes)
 

@@ -27,7 +27,9 @@ from toolkit.cluster.spec.parts import (
 from toolkit.embedded.lifetimes import LIFETIMES, require_lifetimes
 
 MAX_PAIRS = 10_000
-"""Most links, and most pairs of nodes of each other field."""
+"""Most links, and most pairs of nodes of each other field but traffic."""
+MAX_WAYS = 40_000
+"""Most pairs of nodes of traffic: a full mesh of the largest cluster."""
 _COMPRESSING = ("reef", "tentacle")
 """Releases whose OSDs support on-wire compression."""
 _OLD_CIPHER_ONLY = ("nautilus", "pacific", "reef")
@@ -185,11 +187,14 @@ def speech_mistakes(nodes: Nodes, speaks: Speech) -> list[Mistake]:
 
 
 def between_mistakes(
-    items: Sequence[groups.Between] | Mapping[int, groups.Between], nodes: Nodes
+    items: Sequence[groups.Between] | Mapping[int, groups.Between], nodes: Nodes, most: int = MAX_PAIRS
 ) -> list[Mistake]:
     """Return senders and receivers that are no nodes, or the same node.
 
-    A mapping has some items of a list, by their positions in it.
+    Args:
+        items: the items of a list; a mapping has some of them, by their positions in it.
+        nodes: the nodes.
+        most: most pairs of nodes that the items stand for.
     """
     items = items if isinstance(items, Mapping) else dict(enumerate(items))
     known = [*nodes, *groups.members(nodes)]
@@ -204,8 +209,8 @@ def between_mistakes(
         if not strange and item.sender == item.receiver and item.sender in nodes:
             strange = [Mistake((position, "to"), f"it is {item.sender} itself; give another node")]
         found += strange
-    if not found and sum(1 for item in items.values() for _ in groups.pairs(item, nodes)) > MAX_PAIRS:
-        found.append(Mistake((), f"more than {MAX_PAIRS} pairs of nodes"))
+    if not found and sum(1 for item in items.values() for _ in groups.pairs(item, nodes)) > most:
+        found.append(Mistake((), f"more than {most} pairs of nodes"))
     return found
 
 

@@ -110,6 +110,10 @@ def test_traffic_may_name_one_node_of_a_group() -> None:
             "f.yaml:3: links: more than 10000 pairs of nodes",
         ),
         (
+            "nodes:\n  a: {entity: osd.1, count: 200}\ntraffic:\n  - {from: a, to: a}\n  - {from: a, to: a}\n",
+            "f.yaml:3: traffic: more than 40000 pairs of nodes",
+        ),
+        (
             "nodes:\n  a: {entity: osd.1, count: 2}\ncaptures:\n  - {node: a, file: x.pcapng}\n",
             "f.yaml:4: captures.0: x.pcapng is another capture already",
         ),

@@ -325,7 +325,7 @@ MESH = """\
 name: mesh
 nodes: {n: {entity: osd.1, count: 10}}
 """
-"""Proxies listen on 90 ways."""
+"""Its supervisor needs some 90 open files."""
 
 
 def limited(limit: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -349,7 +349,7 @@ def test_up_refuses_a_cluster_above_the_hard_limit_of_open_files(tmp_path: Path)
     refused = limited("-n 256", "up", str(path))
     assert (refused.returncode, refused.stderr) == (
         3,
-        "msgrlab: a cluster of 10 nodes on process needs 380 open files, and the limit is 256: ulimit -Hn 380\n",
+        "msgrlab: a cluster of 10 nodes on process needs 290 open files, and the limit is 256: ulimit -Hn 290\n",
     )
 
 

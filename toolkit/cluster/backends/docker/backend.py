@@ -19,7 +19,7 @@ from toolkit.cluster.images import node
 from toolkit.cluster.images.docker import has
 from toolkit.errors import Unsupported
 from toolkit.machine.changes import DockerObjects
-from toolkit.machine.docker_engine import connect, connected, current_place, refused
+from toolkit.machine.docker_engine import connect, connected, current_place, is_silent, refused
 from toolkit.machine.docker_objects import remove_from
 from toolkit.machine.labels import DOCKER_LABEL, PROCESS_VARIABLE
 from toolkit.machine.leases import Lease
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 _AT_ONCE = 16
+_TIMEOUT_S = 60.0
+"""Time limit of requests to an engine."""
+_ANSWER_S = 2.0
+"""Time within which an engine that is not lost answers."""
 _OVERLAP = "overlaps"
 _LIMITS = {"pids_limit": 512, "mem_limit": "4g"}
 """A node needs far less; the limits stop a runaway process."""
@@ -52,6 +56,8 @@ class DockerBackend(Backend):
         super().__init__(lease, report)
         self.hosts: dict[str, ContainerHost] = {}  # type: ignore[assignment]
         self._engines: dict[str, DockerClient] = {}
+        self._probes: dict[str, DockerClient] = {}
+        """Further connections to the engines, which do not wait long for an answer."""
         self._networks: Sequence[NetworkWish] = ()
         self._wishes: list[HostWish] = []
         self._network = self.network_kind(lease, self.hosts)
@@ -105,7 +111,8 @@ class DockerBackend(Backend):
         places = self.places()
         for place in places:
             self.lease.journal.note(DockerObjects(str(self.lease.label), place))
-            self._engines[place] = connect(place)
+            self._engines[place] = connect(place, timeout_s=_TIMEOUT_S)
+            self._probes[place] = connect(place, timeout_s=_ANSWER_S)
         with refused():
             self._networks = self._make_networks(_settled(networks, hosts), hosts)
         self.add(*hosts)
@@ -136,14 +143,50 @@ class DockerBackend(Backend):
         return self._network
 
     @override
+    def lost(self) -> dict[str, list[str]]:
+        """Return the nodes on engines that do not answer; later requests to these do not wait long either."""
+        places = list(self._engines)
+        if not places:
+            return {}
+        with ThreadPoolExecutor(len(places)) as pool:
+            answering = dict(zip(places, pool.map(self._answers, places), strict=True))
+        for place, engine in self._engines.items():
+            engine.api.timeout = _TIMEOUT_S if answering[place] else _ANSWER_S
+        return {
+            _machine(place): [host.name for host in self.hosts.values() if host.place == place]
+            for place in places
+            if not answering[place]
+        }
+
+    def _answers(self, place: str) -> bool:
+        if is_silent(place):
+            return False
+        try:
+            with refused():
+                self._probes[place].ping()
+        except LocalError:
+            return False
+        return True
+
+    @override
     def close(self) -> None:
+        """Remove everything from each engine that answers; the journal keeps the others for a later attempt."""
         super().close()
         self._network.close()
-        with refused():
-            for engine in self._engines.values():
-                remove_from(engine, f"{DOCKER_LABEL}={self.lease.label}")
-                engine.close()
+        lost = self.lost()
+        for place, engine in self._engines.items():
+            if _machine(place) not in lost:
+                # An overlay stays as long as a lost machine has a part of it.
+                time_s = {"timeout_s": _ANSWER_S} if lost else {}
+                try:
+                    with refused():
+                        remove_from(engine, f"{DOCKER_LABEL}={self.lease.label}", **time_s)
+                except LocalError as error:
+                    self.report(f"{_machine(place)}: {error}")
+            engine.close()
+            self._probes[place].close()
         self._engines.clear()
+        self._probes.clear()
         self.hosts.clear()
 
     # ---- networks
@@ -257,6 +300,11 @@ class DockerBackend(Backend):
     @property
     def _labels(self) -> dict[str, str]:
         return {DOCKER_LABEL: str(self.lease.label)}
+
+
+def _machine(place: str) -> str:
+    """Return what messages call the engine at a place."""
+    return f"Docker at {place}"
 
 
 def _settled(networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> list[NetworkWish]:

@@ -87,6 +87,7 @@ class ContainerHost(Host):
             piped=piped,
             log=self._logs / log if log else None,
             seen=self.namespace is not None,
+            place=self.place,
         )
 
     @override

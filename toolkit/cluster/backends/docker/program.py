@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import secrets
+import signal
 import socket
 import struct
 import threading
@@ -14,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from messenger.errors import LocalError
-from toolkit.machine.docker_engine import refused
+from toolkit.machine.docker_engine import is_silent, refused
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -27,6 +28,8 @@ _REFUSAL = "OCI runtime exec failed"
 OUTPUT = 1
 """Number of standard output; the other stream is standard error."""
 _TAIL_BYTES = 4096
+_LOST = 128 + signal.SIGKILL
+"""Exit code of a program whose engine has ended before it reported one."""
 _START_TIMEOUT_S = 20.0
 _POLL_S = 0.004
 _SIGNAL = (
@@ -52,6 +55,7 @@ class ContainerProgram:
         piped: True to connect its input and output to pipes; otherwise its input is empty.
         log: file on this machine for its output, or with ``piped`` for its standard error.
         seen: True if its process is visible on this machine, which then can send it signals.
+        place: place of the engine.
 
     Raises:
         LocalError: there is no such program.
@@ -67,7 +71,9 @@ class ContainerProgram:
         piped: bool = False,
         log: Path | None = None,
         seen: bool = False,
+        place: str = "",
     ) -> None:
+        self._place = place
         self._api = api
         self._container = container
         self._argv = list(argv)
@@ -97,6 +103,8 @@ class ContainerProgram:
     @refused()
     def poll(self) -> int | None:
         """Return its exit code; None while it runs."""
+        if self._code is None and not self._thread.is_alive() and is_silent(self._place):
+            self._code = _LOST
         if self._code is None:
             about = self._about()
             if not about["Running"] and about["ExitCode"] is not None:

@@ -1,0 +1,114 @@
+"""Proxies that share a port on loopback: one socket for all, and each refuses by itself."""
+
+import socket
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from toolkit.faults.proxies import Proxies
+from toolkit.faults.proxy import FaultProxy
+
+PROXIES = 40
+
+
+@pytest.fixture
+def proxies() -> Iterator[Proxies]:
+    proxies = Proxies()
+    proxies.shares_ports = True
+    yield proxies
+    proxies.close()
+
+
+@pytest.fixture
+def target() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(10)
+        yield listening
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def exchanges(client: socket.socket, accepted: socket.socket) -> bool:
+    client.sendall(b"ceph v2\n\x10\0" + bytes(16))
+    return accepted.recv(8) == b"ceph v2\n"
+
+
+def dial(proxy: FaultProxy) -> socket.socket:
+    return socket.create_connection((proxy.host, proxy.port), timeout=10)
+
+
+def of_one_connector(proxies: Proxies, target: socket.socket) -> list[FaultProxy]:
+    return [proxies.open("a", f"n{number}", target.getsockname()) for number in range(PROXIES)]
+
+
+def test_proxies_of_a_connector_share_one_socket(proxies: Proxies, target: socket.socket) -> None:
+    of_one_connector(proxies, target)
+    before = open_descriptors()
+    others = [proxies.open("b", f"n{number}", target.getsockname()) for number in range(PROXIES)]
+    assert open_descriptors() - before == 2
+    assert len({proxy.port for proxy in others}) == 1
+    assert len({proxy.host for proxy in others}) == PROXIES
+    with dial(others[3]) as client, target.accept()[0] as accepted:
+        assert exchanges(client, accepted)
+        assert others[3].cut() == 1
+        assert others[4].cut() == 0
+
+
+def test_address_that_refuses_leaves_the_others_open(proxies: Proxies, target: socket.socket) -> None:
+    first, second, third, *_ = of_one_connector(proxies, target)
+    with dial(first) as client, target.accept()[0] as accepted:
+        first.refuse()
+        second.refuse()
+        for refusing in (first, second):
+            with pytest.raises(ConnectionRefusedError):
+                dial(refusing)
+        assert exchanges(client, accepted)
+        with dial(third) as other, target.accept()[0] as arrived:
+            assert exchanges(other, arrived)
+    new = proxies.open("a", "new", target.getsockname())
+    with dial(new) as client, target.accept()[0] as accepted:
+        assert exchanges(client, accepted)
+    before = open_descriptors()
+    first.heal()
+    with pytest.raises(ConnectionRefusedError):
+        dial(second)
+    second.heal()
+    assert open_descriptors() < before
+    for healed in (first, second, third, new):
+        with dial(healed) as client, target.accept()[0] as accepted:
+            assert exchanges(client, accepted)
+
+
+def test_closed_proxies_release_the_port(proxies: Proxies, target: socket.socket) -> None:
+    opened = of_one_connector(proxies, target)
+    opened[0].close()
+    with dial(opened[1]) as client:
+        target.accept()[0].close()
+        assert client.recv(1) == b""
+    with dial(opened[0]) as client:
+        assert client.recv(1) == b""
+    proxies.drop("a")
+    with pytest.raises(ConnectionRefusedError):
+        dial(opened[1])
+    again = proxies.open("a", "n0", target.getsockname())
+    with dial(again) as client, target.accept()[0] as accepted:
+        assert exchanges(client, accepted)
+
+
+def test_shared_port_is_closed_to_other_interfaces(proxies: Proxies, target: socket.socket) -> None:
+    port = of_one_connector(proxies, target)[0].port
+    own = next(iter(address for address in addresses() if not address.startswith("127.")), None)
+    if own is None:
+        pytest.skip("this machine has only loopback")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((own, port), timeout=10)
+
+
+def addresses() -> list[str]:
+    """The machine's own IPv4 addresses."""
+    lines = Path("/proc/net/fib_trie").read_text().splitlines()
+    return [line.split()[1] for line, kind in pairwise(lines) if "|--" in line and "/32 host LOCAL" in kind]
