@@ -49,6 +49,11 @@ def expect_calls(lab: Lab) -> None:
     lab.expect_calls("a")
 
 
+def expect_counters(lab: Lab) -> None:
+    lab.exchange()
+    lab.expect_counters("a")
+
+
 def expect_throttles_empty(lab: Lab) -> None:
     lab.exchange()
     lab.expect_throttles_empty("a", "b")

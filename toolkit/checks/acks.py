@@ -1,6 +1,7 @@
 """Acknowledgements, and deliveries compared with the frames received (docs/protocol.md §3.6)."""
 
 from toolkit.checks.index import Index
+from toolkit.checks.loopback import judge_loopback
 from toolkit.checks.model.problems import About
 from toolkit.checks.result import Findings
 
@@ -19,6 +20,8 @@ def received_once(index: Index, findings: Findings) -> None:
     """received_once: each new message that arrives is delivered once, and nothing else is delivered.
 
     Messages that break their link, and messages of a session that the application has ended, are not delivered.
+    What a node sends to itself is delivered once, in the order of sending.
     """
+    judge_loopback(index, findings)
     for problem in index.models.problems[About.RECEIPT]:
         findings.add(problem.record, problem.text)

@@ -54,7 +54,7 @@ def _elsewhere(log: SessionLog, other: SessionLog, addrs: dict[Process, str]) ->
 def _registers(log: SessionLog) -> bool:
     """True if the registry can hold a session, so that it is found by its peer's address."""
     policy = log.policy
-    if log.last_state is not None and log.last_state.fields.get("anonymous"):
+    if log.is_loopback or (log.last_state is not None and log.last_state.fields.get("anonymous")):
         return False
     return policy is None or policy.register_lossy_clients or not policy.lossy
 

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from messenger.loopback import LOOPBACK_ID
 from messenger.outputs import EventKind
 from messenger.session.policy import POLICIES, Policy
 from messenger.session.session import SessionState
@@ -88,6 +89,11 @@ class SessionLog:
             self.reset = index
         elif event == EventKind.REMOTE_RESET:
             self.remote_resets.append(index)
+
+    @property
+    def is_loopback(self) -> bool:
+        """True for a node's session with itself, which has no link and no state."""
+        return self.key.session == LOOPBACK_ID
 
     def of(self, kind: str) -> list[Entry]:
         """Return its records of one kind. Do not change the list."""
