@@ -1,6 +1,7 @@
 """The asyncio messenger's services: binding, graceful ends, throttles with workers, and nothing left behind."""
 
 import asyncio
+import os
 import socket
 import threading
 from pathlib import Path
@@ -31,8 +32,9 @@ from tests.support.node import auth_pair, numbered
 
 
 def free_range(count: int) -> range:
-    """Ports without a listener at present, one after the other."""
-    for first in range(23000, 32000, 10):
+    """Ports without a listener at present, one after the other; each worker of xdist begins at its own place."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    for first in range(23000 + worker % 16 * 500, 32000, 10):
         socks = []
         try:
             for port in range(first, first + count):
