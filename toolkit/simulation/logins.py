@@ -8,8 +8,8 @@ from dataclasses import replace
 from random import Random
 
 from toolkit.simulation.draws import Login, Options, Size, chance, one_of
+from toolkit.simulation.login_lab import MONITOR
 from toolkit.simulation.schedule import Operation, Plan
-from toolkit.simulation.swarm_lab import MONITOR
 
 _CHANCE = 0.3
 _SERVICE_TTL_S = 600.0

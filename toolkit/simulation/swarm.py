@@ -20,14 +20,15 @@ from messenger.session.session import SessionState
 from toolkit.checks.history import History
 from toolkit.checks.invariants import INVARIANTS, check
 from toolkit.errors import ScenarioFailed
-from toolkit.faults.tap import Breakpoint
 from toolkit.lab.campaign import Failure
 from toolkit.simulation.careless import draw_carelessness, may_never_meet
 from toolkit.simulation.draws import Options, Size, draw_options
+from toolkit.simulation.login_lab import MONITOR
 from toolkit.simulation.logins import draw_logins
-from toolkit.simulation.schedule import Argument, Operation, Plan, draw_schedule
+from toolkit.simulation.operations import Operations
+from toolkit.simulation.schedule import Plan, draw_schedule
 from toolkit.simulation.shapes import draw_shapes
-from toolkit.simulation.swarm_lab import MONITOR, Probe, SwarmLab
+from toolkit.simulation.swarm_lab import Probe, SwarmLab
 
 if TYPE_CHECKING:
     from toolkit.report.sequence import SequenceChart
@@ -165,7 +166,7 @@ class _Runner:
     def __init__(self, seed: int, options: Options, *, intercepted: bool, visited: bool) -> None:
         self.options = options
         self.lab = SwarmLab(options, seed, intercepted=intercepted, visited=visited)
-        self._pairs = set(options.pairs)
+        self._operations = Operations(options, self.lab)
         self._rng = Random(f"probes {seed}")
 
     def run(self, operations: Plan) -> list[Failure]:
@@ -173,7 +174,7 @@ class _Runner:
         try:
             self.lab.start()
             for operation in operations:
-                self._at(operation)
+                self._operations.carry_out(operation)
             self.lab.end_faults()
             if may_never_meet(self.options):
                 self._try_to_meet()
@@ -198,12 +199,6 @@ class _Runner:
             return [Failure(CRASH, f"{type(error).__name__}: {error} (at {place}, {where.name})")]
         return []
 
-    def _at(self, operation: Operation) -> None:
-        clock = self.lab.clock
-        if operation.at_s > clock.now_s:
-            clock.run_until(lambda: False, operation.at_s)
-        getattr(self, f"_{operation.verb}")(*operation.args)
-
     # ---- phase 2
 
     def _try_to_meet(self) -> None:
@@ -221,8 +216,8 @@ class _Runner:
         limit_s = bound_s(self.options)
         deadline_s = lab.clock.now_s + limit_s
         for node in self.options.nodes:
-            if self._rng.random() < 0.5:
-                self._mark_down(node.name, MONITOR)
+            if self._rng.random() < 0.5 and lab.has_connection(node.name, MONITOR):
+                lab.mark_down(node.name, MONITOR)
         while missing := lab.without_login():
             if lab.clock.now_s >= deadline_s:
                 raise _Stuck(f"not logged in {limit_s:g} s after the faults: {lab.describe(missing)}")
@@ -254,7 +249,7 @@ class _Runner:
         for _ in range(_MOST_PROBES):
             wanted, lab.interrupted = lab.interrupted, []
             for sender, receiver in wanted:
-                if self._can_send(sender, receiver):
+                if self._operations.can_send(sender, receiver):
                     lab.probe(sender, receiver)
             lab.clock.run_until(lambda: not lab.expected, deadline_s)
             if not lab.interrupted:
@@ -285,7 +280,7 @@ class _Runner:
         a, b = self._rng.choice(options.pairs)
         lab.cut(a, b)
         lab.clock.run_until(lambda: False, lab.clock.now_s + _REST_STEPS_S[1])
-        if lab.session_state(a, b) != SessionState.STANDBY or not self._can_send(a, b):
+        if lab.session_state(a, b) != SessionState.STANDBY or not self._operations.can_send(a, b):
             return
         place = len(lab.history)
         lab.keepalive(a, b)
@@ -304,160 +299,3 @@ class _Runner:
 
     def _unrest(self) -> str:
         return ", ".join(f"{node.name}: {self.lab.snapshot(node.name)}" for node in self.options.nodes)
-
-    # ---- operations; each does nothing if it makes no sense now
-
-    def _can_send(self, node: str, peer: str) -> bool:
-        lab = self.lab
-        if not lab.usable(node) or lab.is_taken_for_another(node, peer):
-            return False
-        return (node, peer) in self._pairs or lab.has_connection(node, peer)
-
-    def _send(
-        self, node: str, peer: str, count: int, size_bytes: int, front_bytes: int = 0, middle_bytes: int = 0
-    ) -> None:
-        if self._can_send(node, peer):
-            self.lab.send(node, peer, count, size_bytes, front_bytes=front_bytes, middle_bytes=middle_bytes)
-
-    def _send_to_itself(self, node: str, count: int) -> None:
-        if self.lab.usable(node):
-            self.lab.send(node, node, count, 20)
-
-    def _keepalive(self, node: str, peer: str) -> None:
-        if self._can_send(node, peer):
-            self.lab.keepalive(node, peer)
-
-    def _connect(self, node: str, peer: str, anonymous: bool = False) -> None:  # noqa: FBT001, FBT002 - of a plan
-        if (node, peer) in self._pairs and self._can_send(node, peer):
-            self.lab.dial(node, peer, anonymous=anonymous)
-
-    def _mark_down(self, node: str, peer: str) -> None:
-        if self.lab.usable(node) and self.lab.has_connection(node, peer):
-            self.lab.mark_down(node, peer)
-
-    def _cut(self, a: str, b: str) -> None:
-        self.lab.cut(a, b)
-
-    def _cut_at(self, a: str, b: str, place: str) -> None:
-        self.lab.cut_at(a, b, Breakpoint.parse(place, self.lab.protocol))
-
-    def _cut_at_byte(self, a: str, b: str, byte: int, stream: int) -> None:
-        self.lab.cut_at_byte(a, b, byte, stream)
-
-    def _half_open(self, a: str, b: str) -> None:
-        self.lab.half_open(a, b)
-
-    def _half_close(self, a: str, b: str) -> None:
-        self.lab.half_close(a, b)
-
-    def _partition(self, a: str, b: str, one_way: bool) -> None:  # noqa: FBT001 - of a plan
-        self.lab.partition(a, b, one_way=one_way)
-
-    def _refuse(self, a: str, b: str) -> None:
-        self.lab.refuse(a, b)
-
-    def _slow(self, a: str, b: str, bytes_per_s: float) -> None:
-        self.lab.slow(a, b, bytes_per_s)
-
-    def _delay(self, a: str, b: str, seconds: float, jitter_s: float) -> None:
-        self.lab.delay(a, b, seconds, jitter_s)
-
-    def _late_dial(self, a: str, b: str, seconds: float) -> None:
-        self.lab.late_dial(a, b, seconds)
-
-    def _heal(self, a: str, b: str, *_what: Argument) -> None:
-        self.lab.heal_between(a, b)
-
-    def _freeze(self, node: str) -> None:
-        if self.lab.usable(node):
-            self.lab.freeze(node)
-
-    def _thaw(self, node: str) -> None:
-        if node in self.lab.frozen:
-            self.lab.thaw(node)
-
-    def _kill(self, node: str) -> None:
-        if self.lab.runs(node):
-            self.lab.kill(node)
-
-    def _revive(self, node: str) -> None:
-        if not self.lab.runs(node):
-            self.lab.revive(node)
-            self._login(node)
-
-    def _rename(self, node: str, announced: bool = True) -> None:  # noqa: FBT001, FBT002 - of a plan
-        if self.lab.runs(node):
-            return
-        if self.lab.frozen:
-            self.lab.revive(node)  # a frozen node could not learn the new address now
-        else:
-            self.lab.rename(node, announced=announced)
-        self._login(node)
-
-    def _tell(self, node: str) -> None:
-        if not self.lab.frozen:
-            self.lab.announce_name(node)
-
-    def _rotate(self, node: str) -> None:
-        if self.lab.usable(node):
-            self.lab.rotate_keys(node)
-
-    def _fetch(self, node: str) -> None:
-        if self.lab.usable(node):
-            self.lab.fetch_keys(node)
-
-    def _skew(self, node: str, seconds: float) -> None:
-        if self.lab.usable(node):
-            self.lab.skew(node, seconds)
-
-    def _login(self, node: str) -> None:
-        if self.options.login is not None and self.lab.usable(node):
-            self.lab.log_in(node)
-
-    def _renew(self, node: str) -> None:
-        if self.lab.usable(node):
-            self.lab.renew(node)
-
-    def _rotate_services(self) -> None:
-        if self.lab.usable(MONITOR):
-            self.lab.rotate(MONITOR)
-
-    def _ready(self, ready: bool) -> None:  # noqa: FBT001 - of a plan
-        if self.lab.usable(MONITOR):
-            self.lab.set_ready(ready=ready)
-
-    def _hold(self, node: str) -> None:
-        if self.lab.usable(node):
-            self.lab.hold(node)
-
-    def _release(self, node: str) -> None:
-        if self.lab.usable(node):
-            self.lab.release(node)
-
-    def _react(self, node: str, callback: str, nth: int, deed: str) -> None:
-        if self.lab.usable(node):
-            self.lab.react(node, callback, nth, deed)
-
-    def _take_back(self, node: str, peer: str, part: int) -> None:
-        if self._can_send(node, peer):
-            self.lab.take_back(node, peer, part)
-
-    def _dial_one(self, node: str, peer: str, which: int) -> None:
-        if (node, peer) in self._pairs and self._can_send(node, peer):
-            self.lab.dial_one(node, peer, which)
-
-    def _stranger(self, node: str, victim: str, ending: str, steps: int) -> None:
-        if self.lab.usable(node):
-            self.lab.stranger(node, victim, ending, steps)
-
-    def _arm(self, node: str, point: str, action: str, nth: int) -> None:
-        if self.lab.usable(node):
-            self.lab.arm(node, point, action, nth)
-
-    def _unblock(self, node: str) -> None:
-        if self.lab.usable(node):
-            self.lab.unblock(node)
-
-    def _configure(self, node: str, option: str, value: float) -> None:
-        if self.lab.usable(node):
-            self.lab.configure(node, **{option: value})

@@ -9,9 +9,9 @@ from messenger.cephx.mauth_client import MonAuthClient
 from messenger.cephx.negotiation import ClientAuth
 from messenger.cephx.refusal import Refusal
 from toolkit.simulation.draws import Login, Options
+from toolkit.simulation.login_lab import MONITOR
 from toolkit.simulation.schedule import Operation, Plan
 from toolkit.simulation.swarm import CALLS, LIVENESS, Outcome, draw, live, live_plan
-from toolkit.simulation.swarm_lab import MONITOR
 
 _DRAWN = 600
 _TTL_S = 600.0
