@@ -1,6 +1,6 @@
 """Verbs for shutdown, clocks, limits and commands during dispatch, and for reading state and history."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -102,24 +102,20 @@ class LifeVerbs(TrafficVerbs):
         before a message that cannot be encoded are in the history, but were not written, and are not counted.
         """
         counters: PerfDump = self._command(node, "perf_dump")
+        exported = prometheus(counters, node).splitlines()
         life = self._life_of(node, {"frame", "unsent"})
+        unsent = any(record.kind == "unsent" for record in life)
         frames = Counter(
             record["direction"] for record in life if record.kind == "frame" and record["tag"] in MESSAGE_TAGS
         )
-        unsent = any(record.kind == "unsent" for record in life)
-        exported: dict[str, float] = defaultdict(float)
-        for line in prometheus(counters, node).splitlines():
-            name, _, rest = line.partition("{")
-            exported[name] += float(rest.rpartition(" ")[2]) if rest else 0
-        for direction, word in (("tx", "send"), ("rx", "recv")):
-            name = f"msgr_{word}_messages"
-            values = (group.get(name, 0) for group in counters.values())
-            counted = sum(value for value in values if not isinstance(value, dict))
-            what = f"{node}: {name} is {counted}, its history has {frames[direction]} frames"
-            agrees = counted == frames[direction] or (unsent and counted < frames["tx"] and direction == "tx")
-            self.require(agrees, what)
-            text = exported[f"ceph_AsyncMessenger_Worker_{name}"]
-            self.require(text == counted, f"{node}: {name} is {counted}, and {text:g} for Prometheus")
+        for direction, name in (("tx", "msgr_send_messages"), ("rx", "msgr_recv_messages")):
+            values = [group[name] for group in counters.values() if name in group]
+            counted, expected = sum(map(int, values)), frames[direction]  # type: ignore[arg-type]  # a number each
+            agrees = counted == expected or (unsent and direction == "tx" and counted < expected)
+            self.require(agrees, f"{node}: {name} is {counted}, its history has {expected} frames")
+            lines = [line for line in exported if line.startswith(f"ceph_AsyncMessenger_Worker_{name}{{")]
+            text = sum(int(line.rpartition(" ")[2]) for line in lines)
+            self.require(text == counted, f"{node}: {name} is {counted}, and {text} for Prometheus")
 
     def _life_of(self, node: str, kinds: set[str]) -> list[Record]:
         """The records of these kinds and of kind ``process`` since a node's last start."""
