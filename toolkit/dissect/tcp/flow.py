@@ -163,6 +163,8 @@ class Flow:
 
     def emit(self, side: int, pieces: list[Piece]) -> None:
         """Emit what comes next in a direction; each piece is followed by what waited for it in the other one."""
+        if not pieces:
+            return
         due = deque[Piece](), deque[Piece]()
         due[side].extend(pieces)
         while due[side]:
