@@ -1,7 +1,6 @@
 """Proxies that share a port on loopback: one socket for all, and each refuses by itself."""
 
 import socket
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,18 +13,10 @@ PROXIES = 40
 
 
 @pytest.fixture
-def proxies() -> Iterator[Proxies]:
-    proxies = Proxies()
+def proxies(proxies: Proxies) -> Proxies:
+    """Proxies that share ports."""
     proxies.shares_ports = True
-    yield proxies
-    proxies.close()
-
-
-@pytest.fixture
-def target() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(10)
-        yield listening
+    return proxies
 
 
 def open_descriptors() -> int:
@@ -41,36 +32,36 @@ def dial(proxy: FaultProxy) -> socket.socket:
     return socket.create_connection((proxy.host, proxy.port), timeout=10)
 
 
-def of_one_connector(proxies: Proxies, target: socket.socket) -> list[FaultProxy]:
-    return [proxies.open("a", f"n{number}", target.getsockname()) for number in range(PROXIES)]
+def of_one_connector(proxies: Proxies, listener: socket.socket) -> list[FaultProxy]:
+    return [proxies.open("a", f"n{number}", listener.getsockname()) for number in range(PROXIES)]
 
 
-def test_proxies_of_a_connector_share_one_socket(proxies: Proxies, target: socket.socket) -> None:
-    of_one_connector(proxies, target)
+def test_proxies_of_a_connector_share_one_socket(proxies: Proxies, listener: socket.socket) -> None:
+    of_one_connector(proxies, listener)
     before = open_descriptors()
-    others = [proxies.open("b", f"n{number}", target.getsockname()) for number in range(PROXIES)]
+    others = [proxies.open("b", f"n{number}", listener.getsockname()) for number in range(PROXIES)]
     assert open_descriptors() - before == 2
     assert len({proxy.port for proxy in others}) == 1
     assert len({proxy.host for proxy in others}) == PROXIES
-    with dial(others[3]) as client, target.accept()[0] as accepted:
+    with dial(others[3]) as client, listener.accept()[0] as accepted:
         assert exchanges(client, accepted)
         assert others[3].cut() == 1
         assert others[4].cut() == 0
 
 
-def test_address_that_refuses_leaves_the_others_open(proxies: Proxies, target: socket.socket) -> None:
-    first, second, third, *_ = of_one_connector(proxies, target)
-    with dial(first) as client, target.accept()[0] as accepted:
+def test_address_that_refuses_leaves_the_others_open(proxies: Proxies, listener: socket.socket) -> None:
+    first, second, third, *_ = of_one_connector(proxies, listener)
+    with dial(first) as client, listener.accept()[0] as accepted:
         first.refuse()
         second.refuse()
         for refusing in (first, second):
             with pytest.raises(ConnectionRefusedError):
                 dial(refusing)
         assert exchanges(client, accepted)
-        with dial(third) as other, target.accept()[0] as arrived:
+        with dial(third) as other, listener.accept()[0] as arrived:
             assert exchanges(other, arrived)
-    new = proxies.open("a", "new", target.getsockname())
-    with dial(new) as client, target.accept()[0] as accepted:
+    new = proxies.open("a", "new", listener.getsockname())
+    with dial(new) as client, listener.accept()[0] as accepted:
         assert exchanges(client, accepted)
     before = open_descriptors()
     first.heal()
@@ -79,28 +70,28 @@ def test_address_that_refuses_leaves_the_others_open(proxies: Proxies, target: s
     second.heal()
     assert open_descriptors() < before
     for healed in (first, second, third, new):
-        with dial(healed) as client, target.accept()[0] as accepted:
+        with dial(healed) as client, listener.accept()[0] as accepted:
             assert exchanges(client, accepted)
 
 
-def test_closed_proxies_release_the_port(proxies: Proxies, target: socket.socket) -> None:
-    opened = of_one_connector(proxies, target)
+def test_closed_proxies_release_the_port(proxies: Proxies, listener: socket.socket) -> None:
+    opened = of_one_connector(proxies, listener)
     opened[0].close()
     with dial(opened[1]) as client:
-        target.accept()[0].close()
+        listener.accept()[0].close()
         assert client.recv(1) == b""
     with dial(opened[0]) as client:
         assert client.recv(1) == b""
     proxies.drop("a")
     with pytest.raises(ConnectionRefusedError):
         dial(opened[1])
-    again = proxies.open("a", "n0", target.getsockname())
-    with dial(again) as client, target.accept()[0] as accepted:
+    again = proxies.open("a", "n0", listener.getsockname())
+    with dial(again) as client, listener.accept()[0] as accepted:
         assert exchanges(client, accepted)
 
 
-def test_shared_port_is_closed_to_other_interfaces(proxies: Proxies, target: socket.socket) -> None:
-    port = of_one_connector(proxies, target)[0].port
+def test_shared_port_is_closed_to_other_interfaces(proxies: Proxies, listener: socket.socket) -> None:
+    port = of_one_connector(proxies, listener)[0].port
     own = next(iter(address for address in addresses() if not address.startswith("127.")), None)
     if own is None:
         pytest.skip("this machine has only loopback")

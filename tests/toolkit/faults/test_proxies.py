@@ -1,7 +1,6 @@
 """The proxies between nodes: one for each way and port, whichever of the nodes dials."""
 
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -9,20 +8,6 @@ import pytest
 from toolkit.dissect.direction import Direction
 from toolkit.faults.proxies import Proxies
 from toolkit.faults.proxy import FaultProxy
-
-
-@pytest.fixture
-def proxies() -> Iterator[Proxies]:
-    proxies = Proxies()
-    yield proxies
-    proxies.close()
-
-
-@pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(5)
-        yield listening
 
 
 def test_each_direction_has_one_proxy_for_each_port(proxies: Proxies) -> None:

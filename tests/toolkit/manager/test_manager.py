@@ -47,6 +47,11 @@ def cluster(msgrlab_cluster: Callable[..., Cluster]) -> Cluster:
     return msgrlab_cluster(parse_spec(FS_SPEC, "fs.yaml"), shared=True)
 
 
+def spoken(cluster: Cluster) -> Config | None:
+    """Options for the mode of a cluster on v2; v1 has one mode only."""
+    return None if cluster.spec.speaks.protocol == "v1" else Config.only_mode(ConMode.SECURE)
+
+
 async def ceph(cluster: Cluster, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = ["ceph", "-c", str(cluster.ceph_conf), *arguments]
     return await asyncio.to_thread(
@@ -58,8 +63,7 @@ async def ask(cluster: Cluster, prefix: str, **arguments: Any) -> bytes:
     """Run a command of the monitor as client.admin."""
     assert cluster.ceph_conf is not None
     keyring = cluster.ceph_conf.parent / "keyring"
-    config = None if cluster.spec.speaks.protocol == "v1" else Config.only_mode(ConMode.SECURE)
-    async with Rados.connect(cluster.nodes["mon"].address, keyring=keyring, config=config) as admin:
+    async with Rados.connect(cluster.nodes["mon"].address, keyring=keyring, config=spoken(cluster)) as admin:
         return (await admin.command({"prefix": prefix, **arguments})).output
 
 
@@ -75,7 +79,7 @@ async def manager(cluster: Cluster, directory: Path, name: str = "msgrlab", *cap
         cluster.nodes["mon"].address,
         entity=f"mgr.{name}",
         keyring=keyring,
-        config=None if cluster.spec.speaks.protocol == "v1" else Config.only_mode(ConMode.SECURE),
+        config=spoken(cluster),
         listen_on="v1:127.0.0.1:0/0" if cluster.spec.speaks.protocol == "v1" else ANY_PORTS,
         timeout_s=20 if not caps else 1,
     )
