@@ -92,6 +92,26 @@ class PolicySet:
         return self.by_type.get(peer, self.default)
 
     @classmethod
+    def parse(cls, text: str, config: "Config | None" = None) -> "PolicySet":
+        """Parse the text form of a set: ``lossless_peer client=stateless_server``, or ``osd public``.
+
+        Args:
+            text: the policy for all peers, then those for some entity types; or the name of a daemon's messenger.
+            config: see :meth:`for_messenger`.
+
+        Raises:
+            LocalError: there is no such policy, entity type or messenger.
+        """
+        if text in MESSENGERS:
+            return cls.for_messenger(text, config)
+        default, *others = text.split() or [""]
+        policies = cls(_by_name(default))
+        for other in others:
+            peer_type, _, name = other.partition("=")
+            policies.by_type[EntityType.from_label(peer_type)] = _by_name(name)
+        return policies
+
+    @classmethod
     def for_messenger(cls, messenger: str, config: "Config | None" = None) -> "PolicySet":
         """The policies of one of the messengers in Ceph's daemons; :data:`MESSENGERS` lists their names.
 
@@ -124,6 +144,12 @@ class PolicySet:
             self.by_type[throttling.peer] = policy
         else:
             self.default = policy
+
+
+def _by_name(name: str) -> Policy:
+    if name not in POLICIES:
+        raise LocalError(f"unknown policy {name!r}; known: {', '.join(POLICIES)}")
+    return POLICIES[name]
 
 
 @dataclass(frozen=True, slots=True)

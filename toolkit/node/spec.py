@@ -11,7 +11,7 @@ from messenger.config import Config
 from messenger.denc.address import AddrVec
 from messenger.denc.entity import EntityName, EntityType
 from messenger.errors import LocalError
-from messenger.session.policy import POLICIES, Policy, PolicySet, ThrottleLimit
+from messenger.session.policy import PolicySet, ThrottleLimit
 from toolkit.node.auth import Credentials
 from toolkit.node.program import ProgramSpec
 
@@ -35,8 +35,7 @@ class NodeSpec(ProgramSpec):
     addr: str
     """Its address; a client that does not listen has port 0."""
     policy: str
-    """Policy towards all peers; others for some entity types may follow:
-    ``lossless_peer client=stateless_server``."""
+    """Policies by entity type of the peer, in the form of :meth:`PolicySet.parse`."""
     mode: str
     """Connection mode, one of :data:`MODES`."""
     service_key: str
@@ -88,16 +87,13 @@ class NodeSpec(ProgramSpec):
 
     def policies(self) -> PolicySet:
         """Return the policies by entity type of the peer."""
-        default, *others = self.policy.split()
-        policy = _policy(default).requiring(self.requires)
+        policies = PolicySet.parse(self.policy, self.config())
         limits = {kind: ThrottleLimit(f"policy_{kind}", limit) for kind, limit in self.throttle.items()}
+        default = policies.default.requiring(self.requires)
         try:
-            policies = PolicySet(policy.throttled(**limits) if limits else policy)
+            policies.default = default.throttled(**limits) if limits else default
         except TypeError as error:
             raise LocalError(f"node throttles: {error}") from None
-        for other in others:
-            peer_type, _, name = other.partition("=")
-            policies.by_type[EntityType.from_label(peer_type)] = _policy(name)
         return policies
 
     def config(self) -> Config:
@@ -110,12 +106,6 @@ class NodeSpec(ProgramSpec):
             return Config.only_mode(mode, **(compressed | self.options))
         except TypeError as error:
             raise LocalError(f"node options: {error}") from None
-
-
-def _policy(name: str) -> Policy:
-    if name not in POLICIES:
-        raise LocalError(f"unknown policy {name!r}; known: {', '.join(POLICIES)}")
-    return POLICIES[name]
 
 
 @cache

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from messenger.denc.entity import EntityType
-from messenger.session.policy import POLICIES
+from messenger.session.policy import MESSENGERS, POLICIES
 from toolkit.cluster.spec.mistakes import Mistake, refuse, unknown
 from toolkit.cluster.spec.options import ceph_option_mistakes, global_option_mistakes, option_mistakes
 from toolkit.network.state import LinkState
@@ -152,7 +152,8 @@ class Node(Member):
     """Entity name as TYPE.NUMBER, for example osd.1."""
     policy: str = "lossless_peer"
     """Connection policy towards all peers. Others for some entity types may follow:
-    ``lossless_peer client=stateless_server``."""
+    ``lossless_peer client=stateless_server``. Or the name of a messenger of Ceph's daemons, which has the policies
+    and throttles of that: ``osd public``."""
     listens: bool = True
     """True if other nodes can dial it."""
     speaks: Speech | None = None
@@ -176,6 +177,8 @@ class Node(Member):
     @field_validator("policy")
     @classmethod
     def _is_policy(cls, text: str) -> str:
+        if text in MESSENGERS:
+            return text
         default, *others = text.split() or [""]
         refuse(_policy(default))
         labels = [kind.label for kind in _ENTITIES]

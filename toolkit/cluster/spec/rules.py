@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from messenger.denc.entity import EntityType
 from messenger.errors import LocalError
-from messenger.session.policy import POLICIES, Policy
+from messenger.session.policy import Policy, PolicySet
 from toolkit.cluster.spec import groups
 from toolkit.cluster.spec.mistakes import Mistake, unknown
 from toolkit.cluster.spec.options import option_mistakes
@@ -318,14 +318,10 @@ def _described(node: AnyNode) -> str:
 
 
 def _policy(node: Node, peer: Node) -> Policy:
-    return _policies(node.policy).get(_type(peer.entity)) or _policies(node.policy)[None]
+    return _policies(node.policy).towards(_type(peer.entity))
 
 
-@cache
-def _policies(text: str) -> Mapping[EntityType | None, Policy]:
-    default, *others = text.split()
-    rows = (other.partition("=") for other in others)
-    return {None: POLICIES[default]} | {EntityType.from_label(kind): POLICIES[name] for kind, _, name in rows}
+_policies = cache(PolicySet.parse)
 
 
 def _type(entity: str) -> EntityType:

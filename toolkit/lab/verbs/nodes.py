@@ -34,6 +34,7 @@ class NodeVerbs(LabCore):
             name: name of the node in the scenario and in the history.
             entity: its messenger name, TYPE.NUM.
             policy: its policy for every peer; policies for some types of peers may follow (``TYPE=POLICY``).
+                Or the name of a messenger of Ceph's daemons, such as ``osd public``.
             listens: True if peers can dial it.
             protocols: the protocols for which it listens, ``v1``, ``v2`` or ``v2 v1``; the lab's unless given.
             host: the IP at which it listens, 127.0.0.1 or ::1.

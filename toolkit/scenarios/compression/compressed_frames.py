@@ -1,6 +1,9 @@
 """CO: negotiation of compression, compressed frames, and malformed ones."""
 
+from struct import Struct
 from typing import Any
+
+import lz4.block
 
 from messenger.denc.features import MSGR2_SUPPORTED
 from messenger.interception import Action
@@ -14,6 +17,9 @@ from toolkit.node.raw.frames import FLAG_COMPRESSED, RawFrame
 from toolkit.scenarios.compression import CO
 from toolkit.scenarios.shared.by_hand import hang_up
 
+_U32 = Struct("<I")
+_LZ4_SIZES = Struct("<II")
+"""The lengths of a block of lz4, decompressed and compressed."""
 _FORCE: dict[str, Any] = {"ms_osd_compress_mode": "force"}
 _HEADER_BYTES = MESSAGE_HEADER.size
 _AROUND_BYTES = 32 + _HEADER_BYTES + 4 + 13
@@ -421,3 +427,52 @@ def renegotiate_on_reconnect(lab: Lab, first: tuple[str, str], then: tuple[str, 
     lab.settle()
     for node, peer in ("a", "b"), ("b", "a"):
         lab.expect_no_event(node, peer, "remote_reset")
+
+
+@CO.scenario(
+    "CO-12",
+    "lz4_in_blocks",
+    priority=2,
+    ways=ways("v2-crc"),
+    cases={f"{count} blocks": {"count": count} for count in (1, 2, 3, 7)},
+)
+def lz4_in_blocks(lab: Lab, count: int) -> None:
+    """A segment that lz4 compressed piece by piece is decompressed as one.
+
+    A peer whose data is in several buffers compresses each of them to a block, with the buffers before it as
+    dictionary (docs/protocol.md §4.10). The data segment of a message is split into 1 to 7 blocks of different
+    lengths; it is delivered like the same message that is not compressed. One with a block less than announced
+    breaks the link.
+    """
+    b = lab.raw("b", listens=False)
+    lab.node("a", "osd.1", "lossless_peer", **_FORCE, ms_osd_compression_algorithm="lz4")
+    lab.start()
+    compressor = new_compressor(Algorithm.LZ4)
+    header, _, _, data = _segments(5000)
+    packed = compressor.compress(header)
+    assert packed is not None
+    link = b.dial("a", features=MSGR2_SUPPORTED, algorithm=Algorithm.LZ4).handshake()
+    blocks = _in_blocks(data, count)
+    link.write(RawFrame(Tag.MESSAGE, (packed, b"", b"", blocks), flags=FLAG_COMPRESSED).encode())
+    link.write(link.message(2, data=data))
+    lab.expect_delivered("b", "a", 2)
+    digests = {record["digest"] for record in lab.records("a", "deliver")}
+    lab.require(len(digests) == 1, "other data was delivered")
+    lacking = _U32.pack(count + 1) + blocks[_U32.size :]
+    link.write(RawFrame(Tag.MESSAGE, (packed, b"", b"", lacking), flags=FLAG_COMPRESSED).encode())
+    link.expect_closed()
+    lab.expect_faults("a", "COMPRESSION")
+
+
+def _in_blocks(plain: bytes, count: int) -> bytes:
+    """Compress to so many blocks, the first one the shortest."""
+    ends = [len(plain) * (number + 1) ** 2 // count**2 for number in range(count)]
+    begins = [0, *ends[:-1]]
+    blocks = [
+        lz4.block.compress(plain[begin:end], store_size=False, dict=plain[:begin])
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+    sizes = [
+        _LZ4_SIZES.pack(end - begin, len(block)) for begin, end, block in zip(begins, ends, blocks, strict=True)
+    ]
+    return b"".join((_U32.pack(count), *sizes, *blocks))

@@ -100,3 +100,32 @@ def address_after_reset(lab: Lab, rule: str) -> None:
         lab.require(link.expect(ServerIdent).flags == 0, "a session that is not lossy is granted")
         leave(lab, link)
         lab.mark_down("a", "b")
+
+
+@HS.scenario(
+    "HS-22",
+    "type_of_an_announced_address",
+    rules=("peer_addresses",),
+    ways=FEW_V2_WAYS,
+    cases=settings("peer_addresses"),
+)
+def type_of_an_announced_address(lab: Lab, rule: str) -> None:
+    """peer_addresses decides if a peer on v2 may announce a v1 address first.
+
+    CLIENT_IDENT has the peer's address with type v1. If ``peer_addresses`` is same_host, as in crimson, the link
+    breaks: the node could not dial that address by v2. Otherwise the peer gets a session, as with AsyncMessenger.
+    The address with type msgr2 or any is accepted with both settings.
+    """
+    peer = stage(lab, ACCEPTOR, peer_addresses=rule)
+    for kind in (AddressType.LEGACY, AddressType.ANY, AddressType.MSGR2):
+        link = peer.dial("a")
+        link.handshake(until=link.ident)
+        ident = link.client_ident(addrs=AddrVec((peer.spec.addrs.front.with_type(kind),)))
+        if kind is AddressType.LEGACY and rule == "same_host":
+            breaks(lab, link, lambda: link.send(ident), "MALFORMED")  # noqa: B023 - called at once
+            lab.require("no address for v2" in lab.last_fault("a"), f"why: {lab.last_fault('a')}")
+            continue
+        link.send(ident)
+        link.expect(ServerIdent)
+        leave(lab, link)
+        lab.mark_down("a", "b")

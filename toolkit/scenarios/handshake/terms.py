@@ -5,14 +5,18 @@ from typing import Any
 from messenger.denc.features import CLIENT_FEATURES, Feature
 from messenger.errors import LocalError
 from messenger.outputs import EventKind
+from messenger.v1.wire import Tag
+from messenger.v2.wire import IdentMissingFeatures
 from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import PAIRS, Pair
-from toolkit.lab.ways import COMPRESSED_WAYS, CRC_WAYS, SECURE_WAYS, V1_WAYS, V2_WAYS
+from toolkit.lab.ways import COMPRESSED_WAYS, CRC_WAYS, SECURE_WAYS, V1_WAYS, V2_WAYS, ways
 from toolkit.scenarios.handshake import HS
 from toolkit.scenarios.scenario import ON_SOCKETS
 
 _DISPUTED_FEATURE = int(Feature.CEPHX_V2)
 """The feature that one side of HS-15 requires; cephx on v1 works without it unless it is required."""
+_NEVER_REQUIRED = (4, 14, 27)
+"""Bits of features that no messenger requires: SUBSCRIBE2, SERVER_KRAKEN and REPLY_CREATE_INODE."""
 _PAIRS: dict[str, dict[str, Any]] = {name: {"pair": pair} for name, pair in PAIRS.items()}
 
 
@@ -236,3 +240,53 @@ def flags_vs_policy(lab: Lab, policy_a: str, policy_b: str, *, lossy: bool) -> N
         lab.expect_no_event(node, peer, "reset")
         lab.expect_no_event(node, peer, "remote_reset")
     lab.settle()
+
+
+_DAEMONS: dict[str, tuple[str, str, str, tuple[int, ...]]] = {
+    "OSD to OSD": ("osd.1", "osd cluster", "osd.2", (0, 9, 13)),
+    "metadata server to metadata server": ("mds.1", "mds", "mds.2", (0,)),
+    "OSD to monitor": ("mon.1", "mon", "osd.2", (21,)),
+    "metadata server to manager": ("mgr.1", "mgr", "mds.2", (21,)),
+}
+"""A daemon, its messenger, a peer, and the bits of the features that the messenger requires of the peer
+(docs/protocol.md §3.8, and §2.1 for the numbers: UID 0, PGID64 9, OSDENC 13, SERVER_LUMINOUS 21)."""
+
+
+@HS.scenario(
+    "HS-23",
+    "features_that_daemons_require",
+    ways=ways("v2-crc", "v2-secure", "v1"),
+    cases={name: {"daemon": daemon} for name, daemon in _DAEMONS.items()},
+)
+def features_that_daemons_require(lab: Lab, daemon: tuple[str, str, str, tuple[int, ...]]) -> None:
+    """Messengers of Ceph's daemons refuse peers that lack the features which Ceph requires of them.
+
+    A peer dials a daemon with all features of Pacific but one. If the daemon's messenger requires that one of such
+    peers, it answers with exactly that bit, on v1 with the tag FEATURES, and no session opens. With any of some
+    other bits missing, and with all features, the peer gets a session.
+    """
+    entity, messenger, other, required = daemon
+    peer = lab.raw("b", other)
+    lab.node("a", entity, messenger)
+    lab.start()
+    for bit in (*required, *_NEVER_REQUIRED):
+        link = peer.dial("a")
+        refused, bits = _refusal_of(lab, link, CLIENT_FEATURES & ~(1 << bit))
+        lab.require(refused is (bit in required), f"refused without feature {bit}: {refused}")
+        lab.require(not refused or bool(bits >> bit & 1), f"without feature {bit} the answer requires 0x{bits:x}")
+        lab.require(lab.is_v1 or not refused or bits == 1 << bit, f"without feature {bit}: 0x{bits:x}")
+        link.hang_up()
+        lab.wait(0.1)
+
+
+def _refusal_of(lab: Lab, link: Any, features: int) -> tuple[bool, int]:  # noqa: ANN401 - of either protocol
+    """True if the node refuses a peer with these features, and the features in its answer."""
+    if lab.is_v1:
+        link.handshake(until=link.connect)
+        reply = link.converse(features=features)
+        return reply.tag is Tag.FEATURES, reply.features
+    link.handshake(until=link.ident)
+    link.send(link.client_ident(features_supported=features))
+    answer = link.await_next()
+    refused = isinstance(answer, IdentMissingFeatures)
+    return refused, answer.features if refused else 0

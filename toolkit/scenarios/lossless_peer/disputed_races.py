@@ -1,8 +1,11 @@
 """LP: races whose outcome differs between implementations; a case for each setting of the rule."""
 
 from messenger.rules import SETTINGS
+from messenger.v2.wire import Wait
 from toolkit.lab.lab import Lab
+from toolkit.lab.raw_places import SOON
 from toolkit.scenarios.lossless_peer import LP
+from toolkit.scenarios.shared.node_states import FEW_V2_WAYS
 
 
 @LP.scenario(
@@ -46,6 +49,39 @@ def one_way_dial_only(lab: Lab, able: str, rule: str) -> None:
         lab.expect_no_event(node, peer, "reset")
         lab.expect_no_event(node, peer, "remote_reset")
     lab.settle()
+
+
+@LP.scenario("LP-29", "race_after_a_race", ways=FEW_V2_WAYS)
+def race_after_a_race(lab: Lab) -> None:
+    """The winner of a race that is over does not yield in the next one because of the first.
+
+    Two peers race, and the peer whose address is the higher one gets WAIT; the other's dial opens the session.
+    Later that link breaks, and one dial of the winner breaks too, when the peer does not wait for it. When the
+    peer dials while the winner's next dial has no answer yet, it gets WAIT again: a winner yields only if a dial
+    for which the peer waited has failed (``race_winner``).
+    """
+    lab.node("a", "osd.1", "lossless_peer", **SOON)
+    peer = lab.raw("b", "osd.2")  # its address is the higher one
+    lab.start()
+    lab.dial("a", "b")
+    first = peer.accept("a")
+    waiting = peer.dial("a")
+    waiting.handshake(until=waiting.ident)
+    waiting.send(waiting.client_ident())
+    waiting.expect(Wait)
+    first.handshake()
+    lab.expect_state("a", "b", "READY")
+    lab.send("a", "b")
+    first.hang_up()
+    peer.accept("a").hang_up()
+    lab.wait_for_dials("a", 3)
+    peer.accept("a")
+    state = lab.session("a", "b")
+    again = peer.dial("a")
+    again.handshake(until=again.ident)
+    known = {name: state[name] for name in ("client_cookie", "server_cookie", "connect_seq")}
+    again.send(again.session_reconnect(**known))
+    again.expect(Wait)
 
 
 _RECONNECTS = 4

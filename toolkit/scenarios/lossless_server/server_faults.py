@@ -1,8 +1,13 @@
 """LS: a stateful server's session after its link breaks or a side marks it down."""
 
+from messenger.errors import LocalError
+from messenger.session.policy import POLICIES
 from toolkit.lab.lab import Lab
 from toolkit.scenarios.crimson.rows import play, rows, v1_rows
 from toolkit.scenarios.lossless_server import LS
+
+_SERVERS = {name: {"policy": name} for name, policy in POLICIES.items() if policy.server}
+"""Policies of servers: towards such peers a node never dials."""
 
 
 @LS.scenario("LS-01", "accepted_fault_object_identity", cases=rows("CF14"), v1_cases=v1_rows("CF14"))
@@ -60,3 +65,29 @@ def stateful_server_markdown_script(lab: Lab, row: str, order: str) -> None:
     marks down: its connection is closed, and the client, which reconnects by itself, is accepted on a new one.
     """
     play(lab, row, order)
+
+
+@LS.scenario("LS-14", "server_does_not_dial", cases=_SERVERS)
+def server_does_not_dial(lab: Lab, policy: str) -> None:
+    """connect() by a server is an error of the application, before any dial, and the peer may still dial.
+
+    The application of a node whose policy towards the peer is a server's asks for a session that does not exist
+    yet. It gets an error that names the policy; no link is opened. Once the peer has dialled, the same call
+    returns its session, on which the server's messages arrive.
+    """
+    lab.node("a", "osd.1", "lossless_client" if policy == "stateful_server" else "lossy_client")
+    lab.node("b", "osd.2", policy)
+    lab.start()
+    try:
+        lab.dial("b", "a")
+    except LocalError as error:
+        lab.require(policy in str(error) and "never dials" in str(error), f"the error says {error}")
+    else:
+        lab.require(condition=False, what="a server was allowed to dial")
+    lab.expect_no_dial(0.5, "b")
+    lab.connect("a", "b")
+    lab.send("a", "b")
+    lab.expect_delivered("a", "b", 1)
+    lab.send("b", "a", count=2)
+    lab.expect_delivered("b", "a", 2)
+    lab.settle()

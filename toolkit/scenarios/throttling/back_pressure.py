@@ -522,3 +522,34 @@ def markdown_while_throttled(lab: Lab, stops: bool) -> None:  # noqa: FBT001 - a
         lab.connect("a", "b")
         lab.exchange(count=2)
     lab.settle()
+
+
+@TH.scenario("TH-14", "throttle_of_an_osd", priority=2)
+def throttle_of_an_osd(lab: Lab) -> None:
+    """The messenger of an OSD stops reading at osd_client_message_cap messages of all its clients together.
+
+    A node has the policies of an OSD's public messenger, and an osd_client_message_cap of 10. Its application
+    keeps the messages of one client; the eleventh is not read, and neither is the first message of a second
+    client. When the application releases its messages, those of both clients arrive.
+    """
+    limit = _share(lab, 10)
+    lab.node("b", "osd.2", "osd public", osd_client_message_cap=10)
+    for number, name in enumerate("ac"):
+        lab.node(name, f"client.{7 + number}", "librados", listens=False)
+    lab.start()
+    for name in "ac":
+        lab.connect(name, "b")
+    lab.hold("b")
+    lab.send("a", "b", limit + 2)
+    _expect_stopped_at(lab, limit)
+    lab.require(_throttled(lab, "osd_client_messages") == limit, f"the throttle must be full: {lab.holdings('b')}")
+    if not lab.way.workers:
+        lab.send("c", "b")
+        lab.wait(0.2)
+        lab.require(not lab.delivered("c", "b"), "a message of another client passed the full throttle")
+        lab.release("b")
+        lab.expect_delivered("c", "b", 1)
+    lab.release("b")
+    lab.expect_delivered("a", "b", limit + 2)
+    lab.expect_throttles_empty("b")
+    lab.settle()
