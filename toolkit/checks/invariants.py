@@ -31,6 +31,7 @@ from toolkit.checks.message_counts import delivered_seqs, sequence_accounting
 from toolkit.checks.nonces import nonce_unique
 from toolkit.checks.order import no_silent_gap, order, payload
 from toolkit.checks.quiescence import quiescence
+from toolkit.checks.race_verdicts import race_verdict
 from toolkit.checks.races import one_winner
 from toolkit.checks.recovery import liveness_after_heal
 from toolkit.checks.redials import redial_pause
@@ -164,6 +165,7 @@ _NAMED = (
     _named(one_event_per_link, "One event for each link that opens a session", SESSION, "event", "state"),
     _named(session_identity, "One peer and one policy for a session", SESSION),
     _named(decided_answer, "Answers to dials carry out the decisions", SESSION, "decision"),
+    _named(race_verdict, "WAIT only for a dial that races, and the winner stays", SESSION, "decision", "state"),
     _named(redial_pause, "Pauses between dials", SESSION, "state"),
     _named(nonce_unique, "No key and nonce are used twice", SECURITY, "frame", "auth"),
     _named(no_plaintext, "Secure links carry nothing in plain text", SECURITY, "frame", "auth"),

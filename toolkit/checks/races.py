@@ -1,6 +1,8 @@
 """Connection races: one link per pair of peers remains, by the rule of addresses (docs/protocol.md §3.4, §4.9)."""
 
-from messenger.denc.address import AddrVec
+from contextlib import suppress
+
+from messenger.denc.address import AddrVec, EntityAddr
 from messenger.errors import FaultReason, LocalError
 from messenger.outputs import EventKind
 from toolkit.checks.index import Index
@@ -27,17 +29,16 @@ def one_winner(index: Index, findings: Findings) -> None:
 def _judge_verdicts(index: Index, findings: Findings) -> None:
     """Report WAIT decisions about a peer whose address is the lower one."""
     races = [entry for entry in index.by_kind.get("decision", ()) if _is_lost_race(entry)]
-    addresses = _addresses(index) if races else {}
+    places = Places(index) if races else None
     for position, record in races:
         link = index.link_of(record)
-        if link is None:
+        if link is None or places is None:
             continue
-        both = addresses.get(_life(link)), addresses.get(_peers_life(index, link))
-        if both[0] is None or both[1] is None:
+        both = places.of(link)
+        if both is None:
             findings.note(f"the addresses on {link.key.link} are not known, so the winner was not judged")
             continue
-        by_v1 = any(frame["tag"] == "IDENTIFY" for _, frame in link.rx[:2])
-        mine, theirs = (addrs.legacy_addr() if by_v1 else addrs.msgr2_addr() for addrs in both if addrs)
+        mine, theirs = both
         if theirs.sort_key() < mine.sort_key():
             text = f"{link.key.link} receives WAIT, but {theirs} is lower than {mine} and must win the race"
             findings.add(position, text)
@@ -47,28 +48,35 @@ def _is_lost_race(entry: Entry) -> bool:
     return entry[1]["verdict"] == "WAIT" and "race" in entry[1]["why"]
 
 
+class Places:
+    """The addresses by which races are decided."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._addresses: dict[Process, AddrVec] = {}
+        """Of each process, of both protocols for a node that uses both."""
+        for _, record in index.by_kind.get("process", ()):
+            if record.fields.get("addrs"):
+                with suppress(LocalError):  # not an address vector
+                    self._addresses[Process(record.node, record["incarnation"])] = AddrVec.parse(record["addrs"])
+
+    def of(self, link: LinkLog) -> tuple[EntityAddr, EntityAddr] | None:
+        """Return the addresses of a link's own side and of its peer, of its protocol; None if one is unknown."""
+        both = self._addresses.get(_life(link)), self._addresses.get(self._peers_life(link))
+        by_v1 = any(frame["tag"] == "IDENTIFY" for _, frame in link.rx[:2])
+        found = [addrs.legacy_addr() if by_v1 else addrs.msgr2_addr() for addrs in both if addrs is not None]
+        return (found[0], found[1]) if len(found) == len(both) else None
+
+    def _peers_life(self, link: LinkLog) -> Process:
+        """Return the process at the other end of a link; if that end is unknown, the last one of the node."""
+        if link.far is not None:
+            return _life(link.far)
+        peer = self._index.peer_of(link)
+        return self._index.process(peer) if peer in self._index.nodes else Process("", 0)
+
+
 def _life(link: LinkLog) -> Process:
     return Process(link.key.node, link.key.incarnation)
-
-
-def _peers_life(index: Index, link: LinkLog) -> Process:
-    """Return the process at the other end of a link; if that end is unknown, the last one of the peer's node."""
-    if link.far is not None:
-        return _life(link.far)
-    peer = index.peer_of(link)
-    return index.process(peer) if peer in index.nodes else Process("", 0)
-
-
-def _addresses(index: Index) -> dict[Process, AddrVec]:
-    """Return the addresses of each process, of both protocols for a node that uses both."""
-    found: dict[Process, AddrVec] = {}
-    for _, record in index.by_kind.get("process", ()):
-        if record.fields.get("addrs"):
-            try:
-                found[Process(record.node, record["incarnation"])] = AddrVec.parse(record["addrs"])
-            except LocalError:
-                continue  # not an address vector
-    return found
 
 
 def _judge_losers(index: Index, findings: Findings) -> None:

@@ -127,6 +127,30 @@ def test_a_messenger_that_no_daemon_has() -> None:
         PolicySet.for_messenger("osd back")
 
 
+def test_the_text_of_a_set_names_policies_or_a_messenger() -> None:
+    policies = PolicySet.parse("lossless_peer client=stateless_server mon=lossy_client")
+    assert policies.default is POLICIES["lossless_peer"]
+    assert policies.towards(EntityType.CLIENT) is POLICIES["stateless_server"]
+    assert policies.towards(EntityType.MON) is POLICIES["lossy_client"]
+    config = Config(osd_client_message_cap=3)
+    assert PolicySet.parse("osd public", config) == PolicySet.for_messenger("osd public", config)
+    assert PolicySet.parse("osd public") == PolicySet.for_messenger("osd public")
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("", "unknown policy ''; known: stateful_server"),
+        ("osd back", "unknown policy 'osd'"),
+        ("lossless_peer osd=lossy", "unknown policy 'lossy'"),
+        ("lossless_peer cat=lossy_client", "'cat'"),
+    ],
+)
+def test_the_text_of_a_set_with_an_unknown_name(text: str, mistake: str) -> None:
+    with pytest.raises(LocalError, match=mistake):
+        PolicySet.parse(text)
+
+
 def test_throttles_take_their_limits_from_the_options() -> None:
     config = Config(
         mon_client_bytes=1, mon_daemon_bytes=2, osd_client_message_cap=3, osd_client_message_size_cap=4
