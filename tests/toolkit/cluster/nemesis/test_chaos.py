@@ -70,6 +70,16 @@ def test_draw_uses_no_packet_impairments_on_loopback() -> None:
     assert not any(state.loss or state.corrupt_percent or state.reorder_percent for state in states)
 
 
+def test_daemons_keep_their_descriptors() -> None:
+    """Without any, a daemon of Ceph may abort."""
+    crowd = Crowd(("mon", "osd", "a"), ("a",))
+    drawn = draw(Chaos(seed=1, every_s=0.5, for_s=200, faults=("descriptors",)), crowd)
+    assert {step.fault.nodes for step in drawn} == {("a",)}
+    words = {step.fault.WORD for step in draw(Chaos(seed=1, every_s=0.5, for_s=200), Crowd(("mon", "osd"), ()))}
+    assert "kill" in words
+    assert "descriptors" not in words
+
+
 def test_two_faults_are_not_done_to_one_process_at_a_time() -> None:
     drawn = draw(Chaos(seed=5, every_s=0.2, lasts_s=3, for_s=60, faults=("kill", "freeze", "restart")), THREE)
     busy: set[str] = set()
