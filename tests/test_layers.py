@@ -60,6 +60,7 @@ TOOLKIT = (
     Row("base", "form"),
     Row("base", "tables", ("extras",)),
     Row("base", "extras", ("errors",)),
+    Row("base", "scanner"),
     Row("base", "errors"),
 )
 """From the top down."""

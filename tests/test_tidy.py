@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,13 @@ WRITTEN = ("*.py", "*.md", "*.toml", "*.yaml", "*.ipynb", "Makefile", ".ci/run")
 HIDDEN = (".git", ".venv", ".ipynb_checkpoints", ".pytest_cache", "build")
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
+parsed = cache(ast.parse)
+"""The tree of a text; several rules look at it."""
+
+
+def imports(text: str) -> Iterator[str]:
     """Every module a file imports, also inside functions."""
-    for node in ast.walk(tree):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -61,28 +66,28 @@ def impure_core(path: str, text: str) -> list[str]:
     """The core takes time, randomness and bytes as arguments."""
     if not path.startswith("messenger/") or path.startswith(SKINS):
         return []
-    return [f"imports {name}" for name in imports(ast.parse(text)) if name.partition(".")[0] in WORLD]
+    return [f"imports {name}" for name in imports(text) if name.partition(".")[0] in WORLD]
 
 
 def upward_import(path: str, text: str) -> list[str]:
     """The messenger knows nothing of the toolkit."""
-    if not path.startswith("messenger/"):
+    if not path.startswith("messenger/") or "toolkit" not in text:
         return []
-    return [f"imports {name}" for name in imports(ast.parse(text)) if name.partition(".")[0] == "toolkit"]
+    return [f"imports {name}" for name in imports(text) if name.partition(".")[0] == "toolkit"]
 
 
 def stray_scapy(path: str, text: str) -> list[str]:
     """Only the dissector needs scapy installed, and the tests of its layers."""
-    if path.startswith(SCAPY_USERS):
+    if path.startswith(SCAPY_USERS) or "scapy" not in text:
         return []
-    return [f"imports {name}" for name in imports(ast.parse(text)) if name.partition(".")[0] == "scapy"]
+    return [f"imports {name}" for name in imports(text) if name.partition(".")[0] == "scapy"]
 
 
 def long_function(_path: str, text: str) -> list[str]:
     """A function fits a screen."""
     return [
         f"{node.name} has {length} lines"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (length := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES
     ]
@@ -109,7 +114,7 @@ def idle_test(path: str, text: str) -> list[str]:
     if not path.startswith("tests/"):
         return []
     functions = [
-        node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        node for node in ast.walk(parsed(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     judging = {function.name for function in functions if _asserts(function)}
     return [
@@ -134,19 +139,19 @@ def _calls(function: ast.AST) -> set[str]:
 PYTHON_RULES = (empty_reference, idle_test, impure_core, upward_import, stray_scapy, long_function, long_file)
 
 
-def files(*patterns: str) -> Iterator[tuple[str, str]]:
+@cache
+def files(*patterns: str) -> list[tuple[str, str]]:
     """Path from the root, and text, of every file of the project with such a name."""
-    for pattern in patterns:
-        for path in ROOT.rglob(pattern):
-            relative = path.relative_to(ROOT)
-            if not set(relative.parts) & set(HIDDEN):
-                yield relative.as_posix(), path.read_text(encoding="utf-8")
+    paths = [path.relative_to(ROOT) for pattern in patterns for path in ROOT.rglob(pattern)]
+    shown = [path for path in paths if not set(path.parts) & set(HIDDEN)]
+    return [(path.as_posix(), (ROOT / path).read_text(encoding="utf-8")) for path in shown]
 
 
 def offences(rule: Callable[[str, str], list[str]], *patterns: str) -> list[str]:
     return [f"{path} {offence}" for path, text in files(*patterns) for offence in rule(path, text)]
 
 
+@pytest.mark.xdist_group("tidy")
 @pytest.mark.parametrize("rule", PYTHON_RULES)
 def test_every_python_file_follows_the_rule(rule: Callable[[str, str], list[str]]) -> None:
     assert offences(rule, "*.py") == []

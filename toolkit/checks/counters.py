@@ -122,7 +122,7 @@ def _judge_global_seq(index: Index, findings: Findings) -> None:
     for position, log, record in index.transitions:
         value = record["global_seq"]
         before, known = last.get(log, 0), rises[log.key.process, record["peer"]]
-        since = changed_at.get(log, _first_asked(log, position))
+        since = changed_at[log] if log in changed_at else _first_asked(log, position)
         _, top = known[bisect_right(known, since, key=itemgetter(0)) - 1]
         if value < before:
             findings.add(position, f"{index.name(log)}: global_seq falls from {before} to {value}")

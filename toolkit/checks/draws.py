@@ -3,14 +3,19 @@
 See docs/protocol.md §3.6.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Callable
+from functools import cache, partial
+from itertools import islice, takewhile
+from operator import itemgetter
 from typing import NamedTuple
 
 from toolkit.checks.index import Index
 from toolkit.checks.openings import GRANTS
 from toolkit.checks.result import Findings
-from toolkit.checks.sessions import Process
-from toolkit.checks.wires import LinkLog
+from toolkit.checks.sessions import Process, SessionLog
+from toolkit.checks.wires import Entry, LinkLog
 
 _ASKING = ("CLIENT_IDENT", "SESSION_RECONNECT", "CONNECT")
 _GRANTING = ("SERVER_IDENT", "CONNECT_REPLY")
@@ -33,18 +38,40 @@ class _Draw(NamedTuple):
     """True if the number was certainly drawn."""
 
 
+class _Course:
+    """States and draws of a session, in the order of the history. A session may have thousands of links."""
+
+    def __init__(self, log: SessionLog) -> None:
+        self._states = log.of("state")
+        drawn = [(at, link) for link in log.links for at in _drawn_at(link)]
+        self._draws = sorted(drawn, key=itemgetter(0))
+
+    def state_after(self, position: int) -> Entry | None:
+        """Return the first state record after a position."""
+        at = bisect_right(self._states, position, key=itemgetter(0))
+        return self._states[at] if at < len(self._states) else None
+
+    def others_draw(self, link: LinkLog, after: int, before: int) -> bool:
+        """True if another link draws a number between two positions."""
+        first = bisect_right(self._draws, after, key=itemgetter(0))
+        between = takewhile(lambda draw: draw[0] < before, islice(self._draws, first, None))
+        return any(other is not link for _, other in between)
+
+
 def drawn_numbers(index: Index, findings: Findings) -> None:
     """Every global_seq that a messenger draws is one above the last, or above what the peer demands."""
     draws: dict[Process, list[_Draw]] = defaultdict(list)
     asked = _numbers(index, _ASKING, "tx")
     raised = _numbers(index, _REPLY_TAGS, "rx", "RETRY_GLOBAL")
     granted = _numbers(index, _GRANTING, "tx", "SEQ", "READY")
+    course = cache(_Course)
     for link in index.links.values():
         log = index.session_of(link)
         if log is None or log.last_state is None or link.opened is None:
             continue
         if link.dialled:
-            found = _dials(index, link, asked.get(link, []), raised.get(link, []))
+            by_state = partial(_by_state, course(log), link)
+            found = _dials(index, link, asked.get(link, []), raised.get(link, []), by_state)
         else:
             found = _grants(link, granted.get(link, []))
         draws[log.key.process] += found
@@ -68,11 +95,15 @@ def _numbers(index: Index, tags: tuple[str, ...], direction: str, *replies: str)
 
 
 def _dials(
-    index: Index, link: LinkLog, asked: list[tuple[int, int]], replies: list[tuple[int, int]]
+    index: Index,
+    link: LinkLog,
+    asked: list[tuple[int, int]],
+    replies: list[tuple[int, int]],
+    by_state: Callable[[], int | None],
 ) -> list[_Draw]:
     """Return the number that a dial drew first, and one for each RETRY_GLOBAL after which it continued."""
     assert link.opened is not None
-    first = min(asked)[1] if asked else _by_state(index, link)
+    first = min(asked)[1] if asked else by_state()
     draws = [_Draw(link.opened, link.key.link, first)]
     for position, above in replies:
         number = next((number for at, number in sorted(asked) if at > position), None)
@@ -81,19 +112,19 @@ def _dials(
     return draws
 
 
-def _by_state(index: Index, link: LinkLog) -> int | None:
+def _by_state(course: _Course, link: LinkLog) -> int | None:
     """Return the number of a dial that ended before it sent it, from the state record after its end."""
-    log = index.session_of(link)
-    if log is None or link.closed is None or link.opened is None:
+    if link.closed is None or link.opened is None:
         return None
-    after = next(((at, record) for at, record in log.of("state") if at > link.opened), None)
-    if after is None or after[0] < link.closed:
+    after = course.state_after(link.opened)
+    if after is None or after[0] < link.closed or course.others_draw(link, link.opened, after[0]):
         return None
-    for other in log.links:
-        draws = _granting(other) if not other.dialled or other.opened is None else [other.opened]
-        if other is not link and any(link.opened < at < after[0] for at in draws):
-            return None
     return int(after[1]["global_seq"])
+
+
+def _drawn_at(link: LinkLog) -> list[int]:
+    """Return the positions at which a link draws numbers, apart from those after RETRY_GLOBAL."""
+    return _granting(link) if not link.dialled or link.opened is None else [link.opened]
 
 
 def _granting(link: LinkLog) -> list[int]:

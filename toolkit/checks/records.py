@@ -248,6 +248,10 @@ def check_kind(kind: str) -> Mapping[str, Field]:
     return known
 
 
+_encode = json.JSONEncoder(allow_nan=False).encode  # json.dumps makes an encoder for each call
+_HEAD_FIELDS = 3
+
+
 def dump_record(record: Record) -> str:
     """Return the record as one line of JSON, without a line end; equal records give equal text.
 
@@ -257,10 +261,11 @@ def dump_record(record: Record) -> str:
     known = check_kind(record.kind)
     fields = record.fields
     ordered: dict[str, Any] = {"time": record.time_s, "node": record.node, "kind": record.kind}
-    ordered.update((name, fields[name]) for name in known if name in fields)
-    ordered.update((name, fields[name]) for name in sorted(fields.keys() - known.keys()))
+    ordered.update([(name, fields[name]) for name in known if name in fields])
+    if len(ordered) < len(fields) + _HEAD_FIELDS:
+        ordered.update([(name, fields[name]) for name in sorted(fields.keys() - known.keys())])
     try:
-        return json.dumps(ordered, allow_nan=False)
+        return _encode(ordered)
     except (TypeError, ValueError) as error:
         raise LocalError(f"{record.kind} record of {record.node}: {error}") from None
 

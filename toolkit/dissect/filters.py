@@ -12,16 +12,15 @@ import ast
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
 from messenger.compat import override
-from messenger.errors import LocalError
 from messenger.v1.wire import Piece
 from messenger.v2.wire import Tag
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import GAP, UNKNOWN, DecodedFrame, MessageInfo, Verdict, utc
+from toolkit.scanner import TextError, did_you_mean, require_printable
 
 Predicate = Callable[[DecodedFrame], bool]
 """Returns True if a frame matches."""
@@ -29,8 +28,6 @@ Predicate = Callable[[DecodedFrame], bool]
 _Value = Callable[[Any], object]
 """Returns the value of an expression for a frame or a row."""
 
-_LONGEST = 4096
-"""Limit of an expression in characters; Python's parser may fail in other ways on longer ones."""
 _DEEPEST = 50
 
 _SUBJECT = ("object", "pool", "pg", "snap", "op", "result", "flags")
@@ -157,7 +154,7 @@ def compile_filter(text: str) -> Filter:
         text: the expression.
 
     Raises:
-        LocalError: the expression is not in this language; names the column and what is accepted there.
+        TextError: the expression is not in this language.
     """
     text = _one_line(text)
     reader = _FrameReader(text, NAMES)
@@ -165,14 +162,10 @@ def compile_filter(text: str) -> Filter:
 
 
 def _one_line(text: str) -> str:
-    if len(text) > _LONGEST:
-        raise LocalError(f"filter: {len(text)} characters are more than {_LONGEST}")
     text = " ".join(text.splitlines()).strip()
     if not text:
-        raise LocalError(f"filter: it is empty; {_ACCEPTED}")
-    for column, character in enumerate(text, 1):
-        if not character.isprintable():
-            raise LocalError(f"filter, column {column}: a control character, {character!r}")
+        raise TextError("filter", 1, f"it is empty; {_ACCEPTED}")
+    require_printable("filter", text)
     return text
 
 
@@ -184,12 +177,12 @@ def compile_row_filter(text: str, names: Sequence[str]) -> Callable[[Mapping[str
         names: the columns of every row.
 
     Raises:
-        LocalError: as :func:`compile_filter`; also if the expression is a literal alone.
+        TextError: as :func:`compile_filter`; also if the expression is a literal alone.
     """
     text = _one_line(text)
     tree = _parse(text)
     if isinstance(tree, ast.Constant):
-        raise LocalError(f"filter: {text} alone asks nothing; compare it, like 'tid == 9'; {_names_of(names)}")
+        raise TextError("filter", 1, f"{text} alone asks nothing; compare it, like 'tid == 9'; {_names_of(names)}")
     value = _RowReader(text, {name: operator.itemgetter(name) for name in names}).read(tree, 0)
     return lambda row: bool(value(row))
 
@@ -204,10 +197,10 @@ def _parse(text: str) -> ast.expr:
             return ast.parse(text, mode="eval").body
     except SyntaxError as error:
         ended = error.lineno != 1 or not error.offset or error.offset > len(text)
-        where = f"column {len(text) + 1}: it ends too early" if ended else f"column {error.offset}: {error.msg}"
-        raise LocalError(f"filter, {where}; {_ACCEPTED}") from None
+        column, what = (len(text) + 1, "it ends too early") if ended else (error.offset or 1, error.msg)
+        raise TextError("filter", column, f"{what}; {_ACCEPTED}") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise LocalError(f"filter: Python's parser refuses it ({error or type(error).__name__})") from None
+        raise TextError("filter", 1, f"Python's parser refuses it ({error or type(error).__name__})") from None
 
 
 class _RowReader:
@@ -219,16 +212,16 @@ class _RowReader:
         self.asked: dict[str, bool] = {}
         """As for :class:`Filter`."""
 
-    def _error(self, node: ast.AST, what: str) -> LocalError:
+    def _error(self, node: ast.AST, what: str) -> TextError:
         """Return an error with the column in characters; the parser counts bytes."""
         column = len(self._text[: getattr(node, "col_offset", 0)].decode(errors="ignore")) + 1
-        return LocalError(f"filter, column {column}: {what}")
+        return TextError("filter", column, what)
 
     def read(self, node: ast.expr, depth: int) -> _Value:
         """Return the closure of an expression.
 
         Raises:
-            LocalError: the expression is not in this language.
+            TextError: the expression is not in this language.
         """
         if depth > _DEEPEST:
             raise self._error(node, f"more than {_DEEPEST} levels deep")
@@ -304,7 +297,7 @@ class _RowReader:
         return chain
 
     def _check_word(self, name: ast.expr, value: ast.expr) -> None:
-        """Raise LocalError if a name is compared with a value that it never has."""
+        """Raise TextError if a name is compared with a value that it never has."""
 
     def _call(self, node: ast.Call, depth: int) -> _Value:
         if not isinstance(node.func, ast.Attribute) or node.func.attr not in _METHODS:
@@ -350,9 +343,8 @@ class _FrameReader(_RowReader):
                 words = ", ".join(repr(str(word)) for word in _WORDS[known])
                 raise self._error(value, f"{known} is never {word!r}; it is one of {words}")
             case ast.Name(id="tag"), ast.Constant(value=str(word)) if word not in _TAGS and not word.isdecimal():
-                near = get_close_matches(word.upper(), _TAGS, 1)
-                hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(sorted(_TAGS))}"
-                raise self._error(value, f"tag is never {word!r}; {hint}")
+                hint = did_you_mean(repr(word.upper()), map("'{}'".format, _TAGS))
+                raise self._error(value, f"tag is never {word!r}{hint}")
 
 
 def _joined(every: bool, parts: Sequence[_Value]) -> _Value:  # noqa: FBT001 - which of the two it is

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from messenger.denc.codec import Buffer
-from messenger.errors import LocalError
 from messenger.keylog import LinkSecrets
 from messenger.link import Protocol
 from messenger.v1.wire import Piece
@@ -20,7 +19,9 @@ from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.stream import Ending
 from toolkit.faults.mangle import Altered, Mangle
 from toolkit.faults.passage import Delivery, Pace, Passage
+from toolkit.faults.scalars import count as parse_count
 from toolkit.faults.strike import Strike
+from toolkit.scanner import Scanner, colon_separated
 
 
 @dataclass(slots=True)
@@ -44,18 +45,18 @@ class Breakpoint(Strike):
             protocol: protocol whose tags are accepted.
 
         Raises:
-            LocalError: the text is wrong, or there is no such frame.
+            TextError: the text is wrong, or there is no such frame.
         """
-        sender, _, rest = text.partition(":")
-        tag, _, numbers = rest.partition(":")
-        nth, _, byte = numbers.partition(":")
-        known = [piece.value for piece in Piece] if protocol is Protocol.V1 else ["BANNER", *(t.name for t in Tag)]
-        if not sender or tag not in known:
-            raise LocalError(f"{text!r} is not SENDER:TAG[:NTH[:BYTE]], with TAG one of {', '.join(known)}")
-        try:
-            return cls(sender, tag, int(nth or 1), int(byte) if byte else None)
-        except ValueError:
-            raise LocalError(f"{text!r}: NTH and BYTE must be whole numbers") from None
+        tags = [piece.value for piece in Piece] if protocol is Protocol.V1 else ["BANNER", *(t.name for t in Tag)]
+        found = Scanner("breakpoint", colon_separated(text), len(text) + 1)
+        found.hint = "; a breakpoint is SENDER:TAG[:NTH[:BYTE]]"
+        if not found.peek():
+            raise found.error("SENDER is missing")
+        sender, tag = found.take("SENDER").text, found.choose("tag", tags)
+        nth = found.read("NTH, a number from 1 on", lambda word: parse_count(word or "1")) if found.more else 1
+        byte = found.read("BYTE, a whole number", lambda word: int(word) if word else None) if found.more else None
+        found.finish("BYTE is the last number")
+        return cls(sender, tag, nth, byte)
 
     def passing(self, raw: bytes) -> bytes:
         """Return the part of the frame's bytes that is still delivered."""

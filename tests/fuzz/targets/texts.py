@@ -1,8 +1,9 @@
-"""What people type or write into files: addresses, keys, keyrings, key logs, breakpoints, rules, timelines, grids.
+"""What people type or write into files: addresses, keys, keyrings, key logs, breakpoints, rules, faults, filters.
 
 An input is the name of the parser, a colon, and the text. Another parser is a line in ``PARSERS``.
 """
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +21,13 @@ from tests.fuzz.seeds import KEYS
 from tests.fuzz.target import BrokenPromise, Target, require_same
 from toolkit.bench.options import parse_grid
 from toolkit.cluster.nemesis import Timeline
+from toolkit.dissect.filters import compile_filter
+from toolkit.faults.language import parse as parse_fault
 from toolkit.faults.script import parse_script
 from toolkit.faults.tap import Breakpoint
 from toolkit.node import parse_entity
 from toolkit.probe.findings import parse_target
+from toolkit.scanner import shell_words
 
 Parse = Callable[[str], Any]
 
@@ -77,6 +81,15 @@ PARSERS: Mapping[str, TextParser] = {
     "modes": TextParser(lambda text: parse_modes("ms_client_mode", text), ("crc secure", "secure,crc")),
     "methods": TextParser(parse_methods, ("cephx, none", "none;cephx")),
     "breakpoint": TextParser(Breakpoint.parse, ("a:HELLO", "b:MESSAGE:10:20", "a:BANNER::-1")),
+    "fault": TextParser(
+        parse_fault, ("partition a b --one-way", "arm 'a' \"MESSAGE READ\" BLOCK", "undo link a b --loss 1"), str
+    ),
+    "filter": TextParser(compile_filter, ("tag == 'ACK' and not message.seq > 5", "fields.ops[0] in (1, -2)")),
+    "words": TextParser(
+        lambda text: [word.text for word in shell_words("words", text)],
+        ('a \'b c\' "d\\"e" f\\ g', "'", "a\\"),
+        shlex.join,
+    ),
     "grid": TextParser(
         lambda text: parse_grid(*(word or None for word in (*text.split("|"), *[""] * 5)[:5])),
         ("stream|64,4K|1,16|crc,secure|1", "|1M", "|" + "9" * 4400, "||" + "9" * 4400),

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 import toolkit
+from tests.support.seeds_of_lives import FIRST
 from toolkit.checks.history import History
 from toolkit.checks.marks import MARKS, marks_of
 from toolkit.lab.sim.sim_lab import SimLab
@@ -49,6 +50,7 @@ def test_race_is_counted_on_both_sides() -> None:
 
 
 def test_a_hundred_seeds_or_two_reach_most_marks() -> None:
-    tally = run_seeds(range(150), jobs=1).tally
+    tally = run_seeds(FIRST, jobs=1).tally
+    assert not tally.failed
     assert set(tally.marks) <= set(MARKS)
     assert len(tally.marks) >= 40

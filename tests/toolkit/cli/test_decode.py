@@ -466,7 +466,7 @@ def test_bad_keys_are_named_with_file_and_line(crc: str, decode: Decode, tmp_pat
     ("arguments", "words"),
     [
         (["--filter", "stream = 1"], "filter, column 8: "),
-        (["--filter", ""], "filter: it is empty"),
+        (["--filter", ""], "filter, column 1: it is empty"),
         (["--format", "parquet"], "--format parquet needs -o FILE"),
         (["--format", "xml"], "'table', 'json', 'csv', 'parquet'"),
         (["--force"], "--force needs -o FILE"),

@@ -66,9 +66,16 @@ def test_replay_of_a_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert _json(capsys, "--replay", "7", "--keep", "none")["schedule"] == []
 
 
+def _seeds_from_a_failing_one() -> list[str]:
+    """Options for a few seeds, of which the first one fails and has a short plan, which is shrunk in a second."""
+    lives = map(live, range(200))
+    failing = next(outcome for outcome in lives if outcome.failures and len(outcome.plan) < 16)
+    return ["--first", str(failing.seed), "--seeds", "3", "--jobs", "1"]
+
+
 @pytest.mark.usefixtures("forgetful")
 def test_failure_is_shrunk_reported_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = _json(capsys, "--seeds", "60", "--jobs", "1", "--out", str(tmp_path), code=1)
+    answer = _json(capsys, *_seeds_from_a_failing_one(), "--out", str(tmp_path), code=1)
     failed = answer["failed"][0]
     assert answer["failures"] == len(answer["failed"])
     shrunk = failed["shrunk"]
@@ -92,7 +99,7 @@ def test_failure_is_shrunk_reported_and_kept(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.usefixtures("forgetful")
 def test_sim_describes_failures(capsys: pytest.CaptureFixture[str]) -> None:
-    assert msgrlab(["sim", "--seeds", "60", "--jobs", "1"]) == 1
+    assert msgrlab(["sim", *_seeds_from_a_failing_one()]) == 1
     shown = capsys.readouterr().out
     assert ": failed\n  INV-" in shown
     assert "again: msgrlab sim --replay " in shown

@@ -75,13 +75,27 @@ def test_parse() -> None:
 def test_parse_v1() -> None:
     assert Breakpoint.parse("a:CONNECT_REPLY:2:5", Protocol.V1) == Breakpoint("a", "CONNECT_REPLY", 2, 5)
     for text, protocol in (("a:MSG", Protocol.V2), ("a:MESSAGE", Protocol.V1)):
-        with pytest.raises(LocalError, match="with TAG one of BANNER"):
+        with pytest.raises(LocalError, match=r"breakpoint, column 3: no tag 'M.*'; did you mean M"):
             Breakpoint.parse(text, protocol)
 
 
-@pytest.mark.parametrize("text", ["", "a", "a:", "a:NOPE", ":ACK", "a:ACK:x", "a:ACK:1:y", "a:ACK:0", "a:ACK:-1"])
-def test_parse_refuses(text: str) -> None:
-    with pytest.raises(LocalError):
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "column 1: SENDER is missing; a breakpoint is SENDER:TAG"),
+        (":ACK", "column 1: SENDER is missing"),
+        ("a", "column 2: it ends too early; expected here: a tag: one of BANNER, HELLO"),
+        ("a:", "column 3: no tag ''"),
+        ("a:NOPE", "column 3: no tag 'NOPE'; known: ACK"),
+        ("a:ACK:x", "column 7: 'x' is not NTH, a number from 1 on"),
+        ("a:ACK:0", "column 7: '0' is not NTH"),
+        ("a:ACK:-1", "column 7: '-1' is not NTH"),
+        ("a:ACK:1:y", "column 9: 'y' is not BYTE, a whole number"),
+        ("a:ACK:1:2:3", "column 11: '3' does not belong here; BYTE is the last number"),
+    ],
+)
+def test_parse_reports_column_and_accepted_words(text: str, complaint: str) -> None:
+    with pytest.raises(LocalError, match=f"^breakpoint, {complaint}"):
         Breakpoint.parse(text)
 
 

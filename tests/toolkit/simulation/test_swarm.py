@@ -11,12 +11,13 @@ from random import Random
 import pytest
 
 from messenger.session.session import Session
+from tests.support.seeds_of_lives import LATER, others
 from toolkit.simulation.draws import ROLES, Fault, Size, draw_options
 from toolkit.simulation.lives import live_seeds
 from toolkit.simulation.swarm import Outcome, bound_s, draw, live
 
 ROOT = Path(__file__).parents[3]
-SEEDS, SEEDS_PER_TEST = 2_000, 50
+SEEDS_PER_TEST = 50
 _DIGESTS = """
 import sys
 from toolkit.simulation.swarm import live
@@ -25,11 +26,12 @@ print(*(live(seed).digest for seed in range(int(sys.argv[1]), int(sys.argv[2])))
 _NEEDS = "import brotli, cramjam, crcmod, cryptography, fastcrc, lazy_loader, lz4, zstandard"
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))
+@pytest.mark.parametrize("first", LATER[::SEEDS_PER_TEST])
 def test_lives_pass(first: int) -> None:
-    tally = live_seeds(range(first, first + SEEDS_PER_TEST), Size.SMALL)
+    seeds = others(first, first + SEEDS_PER_TEST)
+    tally = live_seeds(seeds, Size.SMALL)
     assert not tally.failed
-    assert tally.runs == SEEDS_PER_TEST
+    assert tally.runs == len(seeds) > SEEDS_PER_TEST / 2
 
 
 def test_a_life_of_a_cluster_passes() -> None:

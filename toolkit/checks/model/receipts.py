@@ -1,6 +1,7 @@
 """The applications' sends and deliveries compared with the messages on the wire."""
 
 from collections.abc import Mapping
+from itertools import takewhile
 from operator import itemgetter
 from typing import Any
 
@@ -52,6 +53,7 @@ class Receipts:
         """Process a new message; a ``doubtful`` one may be rejected, or delivered when its link is released."""
         if self.prompt and self._waiting:
             self.settle_before(entry[1].time_s)
+        self._waiting.pop(seq, None)  # so that the order stays that of the times
         self._waiting[seq] = entry, doubtful or self._closed
 
     def delivered(self, position: int, record: Record) -> None:
@@ -78,7 +80,7 @@ class Receipts:
 
     def settle_before(self, now_s: float) -> None:
         """Report all messages received before that time that are not delivered yet."""
-        for seq in [seq for seq, (entry, _) in self._waiting.items() if entry[1].time_s < now_s]:
+        for seq in [seq for seq, _ in takewhile(lambda item: item[1][0][1].time_s < now_s, self._waiting.items())]:
             self._missing(seq)
 
     def close(self) -> None:

@@ -9,11 +9,11 @@ from messenger.errors import LocalError
 from messenger.interception import Action
 from toolkit.cluster.nemesis.timeline import Timeline, TimelineStep
 from toolkit.faults.language import Fault, Scene, Undo, words
-from toolkit.faults.language.grammar import did_you_mean
 from toolkit.faults.language.messengers import Arm, MarkDown
 from toolkit.faults.language.network import BlackHole, Finish, Flap, ImpairLink, Isolate, Partition, Refuse, Reset
 from toolkit.faults.language.processes import Clock, Descriptors, Freeze, Kill, Memory, Restart, Stop
 from toolkit.network.state import LinkState
+from toolkit.scanner import did_you_mean
 
 if TYPE_CHECKING:
     from toolkit.cluster.spec.model import Chaos

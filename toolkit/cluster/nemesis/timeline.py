@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from messenger.errors import LocalError
 from messenger.files import read_text
 from toolkit.faults.language import Fault, Undo, parse
-from toolkit.faults.language.grammar import plain
+from toolkit.scanner import plain
 
 if TYPE_CHECKING:
     from toolkit.cluster.spec.model import Moment

@@ -11,6 +11,7 @@ from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.errors import Unsupported
 from toolkit.faults.language import grammar
+from toolkit.scanner import Scanner, TextError
 
 if TYPE_CHECKING:
     from toolkit.faults.language.scene import Scene
@@ -123,26 +124,27 @@ def parse(text: str) -> Fault:
     """Parse the text of a fault.
 
     Raises:
-        LocalError: the text is wrong; the message says what is accepted.
+        TextError: the text is wrong; the message says what is accepted.
     """
-    return _parse(grammar.split(text))
+    return _parse(grammar.scan(text))
 
 
-def _parse(words: list[str]) -> Fault:
-    word, *others = words
+def _parse(words: Scanner) -> Fault:
+    column, word = words.column, words.choose("fault", sorted(Fault.KINDS))
     if word == Undo.WORD:
-        if not others:
-            raise LocalError(f"undo: which fault? The syntax is undo FAULT, as in {Undo.EXAMPLE}")
-        fault = _parse(others)
+        words.hint = f"; the syntax is undo FAULT, as in {Undo.EXAMPLE}"
+        column, fault = words.column, _parse(words)
         if not fault.LASTS:
-            raise LocalError(f"undo: {fault} does not last, so there is nothing to undo")
+            raise TextError("fault", column, f"{fault} does not last, so there is nothing to undo")
         return Undo(fault)
-    found = Fault.KINDS.get(word)
-    if found is None:
-        raise LocalError(f"no fault {word!r}{grammar.did_you_mean(word, Fault.KINDS)}")
-    fault = found(**grammar.read(word, found, others))
+    kind = Fault.KINDS[word]
+    values = grammar.read(word, kind, words)
+    try:
+        fault = kind(**values)
+    except LocalError as error:
+        raise words.error(str(error), column) from None
     if len(set(fault.nodes)) < len(fault.nodes):
-        raise LocalError(f"{word}: {fault.nodes[0]} and {fault.nodes[-1]} must be two nodes")
+        raise words.error(f"{fault.nodes[0]} and {fault.nodes[-1]} must be two nodes", column)
     return fault
 
 

@@ -7,12 +7,11 @@ by :func:`flag` is ``--name``. Arguments with blanks are quoted as in a shell.
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from messenger.errors import LocalError
+from toolkit.scanner import Scanner, Word, did_you_mean, plain, shell_words
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -103,11 +102,6 @@ def _bounds(least: float, above: float, most: float) -> str:
     return "".join(f"{' ' if not at else ' and '}{word}" for at, word in enumerate(words))
 
 
-def plain(value: float) -> str:
-    """Return the shortest text of a number that parses to the same number."""
-    return str(int(value)) if value == int(value) and abs(value) < 1 << 53 else repr(value)
-
-
 NODE = Kind("NODE", _read_node)
 TEXT = Kind("TEXT", str)
 
@@ -133,70 +127,63 @@ def usage(word: str, cls: "type[DataclassInstance]") -> str:
     return " ".join(shown)
 
 
-def read(word: str, cls: "type[DataclassInstance]", words: Sequence[str]) -> dict[str, Any]:
+def read(word: str, cls: "type[DataclassInstance]", words: Scanner) -> dict[str, Any]:
     """Parse the arguments of a fault to the values of its fields.
 
     Raises:
-        LocalError: an argument is wrong; the message has the syntax.
+        TextError: an argument is wrong; the message has the syntax.
     """
-    try:
-        return _read(cls, list(words))
-    except ValueError as error:
-        raise LocalError(f"{word}: {error}; the syntax is {usage(word, cls)}") from None
-
-
-def _read(cls: "type[DataclassInstance]", words: list[str]) -> dict[str, Any]:
+    words.hint = f"; the syntax is {usage(word, cls)}"
     known = {_dashed(one.name): (one, part) for one, part in parts(cls) if part.is_option}
     places = [(one, part) for one, part in parts(cls) if not part.is_option]
     takes_rest = bool(places) and places[-1][1].takes_rest
     values: dict[str, Any] = {}
-    arguments: list[str] = []
-    while words:
-        name, equals, value = words.pop(0).partition("=")
+    arguments: list[Word] = []
+    while words.more:
+        given = words.take("a word")
+        name, equals, value = given.text.partition("=")
         if name in known:
             one, part = known[name]
             if one.name in values:
-                raise ValueError(f"{name} is given twice")
-            values[one.name] = _read_option(name, part, value if equals else None, words)
+                raise words.error(f"{name} is given twice", given.column)
+            values[one.name] = _read_option(words, part, given)
         elif not name.startswith("--"):
-            arguments.append(name + equals + value)
-        elif takes_rest and (equals or words):
-            arguments.append(f"{name[2:]}={value if equals else words.pop(0)}")
+            arguments.append(given)
+        elif takes_rest and (equals or words.more):
+            arguments.append(Word(f"{name[2:]}={value if equals else words.take('a value').text}", given.column))
         else:
-            raise ValueError(f"no option {name}{did_you_mean(name, known)}")
-    if takes_rest:
-        one, part = places.pop()
-        left = arguments[len(places) :]
-        if not left:
-            raise ValueError(f"{part.shown} is missing")
-        arguments = arguments[: len(places)]
-        values[one.name] = _value(part, " ".join(left))
+            raise words.error(f"no option {name}{did_you_mean(name, known)}", given.column)
+    if takes_rest and arguments[len(places) :]:
+        last = arguments[len(places) - 1 :]
+        arguments[len(places) - 1 :] = [Word(" ".join(each.text for each in last), last[0].column)]
     if len(arguments) > len(places):
-        raise ValueError(f"{arguments[len(places)]!r} is one argument too many")
-    for (one, part), text in zip(places, arguments, strict=False):
-        values[one.name] = _value(part, text)
+        extra = arguments[len(places)]
+        raise words.error(f"{extra.text!r} is one argument too many", extra.column)
+    for (one, part), given in zip(places, arguments, strict=False):
+        values[one.name] = _value(words, part, given, part.shown)
     for one, part in places[len(arguments) :]:
         if one.default is MISSING:
-            raise ValueError(f"{part.shown} is missing")
+            raise words.error(f"{part.shown} is missing")
     return values
 
 
-def _read_option(name: str, part: _Part, value: str | None, words: list[str]) -> Any:  # noqa: ANN401 - by kind
+def _read_option(words: Scanner, part: _Part, given: Word) -> Any:  # noqa: ANN401 - by kind
+    name, equals, value = given.text.partition("=")
     if part.kind is None:
-        if value is not None:
-            raise ValueError(f"{name} takes no value")
+        if equals:
+            raise words.error(f"{name} takes no value", given.column)
         return True
-    if value is None and not words:
-        raise ValueError(f"{name} needs {part.shown}")
-    return _value(part, words.pop(0) if value is None else value, name)
+    return _value(
+        words, part, Word(value, given.column) if equals else words.take(f"{part.shown} of {name}"), name
+    )
 
 
-def _value(part: _Part, text: str, name: str = "") -> Any:  # noqa: ANN401 - by kind
+def _value(words: Scanner, part: _Part, given: Word, name: str) -> Any:  # noqa: ANN401 - by kind
     assert part.kind is not None
     try:
-        return part.kind.read(text)
+        return part.kind.read(given.text)
     except ValueError as error:
-        raise ValueError(f"{name or part.shown} {text!r} {error}") from None
+        raise words.error(f"{name} {given.text!r} {error}", given.column) from None
 
 
 def write(word: str, fault: "DataclassInstance") -> str:
@@ -227,25 +214,10 @@ def _dashed(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def split(text: str) -> list[str]:
-    """Split a text into words.
+def scan(text: str) -> Scanner:
+    """Return the scanner of a fault.
 
     Raises:
-        LocalError: a quote is not closed, or there is no word.
+        TextError: a quote is not closed.
     """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise LocalError(f"fault {text!r}: {str(error).lower()}") from None
-    if not words:
-        raise LocalError("a fault begins with its word: msgrlab fault --list shows them")
-    return words
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown word: the closest known word, or all of them."""
-    names = sorted(known)
-    near = get_close_matches(word, names, 1)
-    if near:
-        return f"; did you mean {near[0]}?"
-    return f"; known: {', '.join(names)}" if names else ""
+    return Scanner("fault", shell_words("fault", text), len(text) + 1)

@@ -2,7 +2,6 @@
 
 import shlex
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 
 from messenger.compat import override
@@ -17,6 +16,7 @@ from toolkit.faults.language.scene import Scene
 from toolkit.faults.points import parse_point
 from toolkit.faults.strike import Strike
 from toolkit.faults.strike_records import strike_record
+from toolkit.scanner import did_you_mean
 
 
 class _OfMessenger(Fault):
@@ -59,8 +59,7 @@ def _read_point(text: str) -> str:
     except LocalError as error:
         raise ValueError(f"is invalid: {error}") from None
     if point not in _POINTS:
-        near = get_close_matches(point, _POINTS, 1)
-        raise ValueError(f"is none; did you mean {shlex.quote(near[0])}?" if near else "is none")
+        raise ValueError(f"is none{did_you_mean(shlex.quote(point), map(shlex.quote, _POINTS))}")
     return point
 
 

@@ -381,7 +381,7 @@ class Heal(_OfNetwork):
 
     def __post_init__(self) -> None:
         if bool(self.a) is not bool(self.b):
-            raise LocalError("heal: which two nodes? The syntax is heal [A B]")
+            raise LocalError("heal: which two nodes?")
 
     def heals(self, fault: Fault) -> bool:
         """True if this reverts a fault of the network."""

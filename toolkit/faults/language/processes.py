@@ -11,8 +11,9 @@ from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.errors import Unsupported
 from toolkit.faults.language.fault import Area, Fault
-from toolkit.faults.language.grammar import NODE, argument, count, flag, number, plain
+from toolkit.faults.language.grammar import NODE, argument, count, flag, number
 from toolkit.faults.language.scene import Scene
+from toolkit.scanner import plain
 
 _MIB = 1 << 20
 

@@ -13,9 +13,9 @@ from messenger.errors import LocalError
 from toolkit.checks.history import NETWORK, SCENARIO, History
 from toolkit.errors import Unsupported
 from toolkit.faults.language.fault import Fault
-from toolkit.faults.language.grammar import did_you_mean
 from toolkit.faults.strike import Strike
 from toolkit.network.faults import NetworkFaults
+from toolkit.scanner import did_you_mean
 
 if TYPE_CHECKING:
     from toolkit.faults.proxy import FaultProxy

@@ -8,7 +8,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Self
@@ -19,16 +18,16 @@ from messenger.v1.wire import Piece
 from messenger.v2.wire import Tag
 from toolkit.dissect.filters import compile_filter
 from toolkit.dissect.follow import SeenFrame
+from toolkit.faults import scalars
 from toolkit.faults.dials import DIAL, AtDial, Refuse
 from toolkit.faults.mangle import Change, Mangle
 from toolkit.faults.rewrites import is_message
-from toolkit.faults.script import words
 from toolkit.faults.script.frames import as_decoded
 from toolkit.faults.script.verbs import AT_DIALS, Cut, What, read_what, write_what
-from toolkit.faults.script.words import Words
 from toolkit.faults.strike import ALL, Passes, Strike
 from toolkit.faults.tap import Breakpoint
 from toolkit.faults.timing import Delay, Hold
+from toolkit.scanner import Scanner, TextError, blank_separated, did_you_mean, require_printable
 
 TO_SERVER = "->"
 TO_CLIENT = "<-"
@@ -36,7 +35,6 @@ BOTH = "<->"
 
 TAGS = tuple(dict.fromkeys(("BANNER", *(tag.name for tag in Tag), *(piece.value for piece in Piece))))
 """Names of frames, of v2 and of v1."""
-_LONGEST = 4096
 _WHERE = "WHERE is [->|<-|<->|PARTY] TAG [MESSAGE] [#N[-M]|#N+] [every K] [per link] [link N[-M]|N+] [if FILTER]"
 
 
@@ -66,9 +64,7 @@ class Where:
 
     def __post_init__(self) -> None:
         if self.tag != DIAL and not any(fnmatchcase(tag, self.tag) for tag in TAGS):
-            raise LocalError(
-                f"no tag {self.tag!r}; there are {', '.join(TAGS)}, and {DIAL}{_close(self.tag, TAGS)}"
-            )
+            raise LocalError(f"no tag {self.tag!r}{did_you_mean(self.tag, (*TAGS, DIAL))}")
         if self.tag == DIAL and (self.message or self.filter or self.per_link or self.links != ALL):
             raise LocalError("a dial is no frame: it has no message, no fields and no link")
         if self.message:
@@ -76,7 +72,7 @@ class Where:
             if not _matches_any(self.tag, ("MESSAGE", "MSG")):
                 raise LocalError(f"{self.tag} is no message, so it has no message name {self.message!r}")
             if not _matches_any(self.message, known):
-                raise LocalError(f"unknown message {self.message!r}{_close(self.message, known)}")
+                raise LocalError(f"unknown message {self.message!r}{did_you_mean(self.message, known)}")
         if self.filter:
             compile_filter(self.filter)
 
@@ -105,11 +101,6 @@ def _printed(passes: Passes, mark: str = "#") -> str:
     if passes.last is None and passes.first == passes.every:
         return f"every {passes.every}"
     return f"{own} every {passes.every}"
-
-
-def _close(word: str, known: Iterable[str]) -> str:
-    close = get_close_matches(word, list(known), 3)
-    return f"; like {', '.join(close)}?" if close else ""
 
 
 @cache
@@ -141,21 +132,16 @@ class Rule:
         """Parse one line, ``WHERE: WHAT``.
 
         Raises:
-            LocalError: it is not a rule; the message has the column and what is accepted there.
+            TextError: it is not a rule.
         """
-        if len(text) > _LONGEST:
-            raise LocalError(f"rule: {len(text)} characters are more than {_LONGEST}")
-        for column, character in enumerate(text, 1):
-            if not character.isprintable():
-                raise LocalError(f"rule, column {column}: a control character, {character!r}")
+        require_printable("rule", text)
         stop, filter_at = _borders(text)
         where = _read_where(text, stop, filter_at)
-        rest = Words(words.split(text[stop + 1 :], stop + 2), len(text) + 1)
-        what = read_what(rest)
+        what = read_what(Scanner("rule", blank_separated(text, stop + 1), len(text) + 1))
         try:
             return cls(where, what)
         except LocalError as error:
-            raise LocalError(f"rule, column {stop + 2}: {error}") from None
+            raise TextError("rule", stop + 2, str(error)) from None
 
     def __str__(self) -> str:
         return f"{self.where}: {write_what(self.what)}"
@@ -232,20 +218,15 @@ def _borders(text: str) -> tuple[int, int | None]:
             at += 2
         at += 1
     missing = f"the {quote} of a text" if quote else "the ':' between where and what"
-    raise LocalError(f"rule, column {len(text) + 1}: {missing} is missing; a rule is WHERE: WHAT")
+    raise TextError("rule", len(text) + 1, f"{missing} is missing; a rule is WHERE: WHAT")
 
 
 def _read_where(text: str, stop: int, filter_at: int | None) -> Where:
     head_stop = stop if filter_at is None else filter_at - 3
-    found = Words(words.split(text[:head_stop]), head_stop + 1)
+    found = Scanner("rule", blank_separated(text, 0, head_stop), head_stop + 1)
     sender = BOTH
     if found.peek() in {TO_SERVER, TO_CLIENT, BOTH} or (found.peek() != DIAL and found.peek()[:1].islower()):
-        sender = found.take("a sender").text
-        if sender not in {TO_SERVER, TO_CLIENT, BOTH}:
-            try:
-                words.name(sender)
-            except ValueError:
-                raise LocalError(f"rule, column 1: {sender!r} is neither ->, <- or <-> nor a name") from None
+        sender = found.read("a sender: ->, <-, <-> or the name of a party", _sender)
     column = found.column
     tag = found.take(f"a tag: one of {', '.join(TAGS)}, with * and ? for any characters, or {DIAL}").text
     message = ""
@@ -255,34 +236,39 @@ def _read_where(text: str, stop: int, filter_at: int | None) -> Where:
     per_link = found.has("per", "link")
     links = _read_passes(found, "") if found.has("link") else ALL
     found.finish(_WHERE)
-    filter_ = "" if filter_at is None else text[filter_at:stop].strip()
+    filter_ = text[stop if filter_at is None else filter_at : stop].lstrip()
     if filter_at is not None and not filter_:
-        raise LocalError(f"rule, column {filter_at + 1}: it ends too early; expected here: a filter")
+        raise TextError("rule", filter_at + 1, "it ends too early; expected here: a filter")
     try:
-        return Where(sender, tag, message, passes, per_link, links, filter_)
+        return Where(sender, tag, message, passes, per_link, links, filter_.rstrip())
+    except TextError as error:  # of the filter
+        raise TextError("rule", stop - len(filter_) + error.column, error.what) from None
     except LocalError as error:
-        at = filter_at + 1 if filter_at is not None and str(error).startswith("filter") else column
-        raise LocalError(f"rule, column {at}: {error}") from None
+        raise TextError("rule", column, str(error)) from None
 
 
-def _read_passes(found: Words, mark: str) -> Passes:
+def _sender(text: str) -> str:
+    return text if text in {TO_SERVER, TO_CLIENT, BOTH} else scalars.name(text)
+
+
+def _read_passes(found: Scanner, mark: str) -> Passes:
     first, last, every = None, None, None
     column = found.column
     if found.peek().startswith(mark) and (mark or found.peek()):
         wanted = f"{mark}N, {mark}N-M or {mark}N+"
         first, last = found.read(wanted, lambda text: _range(text.removeprefix(mark)))
     if mark and found.has("every"):
-        every = found.read("a number from 1 on", words.count)
+        every = found.read("a number from 1 on", scalars.count)
     if first is None and not mark:
         raise found.error("it ends too early; expected here: N, N-M or N+")
     try:
         return Passes(first or every or 1, last, every or 1)
     except LocalError as error:
-        raise LocalError(f"rule, column {column}: {error}") from None
+        raise found.error(str(error), column) from None
 
 
 def _range(text: str) -> tuple[int, int | None]:
     if text.endswith("+"):
-        return words.count(text[:-1]), None
+        return scalars.count(text[:-1]), None
     first, dash, last = text.partition("-")
-    return words.count(first), words.count(last) if dash else words.count(first)
+    return scalars.count(first), scalars.count(last) if dash else scalars.count(first)

@@ -6,6 +6,7 @@ from typing import Any
 
 from messenger.errors import LocalError
 from toolkit.dissect.stream import Ending
+from toolkit.faults import scalars
 from toolkit.faults.dials import Refuse
 from toolkit.faults.edits import V1_TAGS, V2_TAGS, Inject, SetFields, Sign
 from toolkit.faults.mangle import (
@@ -21,9 +22,8 @@ from toolkit.faults.mangle import (
     Swap,
     Truncate,
 )
-from toolkit.faults.script import words
-from toolkit.faults.script.words import Words, plain
 from toolkit.faults.timing import Delay, Hold, Log, Pieces, Slow
+from toolkit.scanner import Scanner, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Verb:
     about: str
     """Its effect, in a line."""
     kind: type
-    read: Callable[[Words], What]
+    read: Callable[[Scanner], What]
     write: Callable[[Any], str]
     """Returns the arguments of the verb for an action of its kind."""
 
@@ -60,12 +60,12 @@ class Verb:
 # ---- ending a link
 
 
-def _read_cut(how: Ending) -> Callable[[Words], Cut]:
-    def read(found: Words) -> Cut:
+def _read_cut(how: Ending) -> Callable[[Scanner], Cut]:
+    def read(found: Scanner) -> Cut:
         if found.has("after"):
             return Cut(None, how)
         if found.has("at"):
-            return Cut(found.read(words.BYTE, words.number), how)
+            return Cut(found.read(scalars.BYTE, scalars.number), how)
         if not found.has("before") and found.peek():
             raise found.error(f"{found.peek()!r} is not before, after or at BYTE")
         return Cut(0, how)
@@ -80,9 +80,9 @@ def _write_cut(cut: Cut) -> str:
 # ---- timing
 
 
-def _read_hold(found: Words) -> Hold:
-    name = found.read(words.NAME, words.name)
-    for_s = found.read(words.TIME, words.seconds) if found.has("for") else None
+def _read_hold(found: Scanner) -> Hold:
+    name = found.read(scalars.NAME, scalars.name)
+    for_s = found.read(scalars.TIME, scalars.seconds) if found.has("for") else None
     return Hold(name, for_s, alone=found.has("alone"))
 
 
@@ -91,20 +91,20 @@ def _write_hold(hold: Hold) -> str:
     return f"{hold.name}{time}{' alone' * hold.alone}"
 
 
-def _read_log(found: Words) -> Log:
+def _read_log(found: Scanner) -> Log:
     return Log(found.rest())
 
 
 # ---- frames
 
 
-def _read_duplicate(found: Words) -> Duplicate:
-    return Duplicate(found.read(words.TIME, words.seconds) if found.has("after") else None)
+def _read_duplicate(found: Scanner) -> Duplicate:
+    return Duplicate(found.read(scalars.TIME, scalars.seconds) if found.has("after") else None)
 
 
-def _read_replay(found: Words) -> Replay:
+def _read_replay(found: Scanner) -> Replay:
     tag = _tag(found)
-    nth = found.read("#NUMBER", lambda text: words.count(_hash(text))) if found.peek().startswith("#") else 1
+    nth = found.read("#NUMBER", lambda text: scalars.count(_hash(text))) if found.peek().startswith("#") else 1
     return Replay(tag, nth, instead=found.has("instead"))
 
 
@@ -117,36 +117,32 @@ def _write_replay(replay: Replay) -> str:
     return f"{replay.tag}{nth}{' instead' * replay.instead}"
 
 
-def _tag(found: Words) -> str:
-    column, tag = found.column, found.take("a tag").text
-    known = {*V1_TAGS, *V2_TAGS, "BANNER"}
-    if tag not in known:
-        raise found.error(f"no tag {tag!r}; there are {', '.join(sorted(known))}", column)
-    return tag
+def _tag(found: Scanner) -> str:
+    return found.choose("tag", sorted({*V1_TAGS, *V2_TAGS, "BANNER"}))
 
 
 # ---- bytes and fields
 
 
-def _read_corrupt(found: Words) -> Flip:
+def _read_corrupt(found: Scanner) -> Flip:
     region = field = ""
     byte = 0
     if found.has("byte"):
-        byte = found.read(words.BYTE, words.number)
+        byte = found.read(scalars.BYTE, scalars.number)
         if found.has("of"):
             region = found.take("a region, like segment 0").text
             if region in {"segment", "crc"}:
-                region += f" {found.read('a number of a segment', words.number)}"
+                region += f" {found.read('a number of a segment', scalars.number)}"
     else:
-        field = found.read("byte N, or the name of a field", words.name)
+        field = found.read("byte N, or the name of a field", scalars.name)
         if found.has("byte"):
-            byte = found.read(words.BYTE, words.number)
+            byte = found.read(scalars.BYTE, scalars.number)
     mask = found.read("bits from 1 to 0xff", _mask) if found.has("mask") else 1
     return Flip(byte, mask, region, found.has("fixed"), field)
 
 
 def _mask(text: str) -> int:
-    value = words.count(text)
+    value = scalars.count(text)
     if value > 0xFF:
         raise ValueError(text)
     return value
@@ -161,18 +157,18 @@ def _write_corrupt(flip: Flip) -> str:
     return f"{where}{of}{mask}{' fixed' * flip.fix_crc}"
 
 
-def _read_set(found: Words) -> SetFields:
-    values = [found.read(words.ASSIGNMENT, words.assignment)]
+def _read_set(found: Scanner) -> SetFields:
+    values = [found.read(scalars.ASSIGNMENT, scalars.assignment)]
     while "=" in found.peek():
-        values.append(found.read(words.ASSIGNMENT, words.assignment))
+        values.append(found.read(scalars.ASSIGNMENT, scalars.assignment))
     return SetFields(tuple(values), fix=not found.has("unfixed"))
 
 
-def _read_inject(found: Words) -> Inject:
+def _read_inject(found: Scanner) -> Inject:
     tag = _tag(found)
     values = []
     while "=" in found.peek():
-        values.append(found.read(words.ASSIGNMENT, words.assignment))
+        values.append(found.read(scalars.ASSIGNMENT, scalars.assignment))
     return Inject(tag, tuple(values), before=found.has("before"), back=found.has("back"))
 
 
@@ -184,13 +180,13 @@ def _assigned(values: tuple[tuple[str, str], ...]) -> str:
     return " ".join(f"{name}={value}" for name, value in values)
 
 
-def _read_insert(found: Words) -> Insert:
-    extra = found.read(words.HEX, words.hex_bytes)
-    return Insert(extra, found.read(words.BYTE, words.number) if found.has("at") else None)
+def _read_insert(found: Scanner) -> Insert:
+    extra = found.read(scalars.HEX, scalars.hex_bytes)
+    return Insert(extra, found.read(scalars.BYTE, scalars.number) if found.has("at") else None)
 
 
-def _read_truncate(found: Words) -> Truncate:
-    return Truncate(found.read("how many bytes are left", words.number))
+def _read_truncate(found: Scanner) -> Truncate:
+    return Truncate(found.read("how many bytes are left", scalars.number))
 
 
 def _write_replace(replace: Replace) -> str:
@@ -223,7 +219,7 @@ VERBS: Mapping[str, Verb] = {
         "delay TIME [alone]",
         "delay the frame and all later ones (alone: only this frame)",
         Delay,
-        lambda found: Delay(found.read(words.TIME, words.seconds), alone=found.has("alone")),
+        lambda found: Delay(found.read(scalars.TIME, scalars.seconds), alone=found.has("alone")),
         lambda delay: f"{plain(delay.seconds)}s{' alone' * delay.alone}",
     ),
     "drop": Verb(
@@ -298,14 +294,14 @@ VERBS: Mapping[str, Verb] = {
         "replace HEX",
         "forward these bytes instead of the frame",
         Replace,
-        lambda found: Replace(found.read(words.HEX, words.hex_bytes)),
+        lambda found: Replace(found.read(scalars.HEX, scalars.hex_bytes)),
         _write_replace,
     ),
     "slow": Verb(
         "slow RATE [rest]",
         "forward the frame at this rate (rest: and all later ones)",
         Slow,
-        lambda found: Slow(found.read(words.RATE, words.rate), rest=found.has("rest")),
+        lambda found: Slow(found.read(scalars.RATE, scalars.rate), rest=found.has("rest")),
         lambda slow: f"{plain(slow.bytes_per_s)}B/s{' rest' * slow.rest}",
     ),
     "trickle": Verb(
@@ -313,7 +309,7 @@ VERBS: Mapping[str, Verb] = {
         "forward the frame in pieces of BYTES bytes, default 1 (rest: and all later ones)",
         Pieces,
         lambda found: Pieces(
-            found.read("a number of bytes", words.count) if found.peek() not in {"", "rest"} else 1,
+            found.read("a number of bytes", scalars.count) if found.peek() not in {"", "rest"} else 1,
             rest=found.has("rest"),
         ),
         lambda pieces: f"{pieces.size_bytes}{' rest' * pieces.rest}",
@@ -327,15 +323,13 @@ AT_DIALS = (Refuse, Hold, Delay)
 """Actions that are possible at connection attempts."""
 
 
-def read_what(found: Words) -> What:
-    """Parse the action of a rule, up to the end of its words.
+def read_what(found: Scanner) -> What:
+    """Parse the action of a rule, up to the end of its scalars.
 
     Raises:
-        LocalError: there is no such verb, or its arguments are wrong.
+        TextError: there is no such verb, or its arguments are wrong.
     """
-    column, verb = found.column, found.take(f"what is done: one of {', '.join(VERBS)}").text
-    if verb not in VERBS:
-        raise found.error(f"no verb {verb!r}; there are {', '.join(VERBS)}", column)
+    verb = found.choose("verb", VERBS)
     what = VERBS[verb].read(found)
     found.finish(f"it is {VERBS[verb].usage}")
     return what

@@ -189,11 +189,7 @@ class LifeVerbs(TrafficVerbs):
             text: SENDER:TAG[:NTH].
             byte: number of bytes of the frame that pass before the cut; None: all.
         """
-        sender, _, rest = text.partition(":")
-        tag, colon, nth = rest.partition(":")
-        if self.is_v1 and tag == "MESSAGE":
-            tag = "MSG"
-        found = Breakpoint.parse(f"{sender}:{tag}{colon}{nth}", self.protocol)
+        found = Breakpoint.parse(text.replace(":MESSAGE", ":MSG") if self.is_v1 else text, self.protocol)
         found.byte = byte
         return found
 

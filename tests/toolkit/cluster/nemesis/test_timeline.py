@@ -71,7 +71,7 @@ def test_spec_accepts_a_timeline() -> None:
         ("- {at_s: 1}", "step 1 is not {at_s: SECONDS, fault: FAULT}"),
         ("- {at_s: -1, fault: heal}", "step 1: at_s is -1"),
         ("- {at_s: .nan, fault: heal}", "timeline.yaml:1: '.nan' is no number that can be used"),
-        ("- {at_s: 1, fault: heal}\n- {at_s: 2, fault: kil b}", "step 2: no fault 'kil'; did you mean kill?"),
+        ("- {at_s: 1, fault: heal}\n- {at_s: 2, fault: kil b}", "step 2: fault, column 1: no fault 'kil'; did"),
     ],
 )
 def test_load_reports_mistakes_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:
