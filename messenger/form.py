@@ -95,7 +95,11 @@ class _PythonForm:
         self._modules = modules
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self,
+        fullname: str,
+        _path: Sequence[str] | None,
+        target: ModuleType | None = None,
+        /,
     ) -> ModuleSpec | None:
         if fullname not in self._modules.names:
             return None
