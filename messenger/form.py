@@ -8,12 +8,9 @@ for none.
 import os
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-
-from messenger.compat import override
 
 SUFFIX = EXTENSION_SUFFIXES[0]
 """File name suffix of compiled modules for this interpreter."""
@@ -91,15 +88,18 @@ class HotModules:
             sys.meta_path.insert(0, _PythonForm(self))
 
 
-class _PythonForm(MetaPathFinder):
+class _PythonForm:
     """Import hook that finds the sources of the hot modules even if compiled forms lie beside them."""
 
     def __init__(self, modules: HotModules) -> None:
         self._modules = modules
 
-    @override
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self,
+        fullname: str,
+        _path: Sequence[str] | None,
+        target: ModuleType | None = None,
+        /,
     ) -> ModuleSpec | None:
         if fullname not in self._modules.names:
             return None

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import HostWish
-from toolkit.cluster.images import default_root
-from toolkit.cluster.images.debian import ceph_directory, is_ready
 from toolkit.errors import Unsupported
+from toolkit.machine.cache import default_root
 from toolkit.machine.capability import own_command
 from toolkit.machine.private import check_own
 
@@ -86,6 +85,8 @@ def existing_image(release: str) -> Path:
         LocalError: there is no such release, or another user can change the image.
         Unsupported: this process is not root, or the image has not been built; the message names the command.
     """
+    from toolkit.cluster.images.debian import ceph_directory, is_ready  # noqa: PLC0415 - only for real daemons
+
     directory = ceph_directory(release, images_root())
     if os.geteuid() != 0:
         raise Unsupported(f"Ceph {release} comes from an image, which needs root")

@@ -72,6 +72,7 @@ def serve(requests: socket.socket, parent: int) -> NoReturn:
     rehearse()
     gc.collect()
     gc.freeze()  # collections in forks would copy the pages that they share
+    gc.enable()
     waiting = select.poll()
     waiting.register(requests, select.POLLIN)
     waiting.register(ended, select.POLLIN)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from messenger.errors import LocalError
 from messenger.form import MESSENGER
-from messenger.transport.rdma import verbs
 from toolkit.form import TOOLKIT
 from toolkit.machine.capability import Finding, not_installed, sudo
 
@@ -104,6 +103,8 @@ def hardware_crc() -> Finding:
 
 def pyverbs() -> Finding:
     """Find rdma-core's Python binding for this interpreter."""
+    from messenger.transport.rdma import verbs  # imports the whole transport
+
     try:
         verbs.pyverbs()
     except LocalError as error:

@@ -37,8 +37,8 @@ def imported(*arguments: str) -> set[str]:
 
 @pytest.mark.usefixtures("state")
 def test_cluster_commands_import_no_heavy_modules() -> None:
-    done("up", "two-peers")
     commands = {
+        "up two-peers": {"rich"},
         "tell a snapshot": {"rich"},
         "fault reset a b": {"rich"},
         "fault --list": {"rich"},

@@ -17,6 +17,7 @@ from toolkit.machine.ports import Ports
 if TYPE_CHECKING:
     from toolkit.cluster.forks import Forks
 
+_WITHOUT_PROXIES = "--backend netns"
 _IPV4, _IPV6 = "127.0.0.1", "::1"
 
 
@@ -81,7 +82,7 @@ class ProcessBackend(Backend):
                 raise Unsupported(
                     f"network {network.name}: no subnet {network.subnet} on loopback: give --backend netns"
                 )
-        check_room(_files_of(len(hosts)), f"a cluster of {len(hosts)} nodes on process")
+        check_room(_files_of(len(hosts)), f"a cluster of {len(hosts)} nodes on process", _WITHOUT_PROXIES)
         check_images(hosts)
         if not sys.platform.startswith("linux"):
             raise Unsupported("clusters need Linux")
@@ -94,7 +95,8 @@ class ProcessBackend(Backend):
     @override
     def add(self, *wishes: HostWish) -> None:
         """Make more hosts. Their directories and processes are journalled with the cluster."""
-        check_room(_files_of(len(self.hosts) + len(wishes)), "a cluster of so many nodes on process")
+        files = _files_of(len(self.hosts) + len(wishes))
+        check_room(files, "a cluster of so many nodes on process", _WITHOUT_PROXIES)
         for wish in wishes:
             addresses = {name: self._addresses[name] for name in wish.networks}
             self.hosts[wish.name] = ProcessHost(wish, self.lease, addresses, self._ports, self.zygote)

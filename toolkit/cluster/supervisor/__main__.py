@@ -4,17 +4,20 @@ The cluster's lease was taken already. The first line of input has the parameter
 ``msgrlab up`` starts the supervisor with the cluster's label in its environment.
 """
 
+import gc
 import json
 import os
 import sys
 
 from messenger.errors import LocalError
-from toolkit.cluster.zygote import Zygote
 
 
 def main() -> int:
     """Keep a cluster up until it is taken down."""
     name, *kind = sys.argv[1:]
+    gc.disable()  # collections during imports take a tenth of their time and find nothing
+    from toolkit.cluster.zygote import Zygote  # noqa: PLC0415 - as said
+
     # First, before locks, open files and threads, because the nodes are forks of this process.
     zygote = Zygote() if kind != ["exec"] else None
     from toolkit.cluster.backends.base import Backend  # noqa: PLC0415 - as said
@@ -22,6 +25,8 @@ def main() -> int:
     from toolkit.machine.descriptors import raise_limit  # noqa: PLC0415
     from toolkit.machine.leases import Lease  # noqa: PLC0415
 
+    gc.freeze()  # what was imported stays, so later collections need not look at it
+    gc.enable()
     raise_limit()  # after the fork of the zygote: nodes keep the default, which faults may limit
     Backend.zygote = zygote
     # Print to the log from here on, because the front expects lines of JSON on standard output.

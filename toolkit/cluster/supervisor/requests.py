@@ -9,7 +9,6 @@ from messenger.errors import LocalError
 from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.nodes import MessengerNode, ProgramNode
 from toolkit.cluster.spec.model import Chaos
-from toolkit.cluster.status import is_event, record_json
 from toolkit.node import NodeApp
 
 _MOST_RECORDS = 10_000
@@ -136,6 +135,8 @@ class Requests:
             after: number of records that the client has read; -1 for all records so far.
             wait_s: seconds to wait for a record if there is none.
         """
+        from toolkit.cluster.status import is_event, record_json  # noqa: PLC0415 - not needed to start
+
         history = self._cluster.history
         known = history.count if after < 0 else after
         if wait_s:

@@ -347,9 +347,10 @@ def test_up_refuses_a_cluster_above_the_hard_limit_of_open_files(tmp_path: Path)
     path = tmp_path / "mesh.yaml"
     path.write_text(MESH)
     refused = limited("-n 256", "up", str(path))
+    files = "a cluster of 10 nodes on process needs 290 open files, and the limit is 256"
     assert (refused.returncode, refused.stderr) == (
         3,
-        "msgrlab: a cluster of 10 nodes on process needs 290 open files, and the limit is 256: ulimit -Hn 290\n",
+        f"msgrlab: {files}: ulimit -Hn 290, or --backend netns\n",
     )
 
 
