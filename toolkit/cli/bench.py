@@ -13,6 +13,7 @@ from toolkit.cli.bench_anchor import anchor
 from toolkit.cli.bench_clusters import clusters
 from toolkit.cli.bench_decode import decode
 from toolkit.cli.bench_hostile import hostile
+from toolkit.cli.bench_links import links
 from toolkit.cli.bench_output import Measured, check_out, measured, new_table, show, size_text
 from toolkit.cli.bench_rados import rados
 from toolkit.cli.bench_rdma import rdma
@@ -56,6 +57,7 @@ app.command()(anchor)
 app.command()(decode)
 app.command()(clusters)
 app.command()(hostile)
+app.command()(links)
 app.command()(rados)
 app.command()(rdma)
 
