@@ -10,6 +10,8 @@ from messenger.errors import LocalError
 
 _BLACKHOLES = (EntityType.OSD, EntityType.MON, EntityType.MDS, EntityType.MGR, EntityType.CLIENT)
 TCP_TYPE, RDMA_TYPE = TRANSPORT_TYPES = ("async+posix", "async+rdma")
+RDMA_RETRIES = 7
+"""Most retries of a queue pair, which Ceph uses (§8)."""
 _RDMA_LEAST = {
     "ms_async_rdma_port_num": 1,
     "ms_async_rdma_gid_idx": 0,
@@ -19,6 +21,8 @@ _RDMA_LEAST = {
     "ms_async_rdma_send_buffers": 1,
     "ms_async_rdma_receive_buffers": 1,
     "rdma_queue_len": 1,
+    "rdma_retries": 0,
+    "rdma_rnr_retries": 0,
 }
 _RDMA_MOST = {
     "ms_async_rdma_port_num": 255,
@@ -27,6 +31,8 @@ _RDMA_MOST = {
     "ms_async_rdma_dscp": 255,
     "ms_async_rdma_buffer_size": 1 << 30,
     "rdma_queue_len": 4096,
+    "rdma_retries": RDMA_RETRIES,
+    "rdma_rnr_retries": RDMA_RETRIES,
 }
 
 
@@ -118,6 +124,12 @@ class TransportOptions(InjectionOptions):
     """Most receive buffers of all links together; a link that would exceed this is refused."""
     rdma_queue_len: int = 8
     """Buffers of a link for each direction (Ceph shares receive buffers between links)."""
+    rdma_retries: int = RDMA_RETRIES
+    """Times that a device sends an unacknowledged packet again before the link breaks (Ceph: always 7). For
+    soft-RoCE, 7 means without limit."""
+    rdma_rnr_retries: int = RDMA_RETRIES
+    """Times that a device tries again if the peer has posted no receive buffer, before the link breaks (Ceph:
+    always 7). 7 means without limit."""
 
     def check_transport(self) -> None:
         """Check the values of these options.

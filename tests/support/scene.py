@@ -80,6 +80,16 @@ class RecordedNetwork(NetworkFaults):
     def set_rdma_port(self, name: str, *, is_up: bool) -> None:
         self._called("rdma_up" if is_up else "rdma_down", name)
 
+    def remove_rdma_device(self, name: str) -> bool:
+        self._called("rdma_remove", name)
+        return True
+
+    def restore_rdma_device(self, name: str) -> None:
+        self._called("rdma_add", name)
+
+    def change_rdma_address(self, name: str) -> None:
+        self._called("gid_change", name)
+
     def reset(self, a: str, b: str) -> int:
         self._called("reset", a, b)
         return 2

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import SystemRandom
 from statistics import median
 from time import time
-from typing import Self
+from typing import Any, Self
 
 from messenger.cephx.keys import CryptoKey
 from toolkit.bench.cell import Cell, Pattern, Result
@@ -103,13 +103,29 @@ class Pair:
         self._receiver = receiver
 
     @classmethod
-    async def start(cls, cell: Cell, sender: "Peer", receiver: "Peer", *, floor: bool) -> Self:
-        """Send both processes their specs, and connect them."""
+    async def start(
+        cls,
+        cell: Cell,
+        sender: "Peer",
+        receiver: "Peer",
+        *,
+        floor: bool,
+        options: tuple[dict[str, Any], dict[str, Any]] = ({}, {}),
+    ) -> Self:
+        """Send both processes their specs, and connect them.
+
+        Args:
+            cell: the cell to measure.
+            sender: the process that connects and sends.
+            receiver: the other process.
+            floor: True for plain sockets instead of messengers.
+            options: options of both messengers, the sender's first.
+        """
         sender_cpu, receiver_cpu = cpus(cell.cores)
         key = CryptoKey.generate(SystemRandom(), time()).to_base64()
-        spec = PeerSpec(cell=cell, floor=floor, cpu=receiver_cpu, key=key)
+        spec = PeerSpec(cell=cell, floor=floor, cpu=receiver_cpu, key=key, options=options[1])
         addr = await receiver.become(spec)
-        await sender.become(replace(spec, cpu=sender_cpu, addr=addr))
+        await sender.become(replace(spec, cpu=sender_cpu, addr=addr, options=options[0]))
         return cls(cell, sender, receiver)
 
     async def run(self, count: int) -> Run:

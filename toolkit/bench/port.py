@@ -65,7 +65,7 @@ class MessengerPort(Dispatcher):
 
 def _messenger(spec: PeerSpec, port: MessengerPort) -> Messenger:
     key = CryptoKey.from_base64(spec.key)
-    config = Config.only_mode(ConMode[spec.cell.mode.upper()])
+    config = Config.only_mode(ConMode[spec.cell.mode.upper()], **spec.options)
     if spec.sends:
         return Messenger(
             SENDER, auth_client=auth_client(key), dispatcher=port, policies=SENDER_POLICIES, config=config

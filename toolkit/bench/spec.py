@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from messenger.link import Protocol
 from toolkit.bench.cell import REPLY_BYTES, Cell, Pattern
@@ -24,6 +25,8 @@ class PeerSpec:
     """Shared key of the two messengers, in its text form."""
     addr: str = ""
     """Address of the receiver; empty for the receiver itself."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options of the messenger, besides those of its connection mode."""
 
     def as_json(self) -> str:
         """Return the line that :meth:`from_json` reads."""

@@ -13,8 +13,10 @@ from toolkit.cli.bench_anchor import anchor
 from toolkit.cli.bench_clusters import clusters
 from toolkit.cli.bench_decode import decode
 from toolkit.cli.bench_hostile import hostile
-from toolkit.cli.bench_output import Measured, check_out, measured, new_table, show
+from toolkit.cli.bench_links import links
+from toolkit.cli.bench_output import Measured, check_out, measured, new_table, show, size_text
 from toolkit.cli.bench_rados import rados
+from toolkit.cli.bench_rdma import rdma
 from toolkit.cli.report_files import Html
 
 if TYPE_CHECKING:
@@ -55,7 +57,9 @@ app.command()(anchor)
 app.command()(decode)
 app.command()(clusters)
 app.command()(hostile)
+app.command()(links)
 app.command()(rados)
+app.command()(rdma)
 
 
 @app.callback()
@@ -188,7 +192,7 @@ def _table(results: "Sequence[Result]") -> "Table":
             cell.pattern,
             cell.mode if cell.protocol == "v2" else cell.protocol,
             str(cell.cores),
-            _size(cell.size),
+            size_text(cell.size),
             str(cell.in_flight),
             f"{result.ops_per_s:,.0f}",
             f"{result.floor_ops_per_s:,.0f}",
@@ -204,16 +208,9 @@ def _core_table(results: "Sequence[CoreResult]") -> "Table":
     table = new_table(("layer", "mode"), ("size", "build us", "parse us", "both us"))
     for result in results:
         times = (result.build_us, result.parse_us, result.build_us + result.parse_us)
-        table.add_row(result.layer, result.mode, _size(result.size), *(f"{time_us:.2f}" for time_us in times))
+        table.add_row(result.layer, result.mode, size_text(result.size), *(f"{time_us:.2f}" for time_us in times))
     return table
 
 
 def _us(time_us: float) -> str:
     return f"{time_us:.{0 if time_us >= 1000 else 1}f}"
-
-
-def _size(size: int) -> str:
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size % unit == 0:
-            return f"{size // unit} {name}"
-    return f"{size} B"

@@ -117,6 +117,14 @@ def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool
         raise done.error
 
 
+def size_text(size_bytes: int) -> str:
+    """Return a number of bytes with the largest unit that leaves a whole number."""
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size_bytes % unit == 0:
+            return f"{size_bytes // unit} {name}"
+    return f"{size_bytes} B"
+
+
 def new_table(names: Sequence[str], numbers: Sequence[str]) -> "Table":
     """Create a table without lines: text columns ``names``, then number columns ``numbers``."""
     from rich.table import Table

@@ -97,6 +97,25 @@ class NetworkFaults(ABC):
         """Take the port of a host's RDMA device up or down; raises Unsupported without RDMA devices."""
         raise Unsupported(f"RDMA port of {name}: {NO_RDMA}")
 
+    def remove_rdma_device(self, name: str) -> bool:
+        """Remove a host's RDMA device.
+
+        Returns:
+            False if a program does not close it; the kernel removes it then.
+
+        Raises:
+            Unsupported: there are no RDMA devices.
+        """
+        raise Unsupported(f"RDMA device of {name}: {NO_RDMA}")
+
+    def restore_rdma_device(self, name: str) -> None:
+        """Create a removed RDMA device again; raises Unsupported without RDMA devices."""
+        raise Unsupported(f"RDMA device of {name}: {NO_RDMA}")
+
+    def change_rdma_address(self, name: str) -> None:
+        """Change the address (GID) of a host's RDMA device; raises Unsupported without RDMA devices."""
+        raise Unsupported(f"RDMA device of {name}: {NO_RDMA}")
+
     @abstractmethod
     def reset(self, a: str, b: str) -> int:
         """Reset the TCP connections between two hosts by an RST forged to both sides; returns their number."""

@@ -61,7 +61,7 @@ class NodeApp(Inside, Dispatcher):
         *("connect", "send", "send_again", "keepalive", "keep_alive", "mark_down", "shut", "stop", "hold"),
         *("on_delivery", "configure", "jump_clock", "limit_descriptors", "limit_memory", "learn", "moved", "auth"),
         *("forget", "arm", "disarm", "unblock", "hits", "visits", "use_up_nonces", "own_address"),
-        "fail_queue_pair",
+        *("fail_queue_pair", "withhold_receives"),
         *("perf_dump", "snapshot", "session", "sessions", "resources", "holdings", "traffic", "calls"),
     )
     """Methods that are commands, also over the control channel of a process."""

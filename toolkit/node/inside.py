@@ -3,11 +3,14 @@
 import resource
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from messenger.driver import Connection, Driver
 from messenger.errors import LocalError
 from messenger.link import Link
+
+if TYPE_CHECKING:
+    from messenger.transport.rdma.stream import RdmaStream
 
 
 class Inside:
@@ -63,6 +66,23 @@ class Inside:
         Raises:
             LocalError: there is no link with it now, or it does not use RDMA.
         """
+        try:
+            self._required_stream(peer).pair.fail()
+        except OSError as error:
+            raise LocalError(f"queue pair with {peer}: {error.strerror}") from None
+
+    def withhold_receives(self, peer: str, withheld: bool) -> None:  # noqa: FBT001 - JSON
+        """Post no receive buffers again for the link with a peer; ``withheld=False`` posts them, if it exists.
+
+        Raises:
+            LocalError: there is no link with it now, or it does not use RDMA.
+        """
+        if withheld:
+            self._required_stream(peer).withhold_receives(withheld=True)
+        elif (stream := self._rdma_stream(peer)) is not None:
+            stream.withhold_receives(withheld=False)
+
+    def _rdma_stream(self, peer: str) -> "RdmaStream | None":
         # imported here, because few nodes use RDMA, and simulated nodes have no event loop
         from messenger.messenger import Messenger  # noqa: PLC0415
         from messenger.transport.rdma.stream import RdmaStream  # noqa: PLC0415
@@ -70,12 +90,13 @@ class Inside:
         connection, driver = self._connections.get(peer), self.driver
         link = connection.session.link if connection is not None else None
         stream = driver.stream(link.id) if isinstance(driver, Messenger) and isinstance(link, Link) else None
-        if not isinstance(stream, RdmaStream):
+        return stream if isinstance(stream, RdmaStream) else None
+
+    def _required_stream(self, peer: str) -> "RdmaStream":
+        stream = self._rdma_stream(peer)
+        if stream is None:
             raise LocalError(f"no queue pair with {peer} now")
-        try:
-            stream.pair.fail()
-        except OSError as error:
-            raise LocalError(f"queue pair with {peer}: {error.strerror}") from None
+        return stream
 
     def use_up_nonces(self, peer: str, left: int) -> None:
         """Advance the ciphers of the link with a peer, so that ``left`` nonces remain in each direction."""

@@ -55,6 +55,7 @@ class RdmaStream(Stream):
         "_timer",
         "_unread",
         "_watching",
+        "_withheld",
         "_writable",
         "pair",
     )
@@ -76,6 +77,8 @@ class RdmaStream(Stream):
         """Indexes of the send buffers that are not in use."""
         self._unread: deque[tuple[int, memoryview]] = deque()
         """Indexes of receive buffers, and their unread bytes."""
+        self._withheld: list[int] | None = None
+        """Indexes of receive buffers that are not posted; None while all are."""
         self._fault: OSError | None = None
         self._peer_ended = self._shut = self._fin_sent = self._closed = False
         self._readable = Watch(loop, lambda: bool(self._unread) or self._has_ended)
@@ -123,8 +126,19 @@ class RdmaStream(Stream):
                 self._post_receive(index)
         return count
 
+    def withhold_receives(self, *, withheld: bool) -> None:
+        """Post no receive buffer again once it has been read, so that the peer's sends wait; or post them all."""
+        if withheld and self._withheld is None:
+            self._withheld = []
+        elif not withheld and self._withheld is not None:
+            indexes, self._withheld = self._withheld, None
+            for index in indexes:
+                self._post_receive(index)
+
     def _post_receive(self, index: int) -> None:
-        if self._fault is None:
+        if self._withheld is not None:
+            self._withheld.append(index)
+        elif self._fault is None and self._release is not None:
             try:
                 self.pair.post_receive(index)
             except OSError as error:

@@ -30,8 +30,6 @@ _PORT_ACTIVE = 4
 _MIN_RNR_TIMER = 0x12
 _TIMEOUT = 0x12
 """1.07 s until a packet is sent again."""
-_RETRIES = 7
-"""Number of retries. For RNR retries, 7 means without limit."""
 _HOP_LIMIT = 6
 _EVENT_FILE = "anon_inode:[infinibandevent]"
 _opening = threading.Lock()
@@ -247,6 +245,7 @@ class QueuePair:
         self.psn = psn
         self.buffer_bytes, self.count = config.ms_async_rdma_buffer_size, config.rdma_queue_len
         self._sl, self._traffic_class = config.ms_async_rdma_sl, config.ms_async_rdma_dscp
+        self._retries, self._rnr_retries = config.rdma_retries, config.rdma_rnr_retries
         # Shared memory: after a fork, copy-on-write would separate this process from the pages the device writes
         # to.
         self._memory = mmap.mmap(-1, 2 * self.count * self.buffer_bytes)
@@ -295,7 +294,7 @@ class QueuePair:
             attributes.dest_qp_num, attributes.rq_psn, attributes.sq_psn = peer.qpn, peer.psn, self.psn
             attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 1
             attributes.min_rnr_timer, attributes.timeout = _MIN_RNR_TIMER, _TIMEOUT
-            attributes.retry_cnt = attributes.rnr_retry = _RETRIES
+            attributes.retry_cnt, attributes.rnr_retry = self._retries, self._rnr_retries
             self._pair.to_rtr(attributes)
             self._pair.to_rts(attributes)
 

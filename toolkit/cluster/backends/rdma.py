@@ -4,21 +4,15 @@ Nodes exchange the addresses of their queue pairs over TCP on loopback, through 
 backend. Messages then go from device to device, where the kernel's netem impairs them.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from messenger.compat import override
-from messenger.errors import LocalError
-from messenger.transport.rdma.verbs import pyverbs
 from toolkit.cluster.backends.base import HostWish, NetworkWish
 from toolkit.cluster.backends.process import ProcessBackend
 from toolkit.cluster.backends.rdma_network import RdmaNetwork
-from toolkit.errors import Unsupported
-from toolkit.extras import require
 from toolkit.machine.changes import Processes
 from toolkit.machine.leases import Lease
-from toolkit.network import rdma
 from toolkit.network.rdma.fabric import GID_INDEX, Fabric
 
 
@@ -34,14 +28,7 @@ class RdmaBackend(ProcessBackend):
     @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
         super().check(networks, hosts)
-        require("pyroute2")
-        try:
-            rdma.devices()
-            pyverbs()
-        except LocalError as error:
-            raise Unsupported(f"transport rdma: {error}") from None
-        if os.geteuid() != 0:
-            raise Unsupported("transport rdma: devices need root: sudo msgrlab ..., or msgrlab vm run -- CMD")
+        Fabric.check("transport rdma")
 
     @override
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:

@@ -23,7 +23,6 @@ class RdmaNetwork(ProxiedNetwork):
     has_rdma = True
     lacks = MappingProxyType(
         {
-            "black_hole": "RDMA packets are no longer than their path takes",
             "nat": "RDMA packets pass no NAT",
         }
     )
@@ -36,6 +35,8 @@ class RdmaNetwork(ProxiedNetwork):
         """Impairments by sender and receiver, without blocks."""
         self._blocked: set[_Way] = set()
         self._down: set[str] = set()
+        self._removed: set[str] = set()
+        self._narrow: set[_Way] = set()
 
     def renew(self) -> None:
         """Apply the impairments of the remaining hosts again after hosts were added or removed."""
@@ -43,6 +44,8 @@ class RdmaNetwork(ProxiedNetwork):
         self._states = {way: state for way, state in self._states.items() if set(way) <= {*self.hosts}}
         self._blocked = {way for way in self._blocked if set(way) <= {*self.hosts}}
         self._down &= {*self.hosts}
+        self._removed &= {*self.hosts}
+        self._narrow = {way for way in self._narrow if set(way) <= {*self.hosts}}
         for way in {*self._states, *self._blocked}:
             self._treat(way)
 
@@ -89,7 +92,39 @@ class RdmaNetwork(ProxiedNetwork):
         (self._down.discard if is_up else self._down.add)(name)
 
     @override
+    def remove_rdma_device(self, name: str) -> bool:
+        self._check(name)
+        self._removed.add(name)
+        return self._fabric.remove_device(name)
+
+    @override
+    def restore_rdma_device(self, name: str) -> None:
+        self._check(name)
+        self._fabric.restore_device(name)
+        self._removed.discard(name)
+        if name in self._down:
+            self._fabric.set_port(name, is_up=False)
+
+    @override
+    def change_rdma_address(self, name: str) -> None:
+        self._check(name)
+        try:
+            self._fabric.change_address(name)
+        finally:
+            self.renew()  # packets are told apart by their Ethernet addresses
+
+    @override
+    def black_hole(self, sender: str, receiver: str, mtu_bytes: int) -> None:
+        self._check(sender, receiver)
+        self._fabric.set_path_mtu((sender, receiver), mtu_bytes)
+        (self._narrow.add if mtu_bytes else self._narrow.discard)((sender, receiver))
+
+    @override
     def heal(self) -> None:
+        for way in sorted(self._narrow):
+            self.black_hole(*way, 0)
+        for name in sorted(self._removed):
+            self.restore_rdma_device(name)
         for name in sorted(self._down):
             self.set_rdma_port(name, is_up=True)
         touched, self._blocked = {*self._states, *self._blocked}, set()

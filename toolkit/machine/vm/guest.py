@@ -126,6 +126,8 @@ def init(path: str, out: Path | None) -> str:
     modprobe = shutil.which("modprobe", path=path) or "modprobe"
     # Full paths, because BusyBox's shell prefers its built-in commands to those in PATH.
     prepare = [f"export PATH={shlex.quote(path)}", f"echo {shlex.quote(modprobe)} > /proc/sys/kernel/modprobe"]
+    # The device of tap interfaces, for which the kernel loads its module when a program opens it.
+    prepare.append("$B mkdir -p /dev/net; [ -e /dev/net/tun ] || $B mknod /dev/net/tun c 10 200")
     if out is not None:
         where = shlex.quote(str(out))
         prepare += [f"$B mkdir -p {where}", f"$B mount -t 9p -o {_9P},access=any,cache=none out {where}"]

@@ -1,5 +1,6 @@
-"""Create soft-RoCE devices, and check that packets reach them."""
+"""Create and remove soft-RoCE devices, read their addresses, and check that packets reach them."""
 
+import threading
 from pathlib import Path
 
 from messenger.errors import LocalError
@@ -36,6 +37,53 @@ def create(name: str, interface: str, journal: Journal) -> rdma.RdmaDevice:
         journal.take_back(change)
         raise
     return next(device for device in rdma.devices() if device.name == name)
+
+
+class Removal:
+    """The removal of a soft-RoCE device that programs may have open.
+
+    No program can open it from now on. The kernel destroys it when the last program has closed it, and answers the
+    request only then, so that a thread makes it.
+
+    Args:
+        name: name of the device.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._failure: LocalError | None = None
+        self._thread = threading.Thread(target=self._remove, name=f"removal of {name}", daemon=True)
+        self._thread.start()
+
+    def _remove(self) -> None:
+        try:
+            rdma.remove_rxe(self._name)
+        except LocalError as error:
+            self._failure = error
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the device is destroyed; returns False if programs have had it open for that long.
+
+        Raises:
+            LocalError: the kernel refuses to remove it.
+        """
+        self._thread.join(timeout_s)
+        if self._failure is not None:
+            raise self._failure
+        return not self._thread.is_alive()
+
+
+def gid(name: str, index: int) -> bytes:
+    """Return the 16 bytes of an entry of a device's table of addresses (GIDs); zeros if it is empty.
+
+    Raises:
+        LocalError: there is no such device or entry.
+    """
+    path = Path(f"/sys/class/infiniband/{name}/ports/1/gids/{index}")
+    try:
+        return bytes.fromhex(path.read_text("ascii").strip().replace(":", ""))
+    except FileNotFoundError:
+        raise LocalError(f"RDMA device {name}: there is no such device, or it has no address {index}") from None
 
 
 def is_receiving() -> bool:

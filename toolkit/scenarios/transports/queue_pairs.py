@@ -352,3 +352,119 @@ def packets_do_not_pass(lab: Lab) -> None:
     lab.exchange(count=1)
     lab.expect_no_event("a", "b", "remote_reset")
     lab.settle()
+
+
+@_scenario("RD-16", "device_removed", priority=3, cases={"connector": {"node": "a"}, "acceptor": {"node": "b"}})
+def device_removed(lab: Lab, node: str) -> None:
+    """A device that is removed while both nodes send breaks their links, and they resume when it is back.
+
+    The removal begins with the port: the node's fault names it, and its peer's link is reset. While there is no
+    device, connection attempts of either side fail, and messages wait. The kernel gives the new device another
+    index; the session resumes on it, and every message arrives once.
+    """
+    lab.two("lossless_peer", _SERVER_ONLY, **_SHORT_PAUSES)
+    peer = "b" if node == "a" else "a"
+    lab.connect("a", "b")
+    lab.exchange(count=2)
+    for sender, receiver in _BOTH_WAYS:
+        lab.send(sender, receiver, 4, 5000)
+    lab.fault(f"rdma-remove {node}")
+    lab.wait_for(lambda: any("went down" in detail for detail in _details(lab, node)), f"a fault at {node}")
+    lab.wait_for(lambda: _count_faults(lab, peer) > 0, f"a fault at {peer}")
+    lab.send(node, peer, 2)
+    lab.send(peer, node, 2)
+    lab.wait_for_dials("a", lab.dials("a") + 2)
+    if node == "a":
+        lab.require(any("no RDMA device" in detail for detail in _details(lab, "a")), f"{_details(lab, 'a')}")
+    lab.expect_events("a", "b", connect=1)
+    lab.fault(f"rdma-add {node}")
+    for sender, receiver in _BOTH_WAYS:
+        lab.expect_delivered(sender, receiver, 8)
+    _require_resumed(lab)
+    lab.expect_no_event("a", "b", "remote_reset")
+    lab.settle()
+
+
+@_scenario("RD-17", "address_changed", cases={"connector": {"node": "a"}, "acceptor": {"node": "b"}})
+def address_changed(lab: Lab, node: str) -> None:
+    """When the address (GID) of a device changes, its links break at once and resume with the new address.
+
+    The node's fault names the lost address. Messages that both sides were sending arrive once.
+    """
+    lab.two("lossless_peer", _SERVER_ONLY, **_SHORT_PAUSES)
+    lab.connect("a", "b")
+    lab.exchange(count=2)
+    for sender, receiver in _BOTH_WAYS:
+        lab.send(sender, receiver, 4, 5000)
+    lab.fault(f"gid-change {node}")
+    lab.wait_for(lambda: any("lost its address" in each for each in _details(lab, node)), f"a fault at {node}")
+    for sender, receiver in _BOTH_WAYS:
+        lab.expect_delivered(sender, receiver, 6)
+    lab.exchange(count=1)
+    lab.expect_no_event("a", "b", "remote_reset")
+    lab.settle()
+
+
+@_scenario("RD-18", "path_mtu_too_small")
+def path_mtu_too_small(lab: Lab) -> None:
+    """A path that drops full packets stops a link at its first large message; keepalives detect it.
+
+    Packets of more than 600 bytes from one node to the other are lost; those of a full SEND have 1088. The session
+    opens and small messages pass. A message of 5000 bytes does not, nor does anything after it, and each link
+    ends by its keepalive. When the path is wide again, every message arrives once.
+    """
+    lab.two("lossless_peer", **_SHORT_PAUSES)
+    lab.black_hole("a", "b", 600)
+    lab.connect("a", "b")
+    lab.exchange(count=2, size_bytes=100)
+    lab.keep_alive("a", "b", 0.5, 2.0)
+    lab.send("a", "b", 1, 5000)
+    lab.send("a", "b", 1, 100)
+    lab.wait_for(lambda: _count_faults(lab, "a") > 0, "a fault at a", within_s=10.0)
+    lab.require(lab.delivered("a", "b") == 2, "a message passed")
+    lab.heal()
+    lab.expect_delivered("a", "b", 4)
+    lab.expect_no_event("a", "b", "remote_reset")
+    lab.settle()
+
+
+@_scenario("RD-19", "receiver_not_ready_for_long")
+def receiver_not_ready_for_long(lab: Lab) -> None:
+    """A sender whose retries are limited gives up on a peer without receive buffers, and the session resumes.
+
+    The peer posts no receive buffer again. The sender's device tries three times (``rdma_rnr_retries``); then the
+    link breaks with that reason. The next link has buffers, and every message arrives once.
+    """
+    lab.two("lossless_peer", **_SHORT_PAUSES, **_FEW_BUFFERS, ms_async_rdma_buffer_size=4096, rdma_rnr_retries=3)
+    lab.connect("a", "b")
+    lab.exchange(count=2)
+    _rest(lab)
+    lab.fault("not-ready b a")
+    lab.send("a", "b", 12, 10_000)
+    lab.wait_for(lambda: any("RNR retry" in detail for detail in _details(lab, "a")), "a fault at a")
+    lab.expect_delivered("a", "b", 14)
+    lab.exchange(count=1)
+    lab.expect_no_event("a", "b", "remote_reset")
+    lab.settle()
+
+
+@_scenario("RD-20", "retries_exceeded")
+def retries_exceeded(lab: Lab) -> None:
+    """A device whose retries are limited gives up on lost packets, without keepalives, and the session resumes.
+
+    All packets between the devices are lost. After one repetition (``rdma_retries``) the link breaks with that
+    reason. When packets pass again, every message arrives once.
+    """
+    lab.two("lossless_peer", **_SHORT_PAUSES, rdma_retries=1)
+    lab.connect("a", "b")
+    lab.exchange(count=2)
+    _rest(lab)
+    lab.partition("a", "b")
+    lab.send("a", "b", 2)
+    lab.wait_for(lambda: any("retry" in detail for detail in _details(lab, "a")), "a fault at a", within_s=15.0)
+    lab.require(lab.delivered("a", "b") == 2, "a message passed")
+    lab.heal()
+    lab.expect_delivered("a", "b", 4)
+    lab.exchange(count=1)
+    lab.expect_no_event("a", "b", "remote_reset")
+    lab.settle()

@@ -70,6 +70,8 @@ def test_a_banner_is_no_beginning_of_a_record(banner: bytes) -> None:
     [
         ("ms_type", "rdma", "give async\\+posix or async\\+rdma"),
         ("rdma_queue_len", 0, "give 1 or more"),
+        ("rdma_retries", 8, "give 7 or less"),
+        ("rdma_rnr_retries", 8, "give 7 or less"),
         ("ms_async_rdma_sl", 16, "give 15 or less"),
     ],
 )

@@ -11,7 +11,9 @@ from toolkit.cluster import Cluster, up
 from toolkit.cluster.backends.base import Backend
 from toolkit.cluster.spec_lookup import spec_from
 from toolkit.cluster.zygote import Zygote
+from toolkit.machine.changes import RdmaLink
 from toolkit.machine.leases import Lease
+from toolkit.machine.nft import tables
 from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.network import rdma
 
@@ -101,17 +103,71 @@ def port_down(cluster: Cluster) -> dict[str, object]:
     return {"fault": found, "lasting": lasting, "active": list(active.values()), "left": left}
 
 
+def device_removed(cluster: Cluster) -> dict[str, object]:
+    """A device is removed while its links are up, and created again."""
+    count = len(faults_of(cluster, "a"))
+    index = {device.name: device.index for device in rdma.devices()}
+    answer = cluster.fault("rdma-remove a")
+    there = [device.name for device in rdma.devices()]
+    wait_until(lambda: any("no RDMA device" in each for each in faults_of(cluster, "a")[count:]), "a failed dial")
+    lasting = [str(fault) for fault in cluster.scene_faults()]
+    noted = sum(isinstance(change, RdmaLink) for change in cluster.lease.journal.changes())
+    cluster.fault("heal")
+    more_arrive(cluster)
+    (again,) = (device for device in rdma.devices() if device.name not in there)
+    return {
+        "answer": answer,
+        "removed": sorted(index.keys() - there),
+        "lasting": lasting,
+        "noted": noted,
+        "again": again.name,
+        "has_new_index": again.index != index[again.name],
+        "left": [str(fault) for fault in cluster.scene_faults()],
+    }
+
+
+def narrow(cluster: Cluster) -> dict[str, object]:
+    """A path drops long packets; messages of the traffic pass, and a large one holds all that follow."""
+    before = session(cluster, "a", "b")
+    cluster.fault("black-hole a b 600")
+    more_arrive(cluster)
+    cluster.nodes["a"].command("send", peer="b", size_bytes=5000)
+    count = delivered(cluster, "b")
+    wait_until(lambda: int(str(session(cluster, "a", "b")["sent"])) > 10, "unacknowledged messages of a")
+    held = delivered(cluster, "b") <= count + 2
+    cluster.fault("undo black-hole a b 600")
+    more_arrive(cluster)
+    same_link = session(cluster, "a", "b")["connect_seq"] == before["connect_seq"]
+    return {"held": held, "same_link": same_link, "tables": tables("bridge")}
+
+
+def not_ready(cluster: Cluster) -> dict[str, object]:
+    """A node posts no receive buffers: its peer's messages wait until it posts them again."""
+    before = session(cluster, "a", "b")
+    cluster.fault("not-ready b a")
+    wait_until(lambda: int(str(session(cluster, "a", "b")["sent"])) > 10, "unacknowledged messages of a")
+    cluster.fault("undo not-ready b a")
+    more_arrive(cluster)
+    return {"same_link": session(cluster, "a", "b")["connect_seq"] == before["connect_seq"]}
+
+
 def impaired(cluster: Cluster) -> dict[str, object]:
-    """Packets are delayed and lost; then none pass; then all do."""
+    """Packets are delayed and lost, also to another address; then none pass; then all do."""
     cluster.fault("link a b delay-ms=20 loss=2")
     more_arrive(cluster)
+    count = len(faults_of(cluster, "b"))
+    cluster.fault("gid-change b")
+    wait_until(lambda: len(faults_of(cluster, "b")) > count, "a fault at b")
+    more_arrive(cluster)
+    address_fault = faults_of(cluster, "b")[count]
     state = str(cluster.network.link("a", "b"))
     cluster.fault("partition a b")
     blocked = cluster.network.is_blocked("a", "b")
     wait_until(lambda: is_quiet(cluster), "silence")
     cluster.fault("heal")
     more_arrive(cluster)
-    return {"state": state, "blocked": blocked, "healed": str(cluster.network.link("a", "b"))}
+    healed = str(cluster.network.link("a", "b"))
+    return {"address_fault": address_fault, "state": state, "blocked": blocked, "healed": healed}
 
 
 def reset(cluster: Cluster) -> dict[str, object]:
@@ -125,8 +181,7 @@ def reset(cluster: Cluster) -> dict[str, object]:
 
 def refused(cluster: Cluster) -> dict[str, object]:
     """What clusters over RDMA cannot do."""
-    words = ("nat a b", "black-hole a b 600")
-    return {word: refusal(lambda word=word: cluster.fault(word)) for word in words}  # type: ignore[misc]
+    return {"nat a b": refusal(lambda: cluster.fault("nat a b"))}
 
 
 def killed(cluster: Cluster) -> dict[str, object]:
@@ -147,21 +202,27 @@ def changed(cluster: Cluster) -> dict[str, object]:
     return {"with": there, "without": [device.name for device in rdma.devices()]}
 
 
-PARTS = (what_there_is, queue_pair_error, port_down, impaired, reset, refused, killed, changed)
+PARTS = (
+    *(what_there_is, queue_pair_error, port_down, device_removed, narrow, not_ready, impaired, reset, refused),
+    *(killed, changed),
+)
 
 
 def remains() -> dict[str, object]:
     """What the machine has of a cluster that is down."""
     with rtnetlink() as route:
         interfaces = [link.get("ifname") for link in route.get_links()]
-    return {"devices": [device.name for device in rdma.devices()], "interfaces": interfaces}
+    devices = [device.name for device in rdma.devices()]
+    return {"devices": devices, "interfaces": interfaces, "tables": tables("bridge")}
 
 
 def after_a_crash() -> dict[str, object]:
-    """A cluster whose journal undoes it, while its nodes run."""
+    """A cluster whose journal undoes it, while its nodes run and faults are in force."""
     Backend.zygote = None  # its forks lack the label by which the journal finds processes
     cluster = Cluster(spec_from(SPEC), Lease.take("crashed"))
     cluster.up()
+    cluster.fault("black-hole a b 600")
+    cluster.fault("rdma-remove b")
     return {"problems": cluster.lease.journal.undo()} | remains()
 
 

@@ -57,8 +57,28 @@ def test_links_fail_while_the_port_is_down(results: dict[str, Any]) -> None:
 
 
 @in_machine
+def test_a_removed_device_comes_back_with_heal(results: dict[str, Any]) -> None:
+    found = results["device_removed"]
+    assert (found["answer"], found["lasting"], found["left"]) == ("", ["rdma-remove a"], [])
+    assert (found["removed"], found["noted"]) == ([found["again"]], 2)
+    assert found["has_new_index"]
+
+
+@in_machine
+def test_a_black_hole_drops_full_packets_of_devices_only(results: dict[str, Any]) -> None:
+    assert results["narrow"] == {"held": True, "same_link": True, "tables": []}
+
+
+@in_machine
+def test_messages_to_a_node_without_receive_buffers_wait(results: dict[str, Any]) -> None:
+    assert results["not_ready"] == {"same_link": True}
+
+
+@in_machine
 def test_packets_of_devices_are_impaired_blocked_and_healed(results: dict[str, Any]) -> None:
-    assert results["impaired"] == {"state": "delay 20ms, loss 2%", "blocked": True, "healed": "no impairments"}
+    found = results["impaired"]
+    assert "has lost its address" in found.pop("address_fault")
+    assert found == {"state": "delay 20ms, loss 2%", "blocked": True, "healed": "no impairments"}
 
 
 @in_machine
@@ -67,11 +87,8 @@ def test_a_reset_of_the_introduction_is_a_fault_of_the_link(results: dict[str, A
 
 
 @in_machine
-def test_rdma_backend_refuses_nat_and_black_holes(results: dict[str, Any]) -> None:
-    assert results["refused"] == {
-        "nat a b": "nat a b: RDMA packets pass no NAT",
-        "black-hole a b 600": "black-hole a b: RDMA packets are no longer than their path takes",
-    }
+def test_rdma_backend_refuses_nat(results: dict[str, Any]) -> None:
+    assert results["refused"] == {"nat a b": "nat a b: RDMA packets pass no NAT"}
 
 
 @in_machine
@@ -93,8 +110,9 @@ def test_all_invariants_hold(results: dict[str, Any]) -> None:
 
 @in_machine
 @pytest.mark.parametrize("end", ["remains", "after_a_crash"])
-def test_rdma_backend_removes_devices_and_interfaces(results: dict[str, Any], end: str) -> None:
-    assert (results[end]["devices"], results[end].get("problems", [])) == ([], [])
+def test_rdma_backend_removes_devices_interfaces_and_rules(results: dict[str, Any], end: str) -> None:
+    found = results[end]
+    assert (found["devices"], found["tables"], found.get("problems", [])) == ([], [], [])
     assert [name for name in results[end]["interfaces"] if name.startswith("ml")] == []
 
 
@@ -130,7 +148,9 @@ def test_specs_refuse_what_rdma_links_do_not_have(setting: str, mistake: str) ->
         spec_from(SPEC, [setting])
 
 
-@pytest.mark.parametrize("fault", ["rdma-down a", "rdma-up a", "qp-error a b"])
+@pytest.mark.parametrize(
+    "fault", ["rdma-down a", "rdma-remove a", "gid-change a", "not-ready a b", "qp-error a b"]
+)
 def test_clusters_over_tcp_refuse_faults_of_devices(state: object, fault: str) -> None:
     with (
         up("two-peers") as cluster,

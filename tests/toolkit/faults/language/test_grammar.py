@@ -142,5 +142,5 @@ def test_any_text_parses_or_raises_a_local_error(text: str) -> None:
 
 def test_every_word_is_explained() -> None:
     explained = words()
-    assert len({word.word for word in explained}) == len(explained) == 31
+    assert len({word.word for word in explained}) == len(explained) == 35
     assert all(word.about.endswith(".") and word.usage.startswith(word.word) for word in explained)
