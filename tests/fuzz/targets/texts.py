@@ -17,6 +17,7 @@ from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.entity import AuthName, EntityType
 from messenger.errors import LocalError
 from messenger.keylog import parse_key_log
+from messenger.session.policy import PolicySet
 from tests.fuzz.seeds import KEYS
 from tests.fuzz.target import BrokenPromise, Target, require_same
 from toolkit.bench.options import parse_grid
@@ -80,6 +81,9 @@ PARSERS: Mapping[str, TextParser] = {
     ),
     "modes": TextParser(lambda text: parse_modes("ms_client_mode", text), ("crc secure", "secure,crc")),
     "methods": TextParser(parse_methods, ("cephx, none", "none;cephx")),
+    "policies": TextParser(
+        PolicySet.parse, ("lossless_peer client=stateless_server", "osd public")
+    ),
     "breakpoint": TextParser(Breakpoint.parse, ("a:HELLO", "b:MESSAGE:10:20", "a:BANNER::-1")),
     "fault": TextParser(
         parse_fault, ("partition a b --one-way", "arm 'a' \"MESSAGE READ\" BLOCK", "undo link a b --loss 1"), str

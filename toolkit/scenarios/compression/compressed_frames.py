@@ -439,10 +439,9 @@ def renegotiate_on_reconnect(lab: Lab, first: tuple[str, str], then: tuple[str, 
 def lz4_in_blocks(lab: Lab, count: int) -> None:
     """A segment that lz4 compressed piece by piece is decompressed as one.
 
-    A peer whose data is in several buffers compresses each of them to a block, with the buffers before it as
-    dictionary (docs/protocol.md §4.10). The data segment of a message is split into 1 to 7 blocks of different
-    lengths; it is delivered like the same message that is not compressed. One with a block less than announced
-    breaks the link.
+    A peer whose data is in several buffers may compress each of them to a block, with the buffers before it as
+    dictionary. The data segment of a message is split into 1 to 7 blocks of different lengths; it is delivered
+    like the same message that is not compressed. One with a block less than announced breaks the link.
     """
     b = lab.raw("b", listens=False)
     lab.node("a", "osd.1", "lossless_peer", **_FORCE, ms_osd_compression_algorithm="lz4")

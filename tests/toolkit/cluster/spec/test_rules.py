@@ -326,7 +326,7 @@ def test_faults_and_rules_are_checked_by_their_languages() -> None:
     )
     assert [line.partition(";")[0] for line in found] == [
         "6: timeline.1.fault: unknown node 'x'",
-        "7: timeline.2.fault: no fault 'kil'",
+        "7: timeline.2.fault: fault, column 1: no fault 'kil'",
         "11: chaos.faults.1: unknown fault 'kil'",
         "17: proxies.0.script.1: rule, column 1: no tag 'MESAGE'",
     ]
