@@ -81,9 +81,7 @@ PARSERS: Mapping[str, TextParser] = {
     ),
     "modes": TextParser(lambda text: parse_modes("ms_client_mode", text), ("crc secure", "secure,crc")),
     "methods": TextParser(parse_methods, ("cephx, none", "none;cephx")),
-    "policies": TextParser(
-        PolicySet.parse, ("lossless_peer client=stateless_server", "osd public")
-    ),
+    "policies": TextParser(PolicySet.parse, ("lossless_peer client=stateless_server", "osd public")),
     "breakpoint": TextParser(Breakpoint.parse, ("a:HELLO", "b:MESSAGE:10:20", "a:BANNER::-1")),
     "fault": TextParser(
         parse_fault, ("partition a b --one-way", "arm 'a' \"MESSAGE READ\" BLOCK", "undo link a b --loss 1"), str
