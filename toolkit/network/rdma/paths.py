@@ -1,7 +1,7 @@
 """Paths with a smaller MTU: rules of nftables that drop longer packets between two hosts of a bridge.
 
-The bridge drops them, and not an interface with a smaller MTU: after a device's own interface had dropped a packet,
-a machine with one processor stood still (Linux 6.1).
+The bridge drops them, and not an interface with a smaller MTU: after a device's own interface had dropped a
+packet, a machine with one processor stood still (Linux 6.1).
 """
 
 from collections.abc import Mapping
