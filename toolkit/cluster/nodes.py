@@ -306,9 +306,13 @@ class ProgramNode(RunningNode):
         self._state = "down"
 
     def _ended(self) -> None:
-        """Record that the process exited by itself; called in the thread that reads its lines."""
-        self._state = "dead"
-        self._about_process("exit")
+        """Record that the process exited by itself; called in the thread that reads its lines.
+
+        One that exits before it is ready has failed to start, which :meth:`wait_ready` reports.
+        """
+        was_up, self._state = self.ready(), "dead"
+        if was_up:
+            self._about_process("exit")
 
     def _record(self, time_s: float, kind: str, fields: dict[str, Any]) -> None:
         self._take(time_s, self.name, kind, fields)
