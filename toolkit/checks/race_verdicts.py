@@ -4,7 +4,9 @@ They are judged from the record of the session's state before the verdict and fr
 rules of their own: not by the tables that the messenger uses.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
+from itertools import takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -15,7 +17,7 @@ from toolkit.checks.openings import GRANTS
 from toolkit.checks.races import Places
 from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
-from toolkit.checks.sessions import SessionKey, SessionLog
+from toolkit.checks.sessions import Entry, SessionKey, SessionLog
 from toolkit.checks.wires import LinkLog
 
 _AT_REST = frozenset({SessionState.READY, SessionState.STANDBY})
@@ -91,24 +93,41 @@ def _dial(index: Index, position: int, record: Record) -> _Dial | None:
     asked = next((f for at, f in reversed(link.talk) if at < position and f["tag"] in _ASKS), None)
     if log is None or asked is None:
         return None
-    before = next((entry for entry in reversed(log.of("state")) if entry[0] < position), None)
-    if before is None or not isinstance(asked["fields"], dict):
+    states = log.of("state")
+    state_number = _number_of(states, position) - 1
+    if state_number < 0 or not isinstance(asked["fields"], dict):
         return None
-    connect_seq = _connect_seq(log, *before, position)
-    return _Dial(position, record["verdict"], link, log, *before, asked["tag"], asked["fields"], connect_seq)
+    state_at, state = states[state_number]
+    connect_seq = _connect_seq(log, state_at, state, position)
+    return _Dial(
+        position, record["verdict"], link, log, state_at, state, asked["tag"], asked["fields"], connect_seq
+    )
+
+
+def _number_of(entries: list[Entry], position: int) -> int:
+    """Return how many entries are before a position."""
+    return bisect_left(entries, position, key=itemgetter(0))
 
 
 def _connect_seq(log: SessionLog, state_at: int, state: Record, position: int) -> int | None:
     """Return the recorded one, or that of the session's own dial since: resets and retries are not recorded."""
     known: int | None = state["connect_seq"]
-    talk = [entry for link in log.links if link.dialled for entry in link.talk if state_at < entry[0] < position]
-    for _, record in sorted(talk, key=itemgetter(0)):
+    talk = (entry for link in _dials_since(log, state_at) for entry in link.talk)
+    for at, record in talk:
+        if not state_at < at < position:
+            continue
         fields = record["fields"]
         if record["direction"] == "rx" and fields.get("tag", record["tag"]) in _RENUMBERED:
             known = None
         elif record["direction"] == "tx" and record["tag"] in _ASKS:
             known = int(fields.get("connect_seq", 0))
     return known
+
+
+def _dials_since(log: SessionLog, position: int) -> list[LinkLog]:
+    """Return the session's dialled links that were not closed before a position; it has one at a time."""
+    dialled = (link for link in reversed(log.links) if link.dialled)
+    return [*takewhile(lambda link: link.closed is None or link.closed > position, dialled)][::-1]
 
 
 def _wrong_wait(dial: _Dial) -> str:
@@ -148,7 +167,7 @@ def _client_cookies(dial: _Dial) -> set[int]:
     """The client cookies of the session: the recorded one, and those that it has sent since."""
     sent = (
         record["fields"].get("client_cookie", 0)
-        for link in dial.log.links
+        for link in _dials_since(dial.log, dial.state_at)
         for at, record in link.talk
         if at < dial.position and record["tag"] == "CLIENT_IDENT" and record["direction"] == "tx"
     )
@@ -163,8 +182,11 @@ def _has_won(places: Places, dial: _Dial) -> bool:
 
 def _has_waited_in_vain(dial: _Dial, waits: list[int]) -> bool:
     """True if a link of the session broke after the peer got WAIT, and none has opened since."""
-    before = [entry for entry in dial.log.of("state") if entry[0] < dial.position]
-    opened = max((at for at, record in before if record["state"] == SessionState.READY), default=-1)
-    waited = min((at for at in waits if at > opened), default=dial.position)
-    broken = [at for at, record in dial.log.of("fault") if record["reason"] != FaultReason.RACE.name]
-    return any(waited < at < dial.position for at in broken)
+    states, faults = dial.log.of("state"), dial.log.of("fault")
+    before = reversed(states[: _number_of(states, dial.position)])
+    opened = next((at for at, record in before if record["state"] == SessionState.READY), -1)
+    if not waits or waits[-1] < opened:
+        return False
+    waited = waits[bisect_left(waits, opened)]
+    broken = faults[_number_of(faults, waited) : _number_of(faults, dial.position)]
+    return any(record["reason"] != FaultReason.RACE.name for _, record in broken)

@@ -14,7 +14,7 @@ from toolkit.cli.bench_clusters import clusters
 from toolkit.cli.bench_decode import decode
 from toolkit.cli.bench_hostile import hostile
 from toolkit.cli.bench_links import links
-from toolkit.cli.bench_output import Measured, check_out, measured, new_table, show, size_text
+from toolkit.cli.bench_output import Measured, cell_columns, check_out, measured, new_table, show, size_text
 from toolkit.cli.bench_rados import rados
 from toolkit.cli.bench_rdma import rdma
 from toolkit.cli.report_files import Html
@@ -187,13 +187,8 @@ def _table(results: "Sequence[Result]") -> "Table":
     headings = ("size", "flight", "ops/s", "floor/s", "ratio", "CPU us", "floor", "MiB")
     table = new_table(("pattern", "mode", "cores"), headings)
     for result in results:
-        cell = result.cell
         table.add_row(
-            cell.pattern,
-            cell.mode if cell.protocol == "v2" else cell.protocol,
-            str(cell.cores),
-            size_text(cell.size),
-            str(cell.in_flight),
+            *cell_columns(result.cell),
             f"{result.ops_per_s:,.0f}",
             f"{result.floor_ops_per_s:,.0f}",
             f"{result.ratio:.2f}",

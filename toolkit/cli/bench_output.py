@@ -13,6 +13,8 @@ from toolkit.cli.progress import progress
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from toolkit.bench.cell import Cell
+
 
 class Row(Protocol):
     """A row of results."""
@@ -123,6 +125,12 @@ def size_text(size_bytes: int) -> str:
         if size_bytes % unit == 0:
             return f"{size_bytes // unit} {name}"
     return f"{size_bytes} B"
+
+
+def cell_columns(cell: "Cell") -> tuple[str, ...]:
+    """Return the columns that name a cell: pattern, mode or protocol, cores, size, messages in flight."""
+    mode = cell.mode if cell.protocol == "v2" else cell.protocol
+    return cell.pattern, mode, str(cell.cores), size_text(cell.size), str(cell.in_flight)
 
 
 def new_table(names: Sequence[str], numbers: Sequence[str]) -> "Table":

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from toolkit.cli.bench_output import check_out, measured, new_table, show, size_text
+from toolkit.cli.bench_output import cell_columns, check_out, measured, new_table, show
 
 _ROUNDS = 3
 
@@ -60,13 +60,8 @@ def rdma(
         ("pattern", "mode", "cores"), ("size", "flight", "rdma/s", "tcp/s", "ratio", "CPU us", "tcp us")
     )
     for result in done.rows:
-        cell = result.cell
         table.add_row(
-            cell.pattern,
-            cell.mode if cell.protocol == "v2" else cell.protocol,
-            str(cell.cores),
-            size_text(cell.size),
-            str(cell.in_flight),
+            *cell_columns(result.cell),
             f"{result.ops_per_s:,.0f}",
             f"{result.tcp_ops_per_s:,.0f}",
             f"{result.ratio:.2f}",

@@ -111,7 +111,7 @@ class RdmaNetwork(ProxiedNetwork):
         try:
             self._fabric.change_address(name)
         finally:
-            self.renew()  # packets are told apart by their Ethernet addresses
+            self.renew()  # the filters of impairments match Ethernet addresses
 
     @override
     def black_hole(self, sender: str, receiver: str, mtu_bytes: int) -> None:

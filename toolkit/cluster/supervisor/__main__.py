@@ -16,11 +16,11 @@ def main() -> int:
     """Keep a cluster up until it is taken down."""
     name, *kind = sys.argv[1:]
     gc.disable()  # collections during imports take a tenth of their time and find nothing
-    from toolkit.cluster.zygote import Zygote  # noqa: PLC0415 - as said
+    from toolkit.cluster.zygote import Zygote  # noqa: PLC0415 - after gc.disable
 
     # First, before locks, open files and threads, because the nodes are forks of this process.
     zygote = Zygote() if kind != ["exec"] else None
-    from toolkit.cluster.backends.base import Backend  # noqa: PLC0415 - as said
+    from toolkit.cluster.backends.base import Backend  # noqa: PLC0415 - after the zygote
     from toolkit.cluster.supervisor.server import Supervisor  # noqa: PLC0415
     from toolkit.machine.descriptors import raise_limit  # noqa: PLC0415
     from toolkit.machine.leases import Lease  # noqa: PLC0415

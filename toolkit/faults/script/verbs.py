@@ -324,7 +324,7 @@ AT_DIALS = (Refuse, Hold, Delay)
 
 
 def read_what(found: Scanner) -> What:
-    """Parse the action of a rule, up to the end of its scalars.
+    """Parse the action of a rule, up to the end of its words.
 
     Raises:
         TextError: there is no such verb, or its arguments are wrong.

@@ -37,7 +37,7 @@ def one_way_dial_only(lab: Lab, able: str, rule: str) -> None:
         lab.wait(6 * longest_s)
         lab.require(not lab.delivered(loser, winner), "a winner that insists must not take the loser's dial")
         waits = lab.verdicts(winner).count("WAIT")
-        lab.require(waits >= 3, f"the loser must be told to wait at each of its dials, it was {waits} times")
+        lab.require(waits >= 3, f"each dial of the loser must get WAIT, {waits} did")
         lab.refuse(unable, other, refused=False)
     lab.expect_delivered(loser, winner, 3, within_s=4 * longest_s + 5)
     lab.expect_delivered(winner, loser, 3, within_s=4 * longest_s + 5)

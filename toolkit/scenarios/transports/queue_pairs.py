@@ -29,6 +29,15 @@ def _details(lab: Lab, node: str) -> list[str]:
     return [str(record["detail"]) for record in lab.records(node, "fault")]
 
 
+def _send_both_ways(lab: Lab) -> None:
+    """Connect client a and server b, and have both send large messages."""
+    lab.two("lossless_peer", _SERVER_ONLY, **_SHORT_PAUSES)
+    lab.connect("a", "b")
+    lab.exchange(count=2)
+    for sender, receiver in _BOTH_WAYS:
+        lab.send(sender, receiver, 4, 5000)
+
+
 def _rest(lab: Lab) -> None:
     """Wait until both nodes have nothing unacknowledged."""
     for node in "ab":
@@ -155,12 +164,8 @@ def port_down(lab: Lab, node: str) -> None:
     Both nodes are sending. The node's fault names the port; while it is down no connection attempt succeeds, and
     messages wait. When it is up again, the session resumes and every message arrives once.
     """
-    lab.two("lossless_peer", _SERVER_ONLY, **_SHORT_PAUSES)
+    _send_both_ways(lab)
     peer = "b" if node == "a" else "a"
-    lab.connect("a", "b")
-    lab.exchange(count=2)
-    for sender, receiver in _BOTH_WAYS:
-        lab.send(sender, receiver, 4, 5000)
     lab.fault(f"rdma-down {node}")
     lab.wait_for(lambda: any("went down" in detail for detail in _details(lab, node)), f"a fault at {node}")
     lab.send(node, peer, 2)
@@ -362,12 +367,8 @@ def device_removed(lab: Lab, node: str) -> None:
     device, connection attempts of either side fail, and messages wait. The kernel gives the new device another
     index; the session resumes on it, and every message arrives once.
     """
-    lab.two("lossless_peer", _SERVER_ONLY, **_SHORT_PAUSES)
+    _send_both_ways(lab)
     peer = "b" if node == "a" else "a"
-    lab.connect("a", "b")
-    lab.exchange(count=2)
-    for sender, receiver in _BOTH_WAYS:
-        lab.send(sender, receiver, 4, 5000)
     lab.fault(f"rdma-remove {node}")
     lab.wait_for(lambda: any("went down" in detail for detail in _details(lab, node)), f"a fault at {node}")
     lab.wait_for(lambda: _count_faults(lab, peer) > 0, f"a fault at {peer}")
@@ -391,11 +392,7 @@ def address_changed(lab: Lab, node: str) -> None:
 
     The node's fault names the lost address. Messages that both sides were sending arrive once.
     """
-    lab.two("lossless_peer", _SERVER_ONLY, **_SHORT_PAUSES)
-    lab.connect("a", "b")
-    lab.exchange(count=2)
-    for sender, receiver in _BOTH_WAYS:
-        lab.send(sender, receiver, 4, 5000)
+    _send_both_ways(lab)
     lab.fault(f"gid-change {node}")
     lab.wait_for(lambda: any("lost its address" in each for each in _details(lab, node)), f"a fault at {node}")
     for sender, receiver in _BOTH_WAYS:
