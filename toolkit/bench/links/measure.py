@@ -10,7 +10,7 @@ from toolkit.bench.links.expected import SIGMAS, Expected
 from toolkit.bench.links.hosts import RECEIVER, SENDER, Hosts, two_hosts
 from toolkit.errors import Unsupported
 from toolkit.network.links import Links
-from toolkit.network.netem.links import NetemLinks
+from toolkit.network.netem import kernel
 from toolkit.network.state import LinkState
 
 _PAIR = (SENDER, RECEIVER)
@@ -82,16 +82,18 @@ def measure_links(cases: Sequence[Case], packets: int, finished: Callable[[LinkR
         Unsupported: this user may not make namespaces, or the kernel has no netem.
         LocalError: the kernel rejects something.
     """
-    NetemLinks.check({})
+    abilities = kernel.abilities()
+    if not abilities.netem:
+        raise Unsupported(f"bench links: {abilities.why_not}: msgrlab vm run -- CMD runs a kernel with it")
     results = []
     with two_hosts() as hosts:
         with hosts.links("netem") as links:
             by_kernel = [_measure(hosts, links, case, packets) for case in cases]
         with hosts.links("wire") as links:
-            for case, kernel in zip(cases, by_kernel, strict=True):
+            for case, by_netem in zip(cases, by_kernel, strict=True):
                 wire, sent = _measure(hosts, links, case, packets), case.packets or packets
                 expected = case.expect(case.state, sent)
-                results.append(LinkResult(case.asked, case.what, sent, expected, kernel, wire))
+                results.append(LinkResult(case.asked, case.what, sent, expected, by_netem, wire))
                 finished(results[-1])
     return results
 

@@ -1,6 +1,7 @@
 """The parts of a cluster spec, each validated by itself; rules.py has the rules between them."""
 
 import re
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -180,6 +181,8 @@ class Node(Member):
         if text in MESSENGERS:
             return text
         default, *others = text.split() or [""]
+        if default not in POLICIES and get_close_matches(text, MESSENGERS):
+            refuse([Mistake((), unknown("policy", text, [*POLICIES, *MESSENGERS]))])
         refuse(_policy(default))
         labels = [kind.label for kind in _ENTITIES]
         for other in others:

@@ -34,6 +34,10 @@ def test_no_nodes_are_no_cluster() -> None:
         ),
         ("{entity: any.1}", "nodes.a.entity: unknown entity type 'any'"),
         ("{entity: osd.1, policy: ''}", "nodes.a.policy: unknown policy ''"),
+        (
+            "{entity: osd.1, policy: osd publc}",
+            "nodes.a.policy: unknown policy 'osd publc'; did you mean osd public?",
+        ),
         ("{entity: osd.1, policy: lossless_peer x}", "nodes.a.policy: 'x' is not TYPE=POLICY"),
         ("{entity: osd.1, policy: lossless_peer x=y}", "nodes.a.policy: unknown entity type 'x'"),
         ("{entity: osd.1, policy: lossless_peer osd=y}", "nodes.a.policy: unknown policy 'y'"),
@@ -242,6 +246,14 @@ def test_senders_and_receivers_need_a_common_protocol(one: str, other: str, text
         assert error_lines(spec) == [f"5: traffic.0: {text}"]
     else:
         parse_spec(spec, "f.yaml")
+
+
+def test_a_node_has_the_policies_of_a_messenger_of_ceph() -> None:
+    text = "nodes:\n  a: {entity: osd.1, policy: osd public}\n  b: {entity: client.2, policy: librados}\n"
+    assert error_lines(text + "traffic:\n  - {from: a, to: b}\n") == [
+        "5: traffic.0: a waits to be dialled (policy stateless_registered_server), and b has nothing to send to it"
+    ]
+    parse_spec(text + "traffic:\n  - {from: b, to: a}\n", "f.yaml")
 
 
 def test_server_sends_only_to_its_clients() -> None:
