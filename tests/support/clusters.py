@@ -2,10 +2,12 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +81,10 @@ def environment() -> dict[str, str]:
 def processes_of(label: str) -> list[int]:
     """What still runs of a cluster."""
     return list(labelled_processes(label))
+
+
+def kill_processes_of(label: str) -> None:
+    """Kill the processes of a cluster; some end by themselves when another one is killed."""
+    for pid in processes_of(label):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -23,6 +23,7 @@ from tests.support.clusters import (
     command_line,
     done,
     environment,
+    kill_processes_of,
     msgrlab,
     processes_of,
     remains,
@@ -258,8 +259,7 @@ def test_down_with_keep_saves_the_files_of_the_cluster(
     while not status_of("pair")["nodes"]["b"]["sessions"]:
         time.sleep(0.01)
     if killed:
-        for pid in processes_of(str(Lease.find("pair").label)):
-            os.kill(pid, signal.SIGKILL)
+        kill_processes_of(str(Lease.find("pair").label))
     assert done("down", "--keep", str(tmp_path / "kept")) == "pair: down\n"
     history = History.load(tmp_path / "kept" / "pair" / "history.ndjson")
     assert {"a", "b"} == set(history.nodes)

@@ -17,7 +17,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.clusters import command_line, done, environment, msgrlab, processes_of, remains, state
+from tests.support.clusters import (
+    command_line,
+    done,
+    environment,
+    kill_processes_of,
+    msgrlab,
+    processes_of,
+    remains,
+    state,
+)
 from tests.support.machine_state import Apart, changes
 from tests.support.waiting import eventually
 from toolkit.cluster.images import node
@@ -200,8 +209,7 @@ def test_down_completes_the_removal_of_a_stopped_supervisor(state: Path, monkeyp
 def test_interrupted_removal_is_shown_and_completed(state: Path) -> None:
     done("up", "two-peers")
     lease = leases()[0]
-    for pid in processes_of(str(lease.label)):
-        os.kill(pid, signal.SIGKILL)
+    kill_processes_of(str(lease.label))
     lease.directory.rename(removed_name(lease.directory))
     assert "is being removed, or its removal was interrupted" in done("status")
     done("up", "two-peers")  # its name is free
@@ -233,8 +241,7 @@ def test_supervisor_removes_namespaces_when_its_directory_is_removed(state: Path
 def test_status_names_the_remains_of_a_killed_supervisor(state: Path) -> None:
     done("up", "two-peers")
     label = str(leases()[0].label)
-    for pid in processes_of(label):
-        os.kill(pid, signal.SIGKILL)
+    kill_processes_of(label)
     while leases()[0].is_held:
         time.sleep(0.005)
     assert "left behind" in done("status")
