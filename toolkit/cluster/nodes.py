@@ -275,6 +275,11 @@ class ProgramNode(RunningNode):
         return "\n".join(text.splitlines()[-lines:])
 
     @override
+    def gather(self) -> None:
+        if not self.host.keeps_logs_here:
+            self.host.fetch(self._log_name)
+
+    @override
     def last_words(self) -> str:
         return self._process.last_words() if self._process is not None else self._words
 

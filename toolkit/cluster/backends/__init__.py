@@ -1,4 +1,4 @@
-"""Backends run the nodes of a cluster: as processes of this machine, in network namespaces, or in containers."""
+"""Backends run the nodes of a cluster: as processes, in network namespaces, in containers, or in a micro-VM."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -14,9 +14,13 @@ BACKENDS = {
     "netns": "toolkit.cluster.backends.netns:NetnsBackend",
     "docker": "toolkit.cluster.backends.docker.backend:DockerBackend",
     "swarm": "toolkit.cluster.backends.docker.swarm:SwarmBackend",
+    "vm": "toolkit.cluster.backends.vm.backend:VmBackend",
 }
 """Module and class, imported on demand."""
-_OVER_RDMA = {"process": "toolkit.cluster.backends.rdma:RdmaBackend"}
+_OVER_RDMA = {
+    "process": "toolkit.cluster.backends.rdma:RdmaBackend",
+    "vm": "toolkit.cluster.backends.vm.backend:RdmaVmBackend",
+}
 
 
 def backend_named(name: str, transport: str = "tcp") -> "type[Backend]":
@@ -30,16 +34,11 @@ def backend_named(name: str, transport: str = "tcp") -> "type[Backend]":
         LocalError: there is none of that name.
         Unsupported: it does not support that transport.
     """
-    if name == "vm":
-        raise Unsupported(
-            "backend vm runs scenarios (msgrlab run); a cluster ends with its virtual machine: "
-            "msgrlab vm run --out kept -- sh -c 'msgrlab up SPEC --backend netns && ...'"
-        )
     if name not in BACKENDS:
         raise LocalError(f"unknown backend {name!r}; known: {', '.join(BACKENDS)}")
     known = _OVER_RDMA if transport == "rdma" else BACKENDS
     if name not in known:
-        raise Unsupported(f"transport {transport}: nodes on {name} have no such devices: --backend process")
+        raise Unsupported(f"transport {transport}: nodes on {name} have no such devices: --backend process or vm")
     module, _, kind = known[name].partition(":")
     found: type[Backend] = getattr(import_module(module), kind)
     return found

@@ -65,6 +65,10 @@ class Host(ABC):
     """Directory for its files, by its path on the host."""
     is_container: bool = False
     """True if it has its own file system, with the programs of its image."""
+    keeps_logs_here: bool = True
+    """True if the logs of its programs are files of this machine."""
+    clock_ahead_s: float = 0.0
+    """Seconds by which its monotonic clock is ahead of this process's."""
 
     @cached_property
     def variables(self) -> dict[str, str]:

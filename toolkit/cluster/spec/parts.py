@@ -76,7 +76,7 @@ NodeName = Annotated[
 ClusterName = Annotated[
     str, AfterValidator(_cluster_name), WithJsonSchema({"type": "string", "pattern": f"^{_CLUSTER.pattern}$"})
 ]
-BackendName = Literal["process", "netns", "docker", "swarm"]
+BackendName = Literal["process", "netns", "docker", "swarm", "vm"]
 TransportName = Literal["tcp", "rdma"]
 OptionValue = Annotated[bool | int | float | str, BeforeValidator(_option_value)]
 Line = Annotated[str, AfterValidator(_one_line)]

@@ -17,8 +17,20 @@ The kernel is an image (:mod:`toolkit.cluster.images.kernel`), built by ``msgrla
 
 from toolkit.machine.vm.kernels import KERNELS, Kernel, find
 from toolkit.machine.vm.machine import MEMORY_MIB, Machine, Result, TimedOut
-from toolkit.machine.vm.places import sweep
+from toolkit.machine.vm.places import Place, sweep
 from toolkit.machine.vm.probe import probe
 from toolkit.machine.vm.program import run
 
-__all__ = ["KERNELS", "MEMORY_MIB", "Kernel", "Machine", "Result", "TimedOut", "find", "probe", "run", "sweep"]
+__all__ = [
+    "KERNELS",
+    "MEMORY_MIB",
+    "Kernel",
+    "Machine",
+    "Place",
+    "Result",
+    "TimedOut",
+    "find",
+    "probe",
+    "run",
+    "sweep",
+]

@@ -24,6 +24,8 @@ REQUESTS, ANSWERS = 4, 5
 """Descriptors of the pipes to and from :mod:`~toolkit.machine.vm.forks`."""
 BYTECODE, WITH_BYTECODE = "bytecode", "msgrlab.bytecode"
 """Tag of the share with bytecode, and the word on the kernel's command line that says there is one."""
+PORT = "msgrlab.port"
+"""Name of the port in the guest that is connected to a socket of the host."""
 NO_DIRECTORY = NO_INTERPRETER = 125
 """Exit code if the working directory does not exist in the guest, or Python cannot import what it should."""
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import subprocess
 import threading
 import time
@@ -68,6 +69,9 @@ class Machine:
             writes of the guest stay in its memory.
         memory_mib: memory of the guest, in MiB.
         preload: modules that :meth:`run_module` imports once for all programs.
+        has_port: True to connect a port of the guest to :attr:`port`.
+        where: existing directory and label of the machine, if their owner undoes what a killed process has left;
+            new ones in the state directory unless given.
 
     Raises:
         LocalError: a value is invalid.
@@ -80,6 +84,8 @@ class Machine:
         out: Path | None = None,
         memory_mib: int = MEMORY_MIB,
         preload: Sequence[str] = (),
+        has_port: bool = False,
+        where: Place | None = None,
     ) -> None:
         if memory_mib < LEAST_MEMORY_MIB:
             raise LocalError(
@@ -90,6 +96,10 @@ class Machine:
         """Directory of the host that the guest can write to; None if there is none."""
         self._memory_mib = memory_mib
         self._preload = tuple(preload)
+        self._has_port = has_port
+        self._where = where
+        self.port: socket.socket | None = None
+        """Socket to the port :data:`~toolkit.machine.vm.guest.PORT` of the guest that runs, with ``has_port``."""
         self._guest: _Guest | None = None
         self._undo = contextlib.ExitStack()
         self._lock = threading.Lock()
@@ -102,8 +112,17 @@ class Machine:
 
     def close(self) -> None:
         """End the guest, if it runs, and undo all changes of the host; the machine may boot again."""
-        self._guest = None
+        self._guest = self.port = None
         self._undo.close()
+
+    def boot(self) -> float:
+        """Boot the guest, if it does not run yet, and return the seconds that it took; raises as :meth:`run`."""
+        with self._lock:
+            try:
+                return self._running()[1]
+            except BaseException:
+                self.close()
+                raise
 
     def run(
         self,
@@ -192,25 +211,35 @@ class Machine:
         require_programs()
         kernel = self._kernel or find(KERNELS[0])
         shares = {} if self.out is None else {"out": _made(self.out)}
-        where = self._undo.enter_context(place())
+        where = self._where or self._undo.enter_context(place())
         share = where.directory / "share"
         share.mkdir(mode=0o700)
         write_private(where.directory / "initramfs", guest.initramfs(kernel))
         _write_program(share / guest.INIT, guest.init(with_system_path(), shares.get("out")))
         _write_program(share / guest.FORKS, guest.forks(self._preload, _surroundings(None, None)[1]))
-        line = qemu.command_line(
-            kernel,
-            where.directory / "initramfs",
-            where.directory / "console",
-            {"share": share, **shares},
-            self._memory_mib,
-            bytecode.layer(),
-        )
-        began_s = time.monotonic()
-        started = _Guest(self._undo.enter_context(_process(line, where)), where.directory)
+        with contextlib.ExitStack() as theirs:
+            port = theirs.enter_context(self._new_port()) if self._has_port else None
+            line = qemu.command_line(
+                kernel,
+                where.directory / "initramfs",
+                where.directory / "console",
+                {"share": share, **shares},
+                self._memory_mib,
+                bytecode.layer(),
+                None if port is None else port.fileno(),
+            )
+            began_s = time.monotonic()
+            process = self._undo.enter_context(_process(line, where, port))
+        started = _Guest(process, where.directory)
         started.wait_booted()
         self._guest = started
         return started, time.monotonic() - began_s
+
+    def _new_port(self) -> socket.socket:
+        """Return QEMU's end of a new socket pair; the other end is :attr:`port`."""
+        self.port, theirs = socket.socketpair()
+        self._undo.callback(self.port.close)
+        return theirs
 
 
 def _surroundings(directory: Path | None, environment: Mapping[str, str] | None) -> tuple[Path, dict[str, str]]:
@@ -234,7 +263,7 @@ def _write_program(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _process(line: list[str], where: Place) -> Iterator["subprocess.Popen[bytes]"]:
+def _process(line: list[str], where: Place, port: socket.socket | None) -> Iterator["subprocess.Popen[bytes]"]:
     """Run QEMU for the duration of a ``with`` block, then kill it; Ctrl-C on this terminal does not reach it."""
     with (where.directory / "qemu").open("wb") as messages:
         process = subprocess.Popen(
@@ -244,6 +273,7 @@ def _process(line: list[str], where: Place) -> Iterator["subprocess.Popen[bytes]
             stderr=messages,
             env={**os.environ, "PATH": with_system_path(), PROCESS_VARIABLE: where.label},
             start_new_session=True,
+            pass_fds=() if port is None else (port.fileno(),),
         )
     try:
         yield process

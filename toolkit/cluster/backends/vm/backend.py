@@ -1,0 +1,122 @@
+"""Hosts in a micro-VM: for faults that need another kernel, such as those of netem and of RDMA devices."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+from messenger.compat import override
+from messenger.transport.rdma.verbs import pyverbs
+from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish
+from toolkit.cluster.backends.vm.guest import Guest
+from toolkit.cluster.backends.vm.host import GuestHost
+from toolkit.cluster.backends.vm.network import GuestNetwork
+from toolkit.errors import Unsupported
+from toolkit.faults.proxy import FaultProxy
+from toolkit.machine import vm
+from toolkit.machine.leases import Lease
+from toolkit.machine.vm.kernels import KERNELS
+from toolkit.machine.vm.probe import require_programs
+
+_LEAST_MIB, _NODE_MIB = vm.MEMORY_MIB, 32
+_GUEST = "the virtual machine"
+_NO_DAEMONS = "no daemons of Ceph run in a virtual machine: --backend netns"
+
+
+class VmBackend(Backend):
+    """Programs in network namespaces of a micro-VM, where the kernel's netem impairs links."""
+
+    name: ClassVar[str] = "vm"
+    removes_hosts: ClassVar[bool] = True
+    transport: ClassVar[str] = "tcp"
+
+    def __init__(self, lease: Lease, report: Callable[[str], None]) -> None:
+        super().__init__(lease, report)
+        self.hosts: dict[str, GuestHost] = {}  # type: ignore[assignment]
+        self._guest: Guest | None = None
+        self._network: GuestNetwork | None = None
+
+    @classmethod
+    @override
+    def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        require_programs()
+        vm.find(KERNELS[0])
+        if daemon := next((wish.name for wish in hosts if wish.image), ""):
+            raise Unsupported(f"node {daemon}: {_NO_DAEMONS}")
+
+    @classmethod
+    @override
+    def ceph_releases(cls) -> Sequence[str]:
+        raise Unsupported(f"ceph: {_NO_DAEMONS}")
+
+    @override
+    def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        memory_mib = max(_LEAST_MIB, _LEAST_MIB // 2 + _NODE_MIB * len(hosts))
+        self._guest = Guest(self.lease, self.transport, memory_mib)
+        self.report("a virtual machine boots; without KVM this takes some 20 s")
+        self._guest.boot()
+        about = self._guest.call(
+            "open", networks=[asdict(each) for each in networks], hosts=[asdict(each) for each in hosts]
+        )
+        self.always_proxied = about["always_proxied"]  # type: ignore[misc]
+        self._network = GuestNetwork(self._guest, about)
+        self._know(about["hosts"])
+
+    @override
+    def add(self, *wishes: HostWish) -> None:
+        assert self._guest is not None, "open() comes first"
+        self._know(self._guest.call("add", hosts=[asdict(each) for each in wishes]))
+
+    def _know(self, hosts: dict[str, Any]) -> None:
+        assert self._guest is not None
+        for name, about in hosts.items():
+            self.hosts[name] = GuestHost(name, self._guest, about, self.lease.directory / name)
+
+    @override
+    def remove(self, name: str) -> None:
+        assert self._guest is not None
+        self._guest.call("remove", name=name)
+        del self.hosts[name]
+
+    @property
+    @override
+    def network(self) -> GuestNetwork:
+        assert self._network is not None, "open() comes first"
+        return self._network
+
+    @override
+    def proxy(self, dialler: str, dialled: str, address: tuple[str, int]) -> FaultProxy:
+        raise Unsupported(
+            f"proxy from {dialler} to {dialled}: proxies cannot be in a virtual machine: --backend netns"
+        )
+
+    @override
+    def route(self, dialler: str, dialled: str, address: tuple[str, int]) -> tuple[str, int]:
+        if not self.always_proxied:
+            return address
+        assert self._guest is not None
+        host, port = self._guest.call("route", dialler=dialler, dialled=dialled, address=address)
+        return host, port
+
+    @override
+    def lost(self) -> dict[str, list[str]]:
+        return {} if self._guest is None or self._guest.is_running else {_GUEST: [*self.hosts]}
+
+    @override
+    def close(self) -> None:
+        with ExitStack() as undo:
+            undo.callback(super().close)
+            if self._guest is not None:
+                undo.callback(self._guest.close)
+
+
+class RdmaVmBackend(VmBackend):
+    """Programs in a micro-VM that communicate by RDMA, over soft-RoCE devices of its kernel."""
+
+    transport: ClassVar[str] = "rdma"
+
+    @classmethod
+    @override
+    def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        super().check(networks, hosts)
+        pyverbs()
