@@ -52,7 +52,7 @@ def devices() -> Iterator[tuple[str, str]]:
         LocalError: the kernel rejects it.
         Unsupported: the kernel has no soft-RoCE, pyverbs is missing, or this user may not make devices.
     """
-    Fabric.check("bench rdma")
+    Fabric.check("bench rdma", "msgrlab vm run -- CMD")
     with ExitStack() as undo:
         lease = Lease.take(lab_name())
         undo.callback(lease.journal.undo)

@@ -37,7 +37,7 @@ def up(
     ],
     name: Annotated[str, typer.Option(help="Name of the cluster; by default the name in the spec.")] = "",
     backend: Annotated[
-        str, typer.Option(help="Where nodes run: process, netns, docker or swarm; by default as in the spec.")
+        str, typer.Option(help="Where nodes run: process, netns, docker, swarm or vm; by default as in the spec.")
     ] = "",
     context: Annotated[
         str, typer.Option(metavar="NAME", help="Docker context, by default the current one (`docker context ls`).")

@@ -79,7 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="",
         choices=["", "sim", "local", "process", "netns", "docker", "swarm", "rdma", "vm"],
         help="Where scenarios and clusters run that name no backend: sim, local (process for clusters), netns, "
-        "docker, swarm, or rdma or vm (scenarios only; default: scenarios in simulation, clusters where their "
+        "docker, swarm, vm, or rdma (scenarios only; default: scenarios in simulation, clusters where their "
         "spec says).",
     )
     group.addoption(

@@ -33,7 +33,7 @@ def test_without_rdma_the_remedy_is_one_line(
 ) -> None:
     monkeypatch.setattr("toolkit.machine.rdma._NETLINK_RDMA", 31)  # a family that no kernel has
     assert msgrlab(["bench", "rdma", *_TINY]) == 3
-    remedy = "msgrlab: bench rdma: this kernel has no RDMA: msgrlab vm run -- CMD runs a kernel with it"
+    remedy = "msgrlab: bench rdma: this kernel has no RDMA: msgrlab vm run -- CMD has a kernel with it"
     assert capsys.readouterr().err.strip().splitlines()[-1] == remedy
     assert list(leases()) == []
 

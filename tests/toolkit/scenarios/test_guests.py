@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.clusters import msgrlab
 from tests.support.guests import in_guest
 from toolkit.errors import Unsupported
 from toolkit.machine import vm
@@ -61,10 +60,3 @@ def test_scenarios_that_do_not_run_on_namespaces_are_refused(file: Path) -> None
         run_scenario(find(f"{file}::elsewhere"), "vm")
     with pytest.raises(LocalError, match="unknown backend 'wm'"):
         run_scenario(find("reconnect"), "wm")
-
-
-def test_up_refuses_the_vm_backend() -> None:
-    done = msgrlab("up", "two-peers", "--backend", "vm")
-    assert done.returncode == 3
-    assert done.stderr.startswith("msgrlab: backend vm runs scenarios (msgrlab run); a cluster ends with its ")
-    assert len(done.stderr.splitlines()) == 1

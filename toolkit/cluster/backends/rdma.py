@@ -28,7 +28,7 @@ class RdmaBackend(ProcessBackend):
     @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
         super().check(networks, hosts)
-        Fabric.check("transport rdma")
+        Fabric.check("transport rdma", "--backend vm")
 
     @override
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:

@@ -69,10 +69,10 @@ class ClusterSpec(Part):
     """Purpose of the cluster, in a line."""
     backend: BackendName = "process"
     """What runs the nodes, unless the command line names another backend: programs on this machine's loopback,
-    network namespaces, or containers."""
+    network namespaces, containers, or a micro-VM."""
     transport: TransportName = "tcp"
     """Transport of links between messengers of msgrlab: TCP, or queue pairs of soft-RoCE devices that the cluster
-    makes (docs/rdma.md; backend process only)."""
+    makes (docs/rdma.md; backends process and vm)."""
     seed: Seed = 1
     """Seed of the nodes' random numbers, for injected faults (ms_inject_*) and back-off; keys differ in each
     run."""

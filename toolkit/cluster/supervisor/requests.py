@@ -1,6 +1,8 @@
 """Requests that a supervisor answers."""
 
+import contextlib
 import inspect
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ class Requests:
         "remove_link",
         "remove_node",
         "remove_proxy",
+        "run",
         "start_capture",
         "status",
         "stop_capture",
@@ -106,6 +109,26 @@ class Requests:
 
             argv = out_of_image(host, Path(image), argv, [Path(each) for each in shared or []])
         return {"argv": host.entering(argv), "directory": str(host.directory)}
+
+    def run(self, node: str, argv: list[str], stdin: str = "") -> dict[str, Any]:
+        """Run a program on a node's host to its end.
+
+        Returns:
+            Its exit code ``code``, its output ``stdout``, and the last lines of its errors ``stderr``.
+
+        Raises:
+            LocalError: there is no such node or program.
+        """
+        program = self._cluster.node(node).host.start(argv, piped=True)
+        assert program.stdin is not None
+        assert program.stdout is not None
+        with ThreadPoolExecutor(1) as reading:  # a program may write output before it has read all input
+            output = reading.submit(program.stdout.read)
+            with contextlib.suppress(BrokenPipeError), program.stdin:
+                program.stdin.write(stdin.encode())
+                program.stdin.flush()
+        code = program.wait(_LONGEST_WAIT_S)
+        return {"code": code, "stdout": output.result().decode(errors="replace"), "stderr": program.errors()}
 
     def command(
         self, node: str, verb: str, words: list[str] | None = None, args: dict[str, Any] | None = None

@@ -69,8 +69,12 @@ class Fabric:
         self._mtus: dict[Way, int] = {}
 
     @staticmethod
-    def check(what: str) -> None:
-        """Check that this machine can have one, and messengers on it; ``what`` begins the text of the error.
+    def check(what: str, elsewhere: str) -> None:
+        """Check that this machine can have one, and messengers on it.
+
+        Args:
+            what: what needs it; begins the text of the error.
+            elsewhere: option or command that runs it on another kernel.
 
         Raises:
             Unsupported: the kernel has no RDMA, pyverbs is missing, or this user may not make devices.
@@ -78,11 +82,15 @@ class Fabric:
         require("pyroute2")
         try:
             rdma.devices()
+        except LocalError as error:
+            reason = str(error).partition(": ")[0]
+            raise Unsupported(f"{what}: {reason}: {elsewhere} has a kernel with it") from None
+        try:
             pyverbs()
         except LocalError as error:
             raise Unsupported(f"{what}: {error}") from None
         if os.geteuid() != 0:
-            raise Unsupported(f"{what}: devices need root: sudo msgrlab ..., or msgrlab vm run -- CMD")
+            raise Unsupported(f"{what}: devices need root: sudo msgrlab ..., or {elsewhere}")
 
     def open(self) -> None:
         """Make the bridge; raises LocalError."""

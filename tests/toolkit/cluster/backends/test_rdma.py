@@ -123,7 +123,7 @@ def test_a_kernel_without_rdma_is_one_line_and_leaves_nothing(
     state: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(netlink, "_NETLINK_RDMA", 31)  # a family that no kernel has
-    wanted = "transport rdma: this kernel has no RDMA: msgrlab vm run -- CMD"
+    wanted = "transport rdma: this kernel has no RDMA: --backend vm has a kernel with it"
     with pytest.raises(Unsupported, match=wanted), up(SPEC):
         pass
     assert list(leases()) == []

@@ -12,7 +12,6 @@ from toolkit.cluster.backends.vm.guest import Guest
 from toolkit.cluster.backends.vm.host import GuestHost
 from toolkit.cluster.backends.vm.network import GuestNetwork
 from toolkit.errors import Unsupported
-from toolkit.faults.proxy import FaultProxy
 from toolkit.machine import vm
 from toolkit.machine.leases import Lease
 from toolkit.machine.vm.kernels import KERNELS
@@ -70,7 +69,7 @@ class VmBackend(Backend):
     def _know(self, hosts: dict[str, Any]) -> None:
         assert self._guest is not None
         for name, about in hosts.items():
-            self.hosts[name] = GuestHost(name, self._guest, about, self.lease.directory / name)
+            self.hosts[name] = GuestHost(name, self._guest, about, self.lease)
 
     @override
     def remove(self, name: str) -> None:
@@ -83,12 +82,6 @@ class VmBackend(Backend):
     def network(self) -> GuestNetwork:
         assert self._network is not None, "open() comes first"
         return self._network
-
-    @override
-    def proxy(self, dialler: str, dialled: str, address: tuple[str, int]) -> FaultProxy:
-        raise Unsupported(
-            f"proxy from {dialler} to {dialled}: proxies cannot be in a virtual machine: --backend netns"
-        )
 
     @override
     def route(self, dialler: str, dialled: str, address: tuple[str, int]) -> tuple[str, int]:

@@ -10,7 +10,9 @@ from toolkit.cluster.backends.base import Host
 from toolkit.cluster.backends.vm.guest import Guest
 from toolkit.cluster.backends.vm.program import GuestProgram
 from toolkit.errors import Unsupported
-from toolkit.machine.private import DIRECTORY_MODE
+from toolkit.machine.interpreters import PYTHON
+from toolkit.machine.leases import Lease
+from toolkit.machine.private import DIRECTORY_MODE, write_private
 
 T = TypeVar("T")
 
@@ -22,20 +24,22 @@ class GuestHost(Host):
         name: name of the node.
         guest: the guest.
         about: addresses, directory and options, as the agent reports them.
-        logs: directory of this machine for copies of its files.
+        lease: lease of the cluster.
     """
 
     keeps_logs_here = False
 
-    def __init__(self, name: str, guest: Guest, about: Mapping[str, Any], logs: Path) -> None:
+    def __init__(self, name: str, guest: Guest, about: Mapping[str, Any], lease: Lease) -> None:
         self.name = name
         self.addresses = dict(about["addresses"])
         self.directory = Path(about["directory"])
         self.options.update(about["options"])
         self.clock_ahead_s = guest.clock_ahead_s
         self._guest = guest
-        self._logs = logs
-        logs.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+        self._cluster = lease.label.name
+        self._copies = lease.directory / name
+        """Directory of this machine for copies of its files."""
+        self._copies.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
 
     @override
     def start(self, argv: Sequence[str], *, piped: bool = False, log: str = "") -> GuestProgram:
@@ -47,18 +51,17 @@ class GuestHost(Host):
 
     @override
     def interactive(self, argv: Sequence[str]) -> int:
-        raise Unsupported(self._unreachable())
+        raise Unsupported(f"{self.name}: programs in a virtual machine have no terminal: msgrlab exec")
 
     @override
     def entering(self, argv: Sequence[str]) -> list[str]:
-        raise Unsupported(self._unreachable())
+        settings = [f"{name}={value}" for name, value in self.variables.items()]
+        command = ["env", *settings, *argv] if settings else [*argv]
+        return [*PYTHON, "-m", "toolkit.cluster.backends.vm.terminal", self._cluster, self.name, *command]
 
     @override
     def inside(self, what: Callable[[], T]) -> T:
-        raise Unsupported(self._unreachable())
-
-    def _unreachable(self) -> str:
-        return f"node {self.name}: its host is in a virtual machine, which programs of this machine cannot enter"
+        raise Unsupported(f"{self.name}: its host is in a virtual machine, which this process cannot enter")
 
     @override
     def write(self, name: str, content: bytes) -> Path:
@@ -70,7 +73,7 @@ class GuestHost(Host):
 
     @override
     def fetch(self, name: str) -> None:
-        (self._logs / name).write_bytes(self.read(name))
+        write_private(self._copies / name, self.read(name))
 
     @override
     def port(self, wanted: int, address: str = "") -> int:

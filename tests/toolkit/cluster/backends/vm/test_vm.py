@@ -1,0 +1,173 @@
+"""Clusters in a virtual machine: nodes and faults are in the guest, the history is here."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messenger.errors import LocalError
+from tests.support.clusters import command_line, environment, kill_processes_of, processes_of, remains
+from tests.support.guests import PATIENCE_S, marks
+from tests.support.needs import require
+from toolkit.cluster import Cluster, up
+from toolkit.errors import Unsupported
+from toolkit.machine.leases import STATE_VARIABLE, Lease
+from toolkit.network.state import LinkState
+
+pytestmark = [*marks("iproute2", "pyverbs")]
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    require("vm")
+    directory = tmp_path_factory.mktemp("vm") / "state"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(STATE_VARIABLE, str(directory))
+        yield directory
+    assert remains(directory) == []
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S / 4
+    while not condition():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.1)
+
+
+# ---- over TCP, in this process
+
+
+@pytest.fixture(scope="module")
+def cluster(state: Path) -> Iterator[Cluster]:
+    with up("two-peers", backend="vm") as cluster:
+        yield cluster
+
+
+def deliveries(cluster: Cluster, node: str) -> int:
+    return sum(record.kind == "deliver" and record.node == node for record in cluster.history.so_far())
+
+
+def more_arrive(cluster: Cluster, *nodes: str) -> None:
+    before = {node: deliveries(cluster, node) for node in nodes}
+    wait_until(lambda: all(deliveries(cluster, node) > before[node] for node in nodes), f"no messages at {nodes}")
+
+
+def test_messages_pass_between_namespaces_of_the_guest(cluster: Cluster) -> None:
+    more_arrive(cluster, "a", "b")
+    assert cluster.status()["backend"] == "vm"
+    assert cluster.nodes["a"].host.run("uname", "-n") == "msgrlab-vm\n"
+
+
+def test_records_have_the_time_of_this_machine(cluster: Cluster) -> None:
+    before_s = cluster.now()
+    cluster.nodes["a"].command("send", peer="b", count=1)
+    after_s = cluster.now()
+    sent = [record.time_s for record in cluster.history.so_far() if record.kind == "send" and record.node == "a"]
+    assert any(before_s - 0.1 < time_s < after_s + 0.1 for time_s in sent)
+
+
+def test_netem_of_the_guest_impairs_links(cluster: Cluster) -> None:
+    cluster.fault("link a b delay-ms=50")
+    assert cluster.network.link("a", "b") == LinkState(delay_ms=50)
+    assert cluster.network.link("b", "a") == LinkState()
+    cluster.fault("heal")
+    assert cluster.network.link("a", "b") == LinkState()
+
+
+def test_a_partition_holds_until_it_heals(cluster: Cluster) -> None:
+    cluster.fault("partition a b")
+    assert cluster.network.is_blocked("a", "b")
+    cluster.fault("heal")
+    assert not cluster.network.is_blocked("a", "b")
+    more_arrive(cluster, "a", "b")
+
+
+def test_a_killed_node_restarts(cluster: Cluster) -> None:
+    cluster.fault("kill b")
+    assert cluster.nodes["b"].state == "down"
+    cluster.fault("restart b")
+    more_arrive(cluster, "a", "b")
+
+
+def test_a_node_is_added_and_removed(cluster: Cluster) -> None:
+    node = cluster.add_node("c", entity="osd.3")
+    node.command("send", peer="a", count=1)
+    assert cluster.remove_node("c") == []
+    assert "c" not in cluster.status()["nodes"]
+
+
+def test_proxies_are_refused(cluster: Cluster) -> None:
+    with pytest.raises(Unsupported, match="its host cannot be entered from here: --backend netns"):
+        cluster.add_proxy("a", "b")
+
+
+def test_invariants_hold(cluster: Cluster) -> None:
+    results = cluster.check()
+    assert [str(result) for result in results if not result.ok] == []
+
+
+def test_nodes_are_lost_when_the_guest_ends(cluster: Cluster) -> None:
+    kill_processes_of(str(cluster.lease.label))
+    wait_until(lambda: bool(cluster.backend.lost()), "the guest has not ended")
+    status = cluster.status()
+    assert {node["state"] for node in status["nodes"].values()} == {"lost"}
+    with pytest.raises(LocalError, match="the virtual machine has ended"):
+        cluster.fault("link a b delay-ms=50")
+
+
+# ---- over RDMA, kept by a supervisor
+
+
+def run(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command_line(*arguments),
+        input=stdin,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def ready(state: Path) -> dict[str, Any]:
+    done = run("up", "rdma-two-peers", "--name", "rdma", "--backend", "vm", "--json")
+    assert done.returncode == 0, done.stderr
+    ready: dict[str, Any] = json.loads(done.stdout)
+    return ready
+
+
+def test_a_cluster_over_rdma_stays_up_without_its_command(ready: dict[str, Any]) -> None:
+    def are_open() -> bool:
+        (status,) = json.loads(run("status", "rdma", "--json").stdout)["clusters"]
+        sessions = [session for node in status["nodes"].values() for session in node["sessions"]]
+        return len(sessions) == 2 and all(session["in_seq"] > 3 for session in sessions)
+
+    wait_until(are_open, "the sessions are not open")
+
+
+def test_exec_runs_a_program_in_the_guest(ready: dict[str, Any]) -> None:
+    program = "cat; ls /sys/class/infiniband; exit 3"
+    done = run("exec", "--name", "rdma", "a", "--", "sh", "-c", program, stdin="in\n")
+    assert done.returncode == 3
+    words = done.stdout.split()
+    assert (words[0], len(words)) == ("in", 3)
+
+
+def test_faults_of_devices_and_commands_reach_the_guest(ready: dict[str, Any]) -> None:
+    assert run("fault", "--name", "rdma", "rdma-down a").returncode == 0
+    assert run("fault", "--name", "rdma", "rdma-up a").returncode == 0
+    assert "connect_seq" in run("tell", "--name", "rdma", "a", "session", "b").stdout
+
+
+def test_nothing_is_left_of_a_killed_supervisor(ready: dict[str, Any], state: Path) -> None:
+    label = str(Lease.find("rdma").label)
+    kill_processes_of(label)
+    wait_until(lambda: not processes_of(label), "the guest outlives its supervisor")
+    assert run("down", "rdma").returncode == 0
+    assert "rdma" not in remains(state)
