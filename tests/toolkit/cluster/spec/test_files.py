@@ -153,7 +153,7 @@ def test_all_mistakes_are_listed_in_the_order_of_lines() -> None:
         "    lisstens: true\n"
         "trafic: []\n"
     ) == [
-        "f.yaml:1: backend: unknown 'nets'; known: process, netns, docker, swarm",
+        "f.yaml:1: backend: unknown 'nets'; known: process, netns, docker, swarm, vm",
         "f.yaml:3: nodes.a.entity: entity 'osd.x' is not TYPE.NUMBER, as in osd.1",
         "f.yaml:6: nodes.b.policy: unknown policy 'losles'; known: "
         + ", ".join(POLICIES)
