@@ -43,13 +43,15 @@ class Agent:
         self._channel = channel
         self._backend = backend
         self._programs: dict[int, Program] = {}
+        """Programs that run, by the numbers that the host gave them."""
         self._inputs: dict[int, queue.SimpleQueue[bytes]] = {}
 
     def serve(self) -> None:
         """Answer calls until the host closes the stream."""
         for frame in self._channel.frames():
             if frame.kind is Kind.INPUT:
-                self._inputs[frame.number].put(frame.payload)
+                if (inputs := self._inputs.get(frame.number)) is not None:  # else it has just ended
+                    inputs.put(frame.payload)
             else:
                 threading.Thread(target=self._answer, args=(frame,), daemon=True).start()
 
@@ -137,28 +139,31 @@ class Agent:
         started = found.start(argv, piped=piped, log=log)
         self._programs[program] = started
         if piped:
-            self._inputs[program] = queue.SimpleQueue()
-            threading.Thread(target=self._feed, args=(program, started), daemon=True).start()
+            inputs = self._inputs[program] = queue.SimpleQueue()
+            threading.Thread(target=self._feed, args=(inputs, started), daemon=True).start()
         threading.Thread(target=self._watch, args=(program, started), daemon=True).start()
 
     def do_signal(self, program: int, number: int) -> None:
-        """Send a signal to a program."""
-        self._programs[program].signal(number)
+        """Send a signal to a program, if it still runs."""
+        if (running := self._programs.get(program)) is not None:
+            running.signal(number)
 
     def do_errors(self, program: int) -> str:
-        """Return the last lines of a program's standard error."""
-        return self._programs[program].errors()
+        """Return the last lines of a program's standard error; empty if it has ended."""
+        running = self._programs.get(program)
+        return "" if running is None else running.errors()
 
-    def _feed(self, number: int, program: Program) -> None:
+    @staticmethod
+    def _feed(inputs: "queue.SimpleQueue[bytes]", program: Program) -> None:
         """Write a program's input: a frozen one does not read, and others must not wait for it."""
         assert program.stdin is not None
         with contextlib.suppress(OSError, ValueError), program.stdin:
-            while chunk := self._inputs[number].get():
+            while chunk := inputs.get():
                 program.stdin.write(chunk)
                 program.stdin.flush()
 
     def _watch(self, number: int, program: Program) -> None:
-        """Forward a program's output and its exit code."""
+        """Forward a program's output, then its exit code and its last errors."""
         with contextlib.suppress(OSError):
             if program.stdout is not None:
                 while chunk := os.read(program.stdout.fileno(), _CHUNK_BYTES):
@@ -167,7 +172,10 @@ class Agent:
             while (code := program.poll()) is None:
                 with contextlib.suppress(TimeoutError):
                     program.wait(_LOOK_S)
-            self._channel.send(Kind.EXIT, number, str(code).encode())
+            if (inputs := self._inputs.pop(number, None)) is not None:
+                inputs.put(b"")
+            del self._programs[number]
+            self._channel.send_values(Kind.EXIT, number, [code, program.errors()])
 
     # ---- network
 

@@ -29,7 +29,7 @@ class Kind(IntEnum):
     OUTPUT = 4
     """Bytes of a program's standard output; none is its end."""
     EXIT = 5
-    """The exit code of a program, as text, after all its output."""
+    """The exit code of a program and the last lines of its errors, after all its output; as JSON."""
 
 
 class Frame(NamedTuple):
@@ -40,7 +40,7 @@ class Frame(NamedTuple):
     payload: bytes
 
     def values(self) -> Any:  # noqa: ANN401 - as JSON
-        """Return the payload of a call or an answer."""
+        """Return the payload as JSON."""
         return json.loads(self.payload)
 
 
@@ -64,7 +64,7 @@ class Channel:
                 unsent = unsent[os.write(self._descriptor, unsent) :]
 
     def send_values(self, kind: Kind, number: int, values: Any) -> None:  # noqa: ANN401 - as JSON
-        """Send a call or an answer; raises OSError if the other end is closed."""
+        """Send a frame whose payload is JSON; raises OSError if the other end is closed."""
         self.send(kind, number, json.dumps(values, separators=(",", ":")).encode())
 
     def frames(self) -> Iterator[Frame]:

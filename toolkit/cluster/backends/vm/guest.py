@@ -184,4 +184,4 @@ class Guest:
         elif frame.kind is Kind.OUTPUT:
             self._programs[frame.number].put(frame.payload)
         elif frame.kind is Kind.EXIT:
-            self._programs.pop(frame.number).exit(int(frame.payload))
+            self._programs.pop(frame.number).exit(*frame.values())

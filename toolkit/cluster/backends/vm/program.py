@@ -53,6 +53,7 @@ class GuestProgram:
     def __init__(self, feed: Callable[[bytes], None], call: Callable[..., Any], *, piped: bool) -> None:
         self._call = call
         self._code: int | None = None
+        self._errors = ""
         self._ended = threading.Event()
         self.stdin: BinaryIO | None = None
         self.stdout: BinaryIO | None = None
@@ -80,7 +81,8 @@ class GuestProgram:
 
     def errors(self) -> str:
         """Return the last lines of its standard error."""
-        return str(self._call("errors"))
+        words = self._errors if self._ended.is_set() else str(self._call("errors"))
+        return words or self._errors  # it may have ended meanwhile
 
     # ---- what the agent reports
 
@@ -97,8 +99,9 @@ class GuestProgram:
             while unsent:
                 unsent = unsent[os.write(self._output, unsent) :]
 
-    def exit(self, code: int = _LOST) -> None:
-        """Record its exit code, by default that of a program whose guest has ended."""
+    def exit(self, code: int = _LOST, errors: str = "") -> None:
+        """Record its exit code, by default that of a program whose guest has ended, and its last errors."""
         self.put(b"")
+        self._errors = errors
         self._code = code
         self._ended.set()
