@@ -16,6 +16,7 @@ from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.private import write_private
 from toolkit.machine.vm import bytecode, guest, qemu
 from toolkit.machine.vm.kernels import KERNELS, Kernel, find
+from toolkit.machine.vm.networks import Network
 from toolkit.machine.vm.places import Place, place
 from toolkit.machine.vm.probe import require_programs, with_system_path
 
@@ -68,6 +69,7 @@ class Machine:
             writes of the guest stay in its memory.
         memory_mib: memory of the guest, in MiB.
         preload: modules that :meth:`run_module` imports once for all programs.
+        network: network of this machine that the guest is attached to; without one it has loopback only.
 
     Raises:
         LocalError: a value is invalid.
@@ -80,6 +82,7 @@ class Machine:
         out: Path | None = None,
         memory_mib: int = MEMORY_MIB,
         preload: Sequence[str] = (),
+        network: Network | None = None,
     ) -> None:
         if memory_mib < LEAST_MEMORY_MIB:
             raise LocalError(
@@ -90,6 +93,7 @@ class Machine:
         """Directory of the host that the guest can write to; None if there is none."""
         self._memory_mib = memory_mib
         self._preload = tuple(preload)
+        self._network = network
         self._guest: _Guest | None = None
         self._undo = contextlib.ExitStack()
         self._lock = threading.Lock()
@@ -193,10 +197,11 @@ class Machine:
         kernel = self._kernel or find(KERNELS[0])
         shares = {} if self.out is None else {"out": _made(self.out)}
         where = self._undo.enter_context(place())
+        attachment = None if self._network is None else self._undo.enter_context(self._network.attached())
         share = where.directory / "share"
         share.mkdir(mode=0o700)
         write_private(where.directory / "initramfs", guest.initramfs(kernel))
-        _write_program(share / guest.INIT, guest.init(with_system_path(), shares.get("out")))
+        _write_program(share / guest.INIT, guest.init(with_system_path(), shares.get("out"), attachment))
         _write_program(share / guest.FORKS, guest.forks(self._preload, _surroundings(None, None)[1]))
         line = qemu.command_line(
             kernel,
@@ -205,9 +210,11 @@ class Machine:
             {"share": share, **shares},
             self._memory_mib,
             bytecode.layer(),
+            attachment,
         )
+        inherited = () if attachment is None else (attachment.descriptor,)
         began_s = time.monotonic()
-        started = _Guest(self._undo.enter_context(_process(line, where)), where.directory)
+        started = _Guest(self._undo.enter_context(_process(line, where, inherited)), where.directory)
         started.wait_booted()
         self._guest = started
         return started, time.monotonic() - began_s
@@ -234,7 +241,7 @@ def _write_program(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _process(line: list[str], where: Place) -> Iterator["subprocess.Popen[bytes]"]:
+def _process(line: list[str], where: Place, inherited: Sequence[int]) -> Iterator["subprocess.Popen[bytes]"]:
     """Run QEMU for the duration of a ``with`` block, then kill it; Ctrl-C on this terminal does not reach it."""
     with (where.directory / "qemu").open("wb") as messages:
         process = subprocess.Popen(
@@ -244,6 +251,7 @@ def _process(line: list[str], where: Place) -> Iterator["subprocess.Popen[bytes]
             stderr=messages,
             env={**os.environ, "PATH": with_system_path(), PROCESS_VARIABLE: where.label},
             start_new_session=True,
+            pass_fds=inherited,
         )
     try:
         yield process

@@ -5,6 +5,7 @@ from pathlib import Path
 from toolkit.machine.kvm import kvm
 from toolkit.machine.vm.guest import BYTECODE, WITH_BYTECODE
 from toolkit.machine.vm.kernels import Kernel
+from toolkit.machine.vm.networks import Attachment
 
 _BOOT = "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0"
 _UNTIL_PARENT_ENDS = ("setpriv", "--pdeathsig", "KILL")
@@ -17,6 +18,7 @@ def command_line(
     shares: dict[str, Path],
     memory_mib: int,
     bytecode: Path | None = None,
+    attachment: Attachment | None = None,
 ) -> list[str]:
     """Return the command that runs QEMU; it exits when the guest powers off, and dies with its parent.
 
@@ -29,6 +31,7 @@ def command_line(
         shares: directories that the guest may write to, by the tags that it mounts them by.
         memory_mib: memory of the guest, in MiB.
         bytecode: directory to show above the host's files, if there is one.
+        attachment: the guest's network, if it has one; QEMU inherits its descriptor.
     """
     boot = _BOOT if bytecode is None else f"{_BOOT} {WITH_BYTECODE}"
     above = () if bytecode is None else _share(BYTECODE, bytecode, "readonly=on")
@@ -44,8 +47,14 @@ def command_line(
         *_share("root", Path("/"), "readonly=on", "multidevs=remap"),
         *_share("modules", kernel.modules, "readonly=on"),
         *above,
+        *(() if attachment is None else _interface(attachment)),
         *(word for tag, directory in shares.items() for word in _share(tag, directory, "multidevs=remap")),
     ]
+
+
+def _interface(attachment: Attachment) -> tuple[str, ...]:
+    device = f"virtio-net-pci,netdev=network,mac={attachment.mac},romfile="
+    return "-netdev", f"tap,id=network,fd={attachment.descriptor}", "-device", device
 
 
 def _share(tag: str, directory: Path, *options: str) -> tuple[str, ...]:
