@@ -38,7 +38,8 @@ def run(
     network: Annotated[
         str,
         typer.Option(
-            metavar="CLUSTER", help="Attach it to the network of this cluster, or to its network CLUSTER/NETWORK."
+            metavar="CLUSTER",
+            help="Attach it to the network of this cluster (or CLUSTER/NETWORK), or to this machine (host).",
         ),
     ] = "",
     root: Annotated[

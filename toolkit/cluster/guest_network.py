@@ -11,16 +11,19 @@ from toolkit.errors import Unsupported
 from toolkit.machine.labels import Label
 from toolkit.machine.leases import Lease
 from toolkit.machine.rtnetlink import rtnetlink
+from toolkit.machine.vm.networks import Network
 from toolkit.network import namespaces
-from toolkit.network.guests import BridgedNetwork
+from toolkit.network.guests import BridgedNetwork, HostNetwork
 from toolkit.network.switch import bridge_name
 
+_THIS_MACHINE = "host"
 
-def named_network(name: str) -> BridgedNetwork:
-    """Return a network of the running cluster of that name.
+
+def named_network(name: str) -> Network:
+    """Return a network of the running cluster of that name, or of this machine.
 
     Args:
-        name: ``CLUSTER`` for its first network, or ``CLUSTER/NETWORK``.
+        name: ``CLUSTER`` for its first network, ``CLUSTER/NETWORK``, or ``host`` for this machine.
 
     Raises:
         LocalError: there is no such cluster or network, or no supervisor keeps the cluster.
@@ -28,6 +31,8 @@ def named_network(name: str) -> BridgedNetwork:
     """
     from toolkit.cluster.supervisor.client import ask  # noqa: PLC0415 - only for clusters of other processes
 
+    if name == _THIS_MACHINE:
+        return HostNetwork()
     cluster, _, network = name.partition("/")
     lease = Lease.find(cluster)
     return guest_network(lease.label, ask(lease, "status"), network)

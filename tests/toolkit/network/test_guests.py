@@ -16,7 +16,7 @@ from toolkit.machine.changes import Namespace
 from toolkit.machine.leases import Lease
 from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.network import namespaces
-from toolkit.network.guests import BridgedNetwork
+from toolkit.network.guests import BridgedNetwork, HostNetwork
 
 pytestmark = pytest.mark.needs("netns")
 ATTACHED = """\
@@ -89,9 +89,7 @@ def test_guests_have_ipv6_addresses_in_a_subnet_of_ipv6(switch: Path) -> None:
 
 def test_a_subnet_without_a_free_address_is_refused(switch: Path) -> None:
     full = network(switch, "10.77.0.0/30", "10.77.0.1", "10.77.0.2")
-    with pytest.raises(
-        LocalError, match=r"br-net: no free address in 10\.77\.0\.0/30 for another"
-    ):
+    with pytest.raises(LocalError, match=r"br-net: no free address in 10\.77\.0\.0/30 for another"):
         full.attached().__enter__()
 
 
@@ -99,6 +97,20 @@ def test_a_bridge_that_is_not_there_is_refused(switch: Path) -> None:
     gone = BridgedNetwork(switch, "br-gone", ip_network("10.77.0.0/29"), ())
     with pytest.raises(LocalError, match=r"net-switch: no bridge br-gone"):
         gone.attached().__enter__()
+
+
+def test_guests_of_this_machine_have_a_subnet_that_no_route_leads_to(switch: Path) -> None:
+    with namespaces.within(switch), ExitStack() as attached:
+        with rtnetlink() as route:
+            route.addr("add", index=route.link_lookup(ifname="br-net")[0], address="10.79.0.5", prefixlen=30)
+        first, second = (attached.enter_context(HostNetwork().attached()) for _ in range(2))
+        assert [str(each.address) for each in (first, second)] == ["10.79.0.2/30", "10.79.0.10/30"]
+        with rtnetlink() as route:
+            addresses = [each.get("address") for each in route.get_addr(label="mlguest2")]
+        assert addresses == ["10.79.0.9"]
+        attached.close()
+        with rtnetlink() as route:
+            assert not route.link_lookup(ifname="mlguest0")
 
 
 def test_a_killed_process_leaves_no_port(switch: Path) -> None:
