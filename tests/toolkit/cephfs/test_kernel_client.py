@@ -1,6 +1,7 @@
 """Linux's own Ceph client on a real cluster: the virtual machine is one more host of the cluster's network."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ nodes:
 
 @pytest.fixture(scope="module")
 def lines() -> list[Line]:
-    with up(parse_spec(SPEC, "kernel-fs.yaml")) as cluster:
+    with up(parse_spec(SPEC, "kernel-fs.yaml"), name=f"kernel-fs-{os.getpid()}") as cluster:
         mon = cluster.nodes["mon"].host
 
         def run(*words: str) -> str:
