@@ -62,7 +62,7 @@ def config(mode: str, **options: object) -> Config:
 
 
 async def make_pool(cluster: RealCluster) -> None:
-    """Make the pool of the checks, with our client: the program `ceph` takes ten seconds in an emulated machine."""
+    """Make the pool of the checks, with our client: `ceph` takes ten seconds in an emulated machine."""
     addr, keyring = cluster.monitor.addr_v2, cluster.keyring
     async with Rados.connect(addr, keyring=keyring, config=config("crc"), timeout_s=PATIENCE_S) as rados:
         await rados.command({"prefix": "osd pool create", "pool": POOL, "pg_num": 4})
