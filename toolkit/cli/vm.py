@@ -35,12 +35,20 @@ def run(
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="End CMD after this time, with exit code 124.")
     ] = None,
+    network: Annotated[
+        str,
+        typer.Option(
+            metavar="CLUSTER",
+            help="Attach it to the network of this cluster (or CLUSTER/NETWORK), or to this machine (host).",
+        ),
+    ] = "",
     root: Annotated[
         Path | None,
         typer.Option("--root", metavar="DIR", help="Folder of the images (~/.cache/msgrlab/images)."),
     ] = None,
 ) -> int:
     """Run a program in a virtual machine that sees this machine's files; exit with its exit code."""
+    from toolkit.cluster.guest_network import named_network
     from toolkit.machine import vm
 
     if command[0] == "--":
@@ -50,6 +58,7 @@ def run(
     if timeout is not None and timeout <= 0:
         raise LocalError(f"--timeout: {timeout:g} is not above 0")
     chosen = vm.find(kernel, root)
+    attached = named_network(network) if network else None
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGHUP, _end)
     try:
@@ -59,6 +68,7 @@ def run(
                 kernel=chosen,
                 out=out,
                 memory_mib=memory,
+                network=attached,
                 timeout_s=timeout,
                 stdout=_write_stdout,
                 stderr=_write_stderr,

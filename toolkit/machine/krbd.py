@@ -99,18 +99,28 @@ def map_image(
         LocalError: an unknown mode, or the kernel could not map the image; the kernel log says why.
         Unsupported: the kernel has no module rbd.
     """
-    if mode not in MODES:
-        raise LocalError(f"ms_mode {mode!r}: give one of {', '.join(MODES)}")
+    given = mount_options(name, key, mode, options)
     load()
     before = set(devices())
-    given = [f"name={name}", f"ms_mode={mode}"]
-    given += [f"secret={key}"] if key else []
-    given += [options] if options else []
-    _write("add", f"{monitor} {','.join(given)} {pool} {image} -", f"{pool}/{image} cannot be mapped")
+    _write("add", f"{monitor} {given} {pool} {image} -", f"{pool}/{image} cannot be mapped")
     mapped = [each for each in devices() if each not in before and each.image == (pool, image)]
     if not mapped:
         raise LocalError(f"{pool}/{image}: unmapped again by another program")
     return mapped[0]
+
+
+def mount_options(name: str, key: str, mode: str, options: str) -> str:
+    """Return the options of the kernel's client as text; arguments are those of :func:`map_image`.
+
+    Raises:
+        LocalError: an unknown mode.
+    """
+    if mode not in MODES:
+        raise LocalError(f"ms_mode {mode!r}: give one of {', '.join(MODES)}")
+    given = [f"name={name}", f"ms_mode={mode}"]
+    given += [f"secret={key}"] if key else []
+    given += [options] if options else []
+    return ",".join(given)
 
 
 def unmap(device: BlockDevice, *, force: bool = False) -> None:
@@ -141,9 +151,9 @@ class KernelLog:
         os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def lines(self) -> list[str]:
-        """Return the lines of libceph and rbd since the last call, without time stamps."""
+        """Return the lines of libceph, ceph and rbd since the last call, without time stamps."""
         texts = [record.split(";", 1)[-1].split("\n", 1)[0] for record in self._records()]
-        return [text for text in texts if text.startswith(("libceph", "rbd"))]
+        return [text for text in texts if text.startswith(("libceph", "ceph", "rbd"))]
 
     def close(self) -> None:
         """Close the log."""

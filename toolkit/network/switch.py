@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import IPv4Interface, IPv6Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,14 +51,24 @@ class Plug:
 
     @property
     def mac(self) -> str:
-        """Ethernet address, derived from the IP address, so that captures are readable."""
-        return (b"\x02\x00" + self.address.packed[-4:]).hex(":")
+        """Ethernet address."""
+        return mac_of(self.address.ip)
 
     def cable(self, switch: Path) -> Cable:
         """Return the cable of the attachment."""
         return Cable(
             self.host, self.network, self.namespace, self.interface, self.mac, self.mtu, self.port, switch
         )
+
+
+def bridge_name(network: str) -> str:
+    """Return the name of a network's bridge."""
+    return f"br-{network}"
+
+
+def mac_of(address: IPv4Address | IPv6Address) -> str:
+    """Return the Ethernet address of a host, derived from its IP address, so that captures are readable."""
+    return (b"\x02\x00" + address.packed[-4:]).hex(":")
 
 
 def wire(switch: Path, plugs: Sequence[Plug], present: Sequence[Plug] = ()) -> None:
@@ -105,7 +115,7 @@ def _make_ports(plugs: Sequence[Plug], known: AbstractSet[str]) -> None:
     with _route() as route:
         for network in dict.fromkeys(plug.network for plug in plugs):
             own = [plug for plug in plugs if plug.network == network]
-            name = f"br-{network}"
+            name = bridge_name(network)
             if network not in known:
                 route.link("add", ifname=name, kind="bridge", mtu=own[0].mtu, state="up")
             (bridge,) = route.link_lookup(ifname=name)

@@ -18,7 +18,7 @@ from toolkit.network import namespaces
 from toolkit.network.namespace_faults import NamespaceNetwork
 from toolkit.network.switch import Plug, unwire, wire
 
-_SWITCH = "net-switch"
+SWITCH = "net-switch"
 """Name of the switch's namespace, which no node can have."""
 
 
@@ -51,7 +51,7 @@ class NetnsBackend(Backend):
     @override
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
         self._networks = networks
-        switch = self._new_namespace(_SWITCH)
+        switch = self._new_namespace(SWITCH)
         self._network = NamespaceNetwork(self.lease, self.hosts, switch)
         self.report(f"namespaces for {', '.join(wish.name for wish in hosts)}")
         self.add(*hosts)
@@ -72,7 +72,7 @@ class NetnsBackend(Backend):
             for number, (network, address) in enumerate(addressing.addresses[wish.name].items()):
                 own = ip_interface(f"{address}/{addressing.subnets[network].prefixlen}")
                 plugs.append(Plug(wish.name, namespace, network, f"eth{number}", own, mtus[network]))
-        switch = namespaces.DIRECTORY / self.lease.label.namespace(_SWITCH)
+        switch = namespaces.DIRECTORY / self.lease.label.namespace(SWITCH)
         wire(switch, plugs, self._plugs)
         self._plugs += plugs
         self.network.plug([plug.cable(switch) for plug in plugs])
@@ -86,7 +86,7 @@ class NetnsBackend(Backend):
         self._wishes = [wish for wish in self._wishes if wish.name != name]
         self.hosts.pop(name).close()
         # Remove the interfaces now: the kernel destroys the namespace later, but their names must be free.
-        unwire(namespaces.DIRECTORY / self.lease.label.namespace(_SWITCH), own)
+        unwire(namespaces.DIRECTORY / self.lease.label.namespace(SWITCH), own)
         change = Namespace(self.lease.label.namespace(name))
         change.undo()
         self._namespaces.remove(change)

@@ -12,6 +12,7 @@ from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import STATE_VARIABLE
 from toolkit.machine.vm.initramfs import archive
 from toolkit.machine.vm.kernels import Kernel
+from toolkit.machine.vm.networks import Attachment
 
 BOOTED, CODE, STDOUT, STDERR, INIT, COMMAND = "booted", "code", "stdout", "stderr", "init", "command"
 """Names of files that are exchanged between host and guest; each program has a directory of them."""
@@ -26,6 +27,8 @@ BYTECODE, WITH_BYTECODE = "bytecode", "msgrlab.bytecode"
 """Tag of the share with bytecode, and the word on the kernel's command line that says there is one."""
 PORT = "msgrlab.port"
 """Name of the port in the guest that is connected to a socket of the host."""
+INTERFACE = "eth0"
+"""The guest's interface, if it has a network."""
 NO_DIRECTORY = NO_INTERPRETER = 125
 """Exit code if the working directory does not exist in the guest, or Python cannot import what it should."""
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
@@ -115,7 +118,7 @@ def initramfs(kernel: Kernel) -> bytes:
     return archive(directories, {"busybox": kernel.busybox.read_bytes(), "init": _FIRST_INIT.encode(), **modules})
 
 
-def init(path: str, out: Path | None) -> str:
+def init(path: str, out: Path | None, attachment: Attachment | None = None) -> str:
     """Return the init script that runs on the host's files: it runs programs, one for each line of its input.
 
     A line on the second serial port is the name of the program's directory in the share. After each program, all
@@ -124,16 +127,31 @@ def init(path: str, out: Path | None) -> str:
     Args:
         path: PATH, where the guest's kernel finds modprobe.
         out: directory to mount read-write, by its path on the host.
+        attachment: the guest's network, if it has one.
     """
     modprobe = shutil.which("modprobe", path=path) or "modprobe"
     # Full paths, because BusyBox's shell prefers its built-in commands to those in PATH.
     prepare = [f"export PATH={shlex.quote(path)}", f"echo {shlex.quote(modprobe)} > /proc/sys/kernel/modprobe"]
     # The device of tap interfaces, for which the kernel loads its module when a program opens it.
     prepare.append("$B mkdir -p /dev/net; [ -e /dev/net/tun ] || $B mknod /dev/net/tun c 10 200")
+    if attachment is not None:
+        prepare += _interface(attachment, shlex.quote(modprobe))
     if out is not None:
         where = shlex.quote(str(out))
         prepare += [f"$B mkdir -p {where}", f"$B mount -t 9p -o {_9P},access=any,cache=none out {where}"]
     return _SECOND_INIT % {"prepare": "\n".join(prepare)}
+
+
+def _interface(attachment: Attachment, modprobe: str) -> list[str]:
+    """Return the lines that load the driver of the guest's interface, and give it its address."""
+    return [
+        f"{modprobe} virtio_net",
+        f"for attempt in $($B seq 100); do [ -e /sys/class/net/{INTERFACE} ] && break; $B usleep 50000; done",
+        # no duplicate detection: the address can be used at once
+        f"echo 0 > /proc/sys/net/ipv6/conf/{INTERFACE}/accept_dad",
+        f"$B ip link set {INTERFACE} mtu {attachment.mtu} up",
+        f"$B ip address add {attachment.address} dev {INTERFACE}",
+    ]
 
 
 def command(argv: Sequence[str], directory: Path, environment: Mapping[str, str]) -> str:

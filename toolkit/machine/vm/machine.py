@@ -17,6 +17,7 @@ from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.private import write_private
 from toolkit.machine.vm import bytecode, guest, qemu
 from toolkit.machine.vm.kernels import KERNELS, Kernel, find
+from toolkit.machine.vm.networks import Network
 from toolkit.machine.vm.places import Place, place
 from toolkit.machine.vm.probe import require_programs, with_system_path
 
@@ -72,6 +73,7 @@ class Machine:
         has_port: True to connect a port of the guest to :attr:`port`.
         where: existing directory and label of the machine, if their owner undoes what a killed process has left;
             new ones in the state directory unless given.
+        network: network of this machine that the guest is attached to; without one it has loopback only.
 
     Raises:
         LocalError: a value is invalid.
@@ -86,6 +88,7 @@ class Machine:
         preload: Sequence[str] = (),
         has_port: bool = False,
         where: Place | None = None,
+        network: Network | None = None,
     ) -> None:
         if memory_mib < LEAST_MEMORY_MIB:
             raise LocalError(
@@ -100,6 +103,7 @@ class Machine:
         self._where = where
         self.port: socket.socket | None = None
         """Socket to the port :data:`~toolkit.machine.vm.guest.PORT` of the guest that runs, with ``has_port``."""
+        self._network = network
         self._guest: _Guest | None = None
         self._undo = contextlib.ExitStack()
         self._lock = threading.Lock()
@@ -212,13 +216,14 @@ class Machine:
         kernel = self._kernel or find(KERNELS[0])
         shares = {} if self.out is None else {"out": _made(self.out)}
         where = self._where or self._undo.enter_context(place())
+        attachment = None if self._network is None else self._undo.enter_context(self._network.attached())
         share = where.directory / "share"
         share.mkdir(mode=0o700)
         write_private(where.directory / "initramfs", guest.initramfs(kernel))
-        _write_program(share / guest.INIT, guest.init(with_system_path(), shares.get("out")))
+        _write_program(share / guest.INIT, guest.init(with_system_path(), shares.get("out"), attachment))
         _write_program(share / guest.FORKS, guest.forks(self._preload, _surroundings(None, None)[1]))
         with contextlib.ExitStack() as theirs:
-            port = theirs.enter_context(self._new_port()) if self._has_port else None
+            port = theirs.enter_context(self._new_port()).fileno() if self._has_port else None
             line = qemu.command_line(
                 kernel,
                 where.directory / "initramfs",
@@ -226,10 +231,13 @@ class Machine:
                 {"share": share, **shares},
                 self._memory_mib,
                 bytecode.layer(),
-                None if port is None else port.fileno(),
+                attachment,
+                port,
             )
+            tap = None if attachment is None else attachment.descriptor
+            inherited = [each for each in (tap, port) if each is not None]
             began_s = time.monotonic()
-            process = self._undo.enter_context(_process(line, where, port))
+            process = self._undo.enter_context(_process(line, where, inherited))
         started = _Guest(process, where.directory)
         started.wait_booted()
         self._guest = started
@@ -263,7 +271,7 @@ def _write_program(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _process(line: list[str], where: Place, port: socket.socket | None) -> Iterator["subprocess.Popen[bytes]"]:
+def _process(line: list[str], where: Place, inherited: Sequence[int]) -> Iterator["subprocess.Popen[bytes]"]:
     """Run QEMU for the duration of a ``with`` block, then kill it; Ctrl-C on this terminal does not reach it."""
     with (where.directory / "qemu").open("wb") as messages:
         process = subprocess.Popen(
@@ -273,7 +281,7 @@ def _process(line: list[str], where: Place, port: socket.socket | None) -> Itera
             stderr=messages,
             env={**os.environ, "PATH": with_system_path(), PROCESS_VARIABLE: where.label},
             start_new_session=True,
-            pass_fds=() if port is None else (port.fileno(),),
+            pass_fds=inherited,
         )
     try:
         yield process

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from toolkit.machine.vm.kernels import Kernel
 from toolkit.machine.vm.machine import MEMORY_MIB, Machine, Result, Sink
+from toolkit.machine.vm.networks import Network
 
 
 def run(
@@ -15,6 +16,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     out: Path | None = None,
     memory_mib: int = MEMORY_MIB,
+    network: Network | None = None,
     timeout_s: float | None = None,
     stdout: Sink | None = None,
     stderr: Sink | None = None,
@@ -30,7 +32,7 @@ def run(
         TimedOut: the program has not ended in time.
         Unsupported: QEMU or the kernel is missing; the message has the command that adds it.
     """
-    with Machine(kernel=kernel, out=out, memory_mib=memory_mib) as machine:
+    with Machine(kernel=kernel, out=out, memory_mib=memory_mib, network=network) as machine:
         return machine.run(
             argv,
             directory=directory,

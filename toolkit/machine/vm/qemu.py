@@ -5,6 +5,7 @@ from pathlib import Path
 from toolkit.machine.kvm import kvm
 from toolkit.machine.vm.guest import BYTECODE, PORT, WITH_BYTECODE
 from toolkit.machine.vm.kernels import Kernel
+from toolkit.machine.vm.networks import Attachment
 
 _BOOT = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check net.ifnames=0"
 """Without ``no_timer_check`` a guest that is emulated on a busy machine may find that its timer does not work."""
@@ -18,6 +19,7 @@ def command_line(
     shares: dict[str, Path],
     memory_mib: int,
     bytecode: Path | None = None,
+    attachment: Attachment | None = None,
     port: int | None = None,
 ) -> list[str]:
     """Return the command that runs QEMU; it exits when the guest powers off, and dies with its parent.
@@ -31,6 +33,7 @@ def command_line(
         shares: directories that the guest may write to, by the tags that it mounts them by.
         memory_mib: memory of the guest, in MiB.
         bytecode: directory to show above the host's files, if there is one.
+        attachment: the guest's network, if it has one; QEMU inherits its descriptor.
         port: descriptor of a connected socket that becomes the guest's port :data:`PORT`, if there is one.
     """
     boot = _BOOT if bytecode is None else f"{_BOOT} {WITH_BYTECODE}"
@@ -47,6 +50,7 @@ def command_line(
         *_share("root", Path("/"), "readonly=on", "multidevs=remap"),
         *_share("modules", kernel.modules, "readonly=on"),
         *above,
+        *(() if attachment is None else _interface(attachment)),
         *(() if port is None else _socket(port)),
         *(word for tag, directory in shares.items() for word in _share(tag, directory, "multidevs=remap")),
     ]
@@ -56,6 +60,11 @@ def _socket(descriptor: int) -> tuple[str, ...]:
     port = f"virtserialport,chardev=port,name={PORT}"
     chardev = f"socket,id=port,fd={descriptor}"
     return "-device", "virtio-serial-pci", "-chardev", chardev, "-device", port
+
+
+def _interface(attachment: Attachment) -> tuple[str, ...]:
+    device = f"virtio-net-pci,netdev=network,mac={attachment.mac},romfile="
+    return "-netdev", f"tap,id=network,fd={attachment.descriptor}", "-device", device
 
 
 def _share(tag: str, directory: Path, *options: str) -> tuple[str, ...]:

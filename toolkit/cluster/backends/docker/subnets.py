@@ -5,7 +5,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 
 from messenger.errors import LocalError
-from toolkit.machine.rtnetlink import rtnetlink
+from toolkit.network.routes import routed_subnets
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -24,7 +24,8 @@ def used(engine: "DockerClient", *, here: bool) -> dict[Subnet, str]:
         engine: engine whose networks are in use.
         here: True for an engine of this machine, to include this machine's routes.
     """
-    found: dict[Subnet, str] = dict(_routes()) if here else {}
+    routes = routed_subnets() if here else ()
+    found: dict[Subnet, str] = {subnet: f"the route through {interface}" for subnet, interface in routes}
     for network in engine.api.networks():
         for config in (network.get("IPAM") or {}).get("Config") or ():
             if text := config.get("Subnet"):
@@ -49,15 +50,3 @@ def free(number: int, taken: Mapping[Subnet, str]) -> Iterator[Subnet]:
     for subnet in (*_RANGE[first:], *_RANGE[:first]):
         if not any(subnet.version == other.version and subnet.overlaps(other) for other in taken):
             yield subnet
-
-
-def _routes() -> Iterator[tuple[Subnet, str]]:
-    """Yield this machine's routes, except default routes."""
-    with rtnetlink() as network:
-        names = {link["index"]: link.get("ifname") for link in network.get_links()}
-        for route in network.get_routes():
-            destination, interface = route.get("dst"), names.get(route.get("oif"))
-            if destination and interface != "lo":
-                subnet = ip_network(f"{destination}/{route['dst_len']}", strict=False)
-                if not subnet.is_multicast and not subnet.is_link_local:
-                    yield subnet, f"the route through {interface}"

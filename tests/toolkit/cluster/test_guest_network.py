@@ -1,0 +1,74 @@
+"""Virtual machines on the network of a running cluster, by the command line."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.clusters import command_line, done, environment, msgrlab
+from tests.support.clusters import state as state  # noqa: PLC0414 - a fixture
+from tests.support.guests import in_guest
+from tests.support.waiting import eventually
+from toolkit.machine.leases import STATE_VARIABLE, Lease
+
+CONNECT = """\
+import socket, sys
+with socket.create_connection((sys.argv[1], 6800), timeout=30) as link:
+    print(link.recv(8), link.getsockname()[0])
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lease]:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    done("up", "two-peers", "--backend", "netns", "--name", "pair")
+    yield Lease.find("pair")
+    done("down", "--all")
+    assert [path.name for path in (tmp_path / ".vm").iterdir()] == [".registry"]
+
+
+def ports(lease: Lease) -> list[str]:
+    """Ports of guests at the cluster's switch."""
+    listed = subprocess.run(
+        ["ip", "-n", lease.label.namespace("net-switch"), "-br", "link"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [line.split()[0] for line in listed.stdout.splitlines() if line.startswith("guest")]
+
+
+@in_guest("netns", "iproute2")
+def test_a_guest_reaches_nodes_and_leaves_nothing_when_it_is_killed(cluster: Lease) -> None:
+    run = command_line("vm", "run", "--network", "pair", "--")
+    with subprocess.Popen(
+        [*run, "python3", "-c", CONNECT + "import time; time.sleep(600)", "10.77.0.1"],
+        env={**environment(), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "b'ceph v2\\n' 10.77.0.254\n"
+        assert ports(cluster) == ["guest0"]
+        process.send_signal(signal.SIGKILL)
+    eventually(lambda: ports(cluster) == [])
+    missing = msgrlab("vm", "run", "--network", "pair/cluster", "--", "true")
+    assert missing.stderr == "msgrlab: cluster 'pair': no network 'cluster'; there is public\n"
+    assert missing.returncode != 0
+
+
+@pytest.mark.needs("vm")
+def test_a_cluster_without_networks_of_its_own_is_refused(state: Path) -> None:
+    unknown = msgrlab("vm", "run", "--network", "nowhere", "--", "true")
+    assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
+    done("up", "two-peers", "--backend", "process", "--name", "pair")
+    try:
+        refused = msgrlab("vm", "run", "--network", "pair", "--", "true")
+    finally:
+        done("down", "pair")
+    assert refused.returncode == 3
+    assert refused.stderr == (
+        "msgrlab: cluster 'pair': virtual machines can be attached to clusters with --backend netns, not process\n"
+    )

@@ -1,0 +1,31 @@
+"""Networks that a virtual machine can be attached to: what they provide for the guest's interface."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv6Interface
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """An open tap device of this machine, and what the guest's interface at its other end gets."""
+
+    descriptor: int
+    """File of the tap device, with virtio headers."""
+    mac: str
+    """Ethernet address of the guest's interface."""
+    address: IPv4Interface | IPv6Interface
+    """Address of the guest, with the length of the subnet's prefix."""
+    mtu: int
+
+
+class Network(Protocol):
+    """A network that a virtual machine can be attached to."""
+
+    def attached(self) -> AbstractContextManager[Attachment]:
+        """Return an attachment for the duration of a ``with`` block.
+
+        Raises:
+            LocalError: the network is not there, or has no free address.
+            Unsupported: tap devices are not available here.
+        """
