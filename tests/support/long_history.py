@@ -46,3 +46,15 @@ def long_history(way: str, rounds: int, every_s: float = 0.1) -> list[Record]:
         return replace(record, time_s=round(record.time_s + number * every_s, 9), fields=fields)
 
     return begun + [later(record, number) for number in range(rounds) for record in turn]
+
+
+def interrupted_history(way: str, cuts: int) -> list[Record]:
+    """Two peers whose link breaks so many times; each time there are messages that wait for the next link."""
+    lab = SimLab(way, 1)
+    lab.two()
+    lab.exchange(count=2)
+    for _ in range(cuts):
+        lab.cut("a", "b")
+        lab.send("a", "b", 5)
+        lab.exchange(count=3)
+    return [record for record in lab.history if record.kind != "end"]

@@ -23,7 +23,8 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
 * ``state``: a session reached a state. session, peer (node name or address), policy, state (CONNECTING, READY,
   STANDBY, WAIT, CLOSED), connect_seq, global_seq, peer_global_seq, client_cookie, server_cookie, in_seq, out_seq,
   acked_seq (highest of ours the peer has acknowledged), sent (messages kept for replay), queued (messages not on
-  the wire yet), anonymous* (1: not found by its peer's address), why.
+  the wire yet), anonymous* (1: not found by its peer's address), why, folded* (1: it was judged, and messages that
+  it counts have left the history).
 * ``decision``: how an acceptor treats an incoming link. link, session? (the existing one), verdict, why.
 * ``event``: an event raised to the application. session, peer, event (connect, accept, reset, remote_reset,
   refused), detail.
@@ -70,8 +71,10 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
   read; omap_get), object (POOL/NAME), value* (what an invocation writes, or a read returns: a text, for omap an
   object), error* (of fail and unknown). The action settled stands for all answers on the object up to then, which
   were judged already; node, number and verb are those of the last one. Its points* list the states that the object
-  may have then: exists, data, omap, and done (node and number of each operation under way that has taken effect).
-  Without points the object's later operations cannot be judged.
+  may have then: exists, data, omap, done (node and number of each operation under way that has taken effect),
+  created (the objects that operations without an answer created unread, with the latest time at_s) and removed
+  (how many removes without an answer have taken effect). Without points the object's later operations cannot be
+  judged.
 * ``step``: by node ``scenario``: a line of the scenario's script. verb, args.
 * ``expect``: by node ``scenario``: how often an event must be raised at a node in the whole run. of (the node),
   peer, event, count, most* (the upper limit, if it is above ``count``).

@@ -110,6 +110,7 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "queued": _COUNT,
         "anonymous": Field((int,), optional=True),
         "why": _TEXT,
+        "folded": Field((int,), optional=True),
     },
     "decision": {"link": _TEXT, "session": _NUMBER_OR_NULL, "verdict": _TEXT, "why": _TEXT},
     "event": {**_SESSION_KEYS, "event": _one_of(EventKind), "detail": _TEXT},

@@ -4,12 +4,13 @@ Most records of a long run are about messages that were sent, delivered and ackn
 they do not affect the verdict on later records, and leave the history: ``send``, ``deliver`` and the frames. One
 ``FOLDED`` frame at each end of the link replaces consecutive frames, with their number and bytes, so that the
 frames after it continue the stream. Operations on objects are folded in the same way
-(:mod:`toolkit.checks.settled_operations`). All other records stay: handshakes, states, events, faults.
+(:mod:`toolkit.checks.settled_operations`). All other records stay: handshakes, states, events, faults. A state
+record that counts messages which leave is marked, because it cannot be compared with the messages again.
 """
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -41,7 +42,8 @@ def foldable(index: Index, until_s: float) -> Folded:
         index: the history so far.
         until_s: time in seconds; later records stay as they are.
     """
-    settled = set(_settled(index, until_s)) - set(_largest(index))
+    held_at = dict(_settled(index, until_s))
+    settled = held_at.keys() - {*_largest(index), *_last_delivered(index, until_s)}
     while True:
         runs = list(_runs(index, settled, until_s))
         inside = {position for run in runs for position, _ in run}
@@ -58,12 +60,16 @@ def foldable(index: Index, until_s: float) -> Folded:
                 found[part[0][0]] = _stands_for(part)
     found.update(dict.fromkeys(_of_applications(index, settled)))
     found.update(dict.fromkeys(_throttles(index, until_s)))
+    found.update(_counted(index, {position for message in settled for position in held_at[message]}))
     found.update(foldable_operations(index, until_s))
     return found
 
 
-def _settled(index: Index, until_s: float) -> Iterator[_MessageId]:
-    """Yield the messages that arrived as they were sent and that no session will send again."""
+def _settled(index: Index, until_s: float) -> Iterator[tuple[_MessageId, list[int]]]:
+    """Yield the messages that arrived as they were sent and that no session will send again.
+
+    With each come the positions of the state records that may count it as queued or kept for replay.
+    """
     sends = Counter(message for message, _ in _of_kind(index, "send"))
     acked: dict[SessionLog, list[tuple[int, int]]] = {}
     delivered: set[_MessageId] = set()
@@ -78,12 +84,55 @@ def _settled(index: Index, until_s: float) -> Iterator[_MessageId]:
         if source not in acked:
             acked[source] = _acks(source, until_s)
         through = _held_until(index, source, acked[source], position, record["seq"], until_s)
-        states = [at for at, _ in source.of("state")]
-        # The messages that a state record counts as queued or kept for replay must stay, too.
-        if through is not None and bisect_left(states, sent.index) == bisect_left(states, through):
-            yield message
+        held_at = None if through is None else _held_at(index, source, sent.index, through, acked[source])
+        if held_at is not None:
+            yield message, held_at
     for log in _strangers(index):
-        yield from _settled_with(index, log, sends, until_s)
+        for message in _settled_with(index, log, sends, until_s):
+            yield message, []
+
+
+def _held_at(
+    index: Index, log: SessionLog, sent: int, through: int, acks: Sequence[tuple[int, int]]
+) -> list[int] | None:
+    """Return the positions of the states in which a session held a message; None if the message has to stay.
+
+    Args:
+        index: the history.
+        log: the sending session.
+        sent: position of the message's ``send`` record.
+        through: position up to which the session held it.
+        acks: positions where the peer acknowledged its messages, with the seqs.
+    """
+    positions = [position for position, _ in log.of("state")]
+    states = positions[bisect_left(positions, sent) : bisect_left(positions, through)]
+    if not states:
+        return states
+    place = bisect_left(acks, (through, 0))
+    if index.lossy(log) or place == len(acks) or acks[place][0] != through:
+        return None  # the session ended, or keeps nothing
+    was_reset = any(sent < at < through for at in log.remote_resets)
+    # A message that is sent at the time of a state record may be counted in it or not.
+    at_once = index.history[sent].time_s >= index.history[states[0]].time_s
+    return None if was_reset or at_once else states
+
+
+def _counted(index: Index, positions: Iterable[int]) -> Iterator[tuple[int, Record]]:
+    """Yield state records that count messages whose records leave, with a mark of that, by position."""
+    for position in positions:
+        record = index.history[position]
+        yield position, Record(record.time_s, record.node, record.kind, {**record.fields, "folded": 1})
+
+
+def _last_delivered(index: Index, until_s: float) -> Iterator[_MessageId]:
+    """Yield the last message that each session delivered: later records are compared with its seq.
+
+    What a node sends to itself needs no link, and leaves as a whole when the session ends.
+    """
+    for log in index.sessions.values():
+        tids = [record["tid"] for _, record in log.of("deliver") if record.time_s <= until_s]
+        if tids and log.links:
+            yield _MessageId(_peer_of(log), log.node, tids[-1])
 
 
 def _largest(index: Index) -> Iterator[_MessageId]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.support.operations import Op, history_of, life
+from tests.support.operations import Op, damaged, history_of, is_linearizable, life
 from toolkit.checks import linearizable
 from toolkit.checks.history import History
 from toolkit.checks.invariants import find
@@ -141,10 +142,11 @@ def test_objects_are_judged_apart() -> None:
 def test_the_search_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linearizable, "MOST_TRIALS", 2000)
     many = [Op(f"c{number}", "append", 0, 1, f"{number};", action="") for number in range(9)]
-    result = judged(*many, Op("a", "read", 2, 3, answer="9;"))
+    read = Op("a", "read", 2, 3, answer="876543210;9;8;7;6;5;4;3;2;1;0;")
+    result = judged(*many, read)
     assert (result.outcome, result.violations) == (Outcome.NOT_JUDGED, [])
     assert "objects/register0 was not judged: 10 operations are concurrent" in result.note
-    held = judged(*many, Op("a", "read", 2, 3, answer="9;"), Op("a", "create", 2, 3, object="objects/other"))
+    held = judged(*many, read, Op("a", "create", 2, 3, object="objects/other"))
     assert held.outcome is Outcome.HOLDS
     assert "register0 was not judged" in held.note
 
@@ -157,10 +159,65 @@ def test_unanswered_writes_of_a_long_run_do_not_add_up() -> None:
     assert judged(*run).outcome is Outcome.HOLDS
 
 
+def test_unanswered_operations_that_no_read_shows_are_any_number() -> None:
+    lost = [Op(f"c{number}", verb, 0, 1, f"{number};", action="") for number, verb in enumerate(WRITES * 30)]
+    omaps = [
+        Op(f"c{number}", "omap_set", 0, 1, {f"k{number % 3}": f"{number};"}, action="") for number in range(30)
+    ]
+    others = [Op(f"c{number}", verb, 0, 1, action="") for number, verb in enumerate(("create", "remove") * 30)]
+    seen = one_by_one(
+        ("write", "a;", None),
+        ("append", "b;", None),
+        ("read", None, "a;b;"),
+        ("omap_set", {"k0": "1"}, None),
+        ("omap_get", None, {"k0": "1"}),
+    )
+    late = [replace(op, begin_s=op.begin_s + 5, end_s=op.end_s + 5) for op in seen]
+    result = judged(*lost, *omaps, *others, *late)
+    assert (result.outcome, result.note) == (Outcome.HOLDS, "")
+    wrong = judged(*lost, *omaps, *others, *late, Op("a", "read", 11, 12, answer="b;"))
+    assert len(wrong.violations) == 1
+
+
+WRITES = ("write", "append")
+
+
+@pytest.mark.parametrize("verb", ["write", "append", "omap_set", "create"])
+def test_unanswered_operation_creates_a_missing_object_once(verb: str) -> None:
+    value = {"k": "1"} if verb == "omap_set" else "a;"
+    lost = Op("a", verb, 0, 1, value, action="")
+    meets = Op("b", "create", 2, 3, action="fail", error="EEXIST"), Op("b", "remove", 4, 5)
+    assert judged(lost, *meets).ok
+    again = replace(meets[0], begin_s=6, end_s=7)
+    assert not judged(lost, *meets, again).ok
+    assert judged(lost, *meets, replace(lost, client="c"), again).ok
+    early = replace(meets[0], begin_s=-3, end_s=-2)
+    assert not judged(lost, early).ok
+
+
+def test_created_object_shows_no_value_that_was_not_written() -> None:
+    lost = Op("a", "append", 0, 1, "a;", action="")
+    assert judged(lost, Op("b", "omap_get", 2, 3, answer={})).ok
+    assert not judged(lost, Op("b", "read", 2, 3, answer="")).ok
+    assert judged(replace(lost, verb="omap_set", value={"k": "1"}), Op("b", "read", 2, 3, answer="")).ok
+    meets = Op("b", "create", 2, 3, action="fail", error="EEXIST")
+    (violation,) = judged(lost, meets, Op("b", "read", 4, 5, answer="")).violations
+    assert "there can only have been '(unread)'" in violation.text
+
+
 # ---- drawn histories
 
 
 SEEDS = st.integers(0, 1 << 32)
+
+
+@given(SEEDS, st.sampled_from([0.3, 0.7]), st.sampled_from([0.0, 3.0, 20.0]), st.sampled_from([2, 1000]))
+def test_verdict_is_that_of_the_definition(seed: int, lost: float, late_s: float, values: int) -> None:
+    ops = life(seed, count=8, lost=lost, late_s=late_s, values=values)
+    assert is_linearizable(ops)
+    assert judged(*ops).outcome is Outcome.HOLDS
+    wrong = damaged(ops, Random(seed))
+    assert judged(*wrong).outcome is (Outcome.HOLDS if is_linearizable(wrong) else Outcome.VIOLATED)
 
 
 @given(SEEDS)
@@ -172,6 +229,13 @@ def test_true_histories_hold(seed: int) -> None:
 def unanswered_removes(ops: list[Op]) -> bool:
     """True if there are removes that may be done yet, which explains much."""
     return any(op.verb == "remove" and op.action in {"", "unknown"} for op in ops)
+
+
+@given(SEEDS)
+def test_merged_points_raise_no_alarm(seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linearizable, "MOST_ALIKE", 1)
+        assert judged(*life(seed, lost=0.5, late_s=20.0)).ok
 
 
 @given(SEEDS)

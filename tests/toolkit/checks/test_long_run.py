@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.long_history import long_history
+from tests.support.long_history import interrupted_history, long_history
 from toolkit.checks.history import SCENARIO, History
+from toolkit.checks.index import Index
 from toolkit.checks.invariants import check
 from toolkit.checks.live import check_so_far
 from toolkit.checks.long_run import LongRun, settled_until_s
 from toolkit.checks.records import Record
+from toolkit.checks.settled_records import foldable
 from toolkit.scenarios.catalogue import find
 from toolkit.scenarios.runner import run_scenario
 from toolkit.simulation.swarm import live
@@ -255,3 +257,35 @@ def test_lives_full_of_faults_raise_no_alarm(seed: int) -> None:
     ends = [record for record in outcome.history if record.kind == "end"]
     assert [each.id for each in check(History([*history.records, *ends])) if not each.ok] == []
     assert [each.id for each in run.results if not each.ok] == []
+
+
+@pytest.mark.parametrize("way", ["v2-crc", "v2-secure", "v1"])
+def test_messages_held_when_links_broke_leave_memory(way: str) -> None:
+    records = interrupted_history(way, 30)
+    history = History(records)
+    changes = foldable(Index(history), records[-1].time_s - 1.0)
+    left = [changes.get(place, record) for place, record in enumerate(records)]
+    kept = History(record for record in left if record is not None)
+    assert len(kept.of("send")) < len(history.of("send")) / 3
+    assert len(kept.of("state")) == len(history.of("state"))
+    assert [result.id for result in check_so_far(kept) if not result.ok] == []
+
+
+@pytest.mark.parametrize("part", [0.2, 0.6])
+@pytest.mark.parametrize("wrong", [twice, lost, other_bytes, cut_out, skipped])
+def test_damage_among_held_messages_is_found(
+    wrong: Callable[[list[Record], float], list[Record]], part: float
+) -> None:
+    records = wrong(interrupted_history("v2-crc", 30), part)
+    found, _, _ = judged(records, 25, settled_s=0.5)
+    assert found == whole(records)
+    assert not all(found.values())
+
+
+def test_count_of_a_state_that_held_messages_is_judged_before_they_leave() -> None:
+    records = interrupted_history("v2-crc", 30)
+    place = [place for place, record in enumerate(records) if record.kind == "state" and record["queued"] >= 5][9]
+    fields = records[place].fields
+    records[place] = replace(records[place], fields={**fields, "queued": fields["queued"] + 1})
+    found, _, _ = judged(records, 25, settled_s=0.5)
+    assert not found["INV-8"]

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.operations import Op, history_of, life
+from tests.support.operations import Op, damaged, history_of, is_linearizable, life
 from toolkit.checks import linearizable
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
@@ -55,6 +56,56 @@ def test_valid_histories_hold_at_any_folding_interval(seed: int, every_s: float)
     kept, _ = folded_step_by_step(history, every_s)
     result = judged(kept)
     assert (result.outcome, result.note) == (Outcome.HOLDS, "")
+
+
+@given(
+    st.integers(0, 1 << 32), st.sampled_from([0.3, 0.7]), st.sampled_from([0.0, 20.0]), st.sampled_from([2, 99])
+)
+def test_verdict_after_any_folds_is_that_of_the_definition(
+    seed: int, lost: float, late_s: float, values: int
+) -> None:
+    random = Random(seed)
+    ops = damaged(life(seed, count=8, lost=lost, late_s=late_s, values=values), random)
+    kept: list[Record] = []
+    ok = True
+    for record in history_of(*(op if op.action else replace(op, action="unknown") for op in ops)):
+        kept.append(record)
+        if random.random() < 0.5:
+            ok = ok and judged(kept).ok  # what was found before stays
+            kept = folded(kept, record.time_s - random.choice((0.0, 0.5, 2.0)))
+    assert (ok and judged(kept).ok) is is_linearizable(ops)
+
+
+WRONG_ENDS = {
+    "a lost write": [
+        Op("c0", "write", 1, 2, "x;"),
+        Op("c0", "write", 3, 4, "y;"),
+        Op("c1", "read", 5, 6, answer="x;"),
+    ],
+    "a value that appears twice": [Op("c0", "append", 1, 2, "x;"), Op("c1", "read", 3, 4, answer="x;x;")],
+    "a stale read": [
+        Op("c0", "write", 1, 2, "x;"),
+        Op("c0", "write", 3, 4, "y;"),
+        Op("c1", "read", 5, 6, answer="y;"),
+        Op("c1", "read", 7, 8, answer="x;"),
+    ],
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_ENDS.values(), ids=WRONG_ENDS)
+def test_violation_after_a_hundred_unanswered_operations_is_found(wrong: list[Op]) -> None:
+    ops = [
+        op if op.action else replace(op, action="unknown") for op in life(7, count=1500, lost=0.1, late_s=100.0)
+    ]
+    end_s = max(op.end_s for op in ops)
+    assert sum(op.action == "unknown" for op in ops) > 90
+    last = [replace(op, begin_s=op.begin_s + end_s, end_s=op.end_s + end_s) for op in wrong]
+    kept, most = folded_step_by_step(history_of(*ops, *last), 30.0)
+    assert most < len(ops) / 2
+    result = judged(kept)
+    assert [violation.record for violation in result.violations] == [len(kept) - 1]
+    kept, _ = folded_step_by_step(history_of(*ops, *last[:-1]), 30.0)
+    assert (judged(kept).outcome, judged(kept).note) == (Outcome.HOLDS, "")
 
 
 @given(st.integers(0, 1 << 32), st.floats(0.5, 5.0), st.integers(0, 1000))
@@ -106,7 +157,53 @@ def test_folding_keeps_an_operation_that_may_still_be_answered() -> None:
     late = [*folded(records, 100.0), Record(200.0, "b", "operation", {**records[2].fields, "action": "ok"})]
     assert judged(late).ok
     ended = [*records, Record(50.0, "b", "process", {"action": "kill", "incarnation": 1})]
-    assert [record["action"] for record in folded(ended, 100.0)] == ["invoke", "settled", "kill"]
+    assert [record["action"] for record in folded(ended, 100.0)] == ["settled", "kill"]
+
+
+def test_folding_keeps_an_unanswered_operation_until_it_is_read() -> None:
+    first, lost = Op("a", "write", 0, 1, "a;"), Op("b", "append", 2, 3, "b;", action="unknown")
+    reads = [Op("c", "read", at, at + 1, answer=seen) for at, seen in ((4, "a;"), (6, "a;"), (8, "a;b;"))]
+    records = history_of(first, lost, *reads).records
+    kept = folded(records[:-2], 100.0)
+    assert [record["action"] for record in kept] == ["invoke", "unknown", "settled", "invoke", "ok"]
+    assert [record["action"] for record in folded([*kept, *records[-2:]], 100.0)] == ["settled"]
+
+
+def test_folding_keeps_removes_until_they_are_met() -> None:
+    removes = [Op("b", "remove", 2, 3, action="unknown"), Op("b", "remove", 3, 4, action="unknown")]
+    meets = Op("c", "read", 6, 7, action="fail", error="ENOENT"), Op("c", "read", 8, 9, answer="a;")
+    whole = history_of(Op("a", "write", 0, 1, "a;"), *removes, meets[0])
+    kept = folded(whole, 100.0)
+    assert [record["action"] for record in kept] == ["invoke", "unknown", "settled"]
+    assert not judged([*kept, *history_of(replace(meets[1], client="d"))]).ok
+    again = Op("d", "write", 8, 9, "b;"), replace(meets[0], client="d", begin_s=10, end_s=11)
+    assert judged([*kept, *history_of(*again)]).ok
+    once_more = [replace(op, begin_s=op.begin_s + 5, end_s=op.end_s + 5) for op in again]
+    assert not judged([*kept, *history_of(*again, *once_more)]).ok
+
+
+@pytest.mark.parametrize(("verb", "other"), [("append", "append"), ("write", "append")])
+def test_folding_waits_for_a_read_after_an_unanswered_operation(verb: str, other: str) -> None:
+    lost = Op("b", verb, 2, 3, "b;", action="unknown")
+    records = history_of(Op("a", "write", 0, 1, "a;"), lost, Op("a", other, 4, 5, "c;"))
+    start = "a;" if verb == "append" else ""
+    for seen, ok in ((f"{start}b;c;", True), ("a;c;", True), ("c;", False), (f"{start}b;", verb == "write")):
+        later = [Op("d", "read", 6, 7, answer=seen), Op("d", "read", 8, 9, answer=seen)]
+        assert judged([*folded(records, 100.0), *history_of(*later)]).ok is ok
+
+
+def test_value_that_created_an_object_unread_is_not_read_later() -> None:
+    lost = Op("b", "append", 0, 1, "b;", action="unknown")
+    meets = Op("a", "create", 2, 3, action="fail", error="EEXIST"), Op("a", "remove", 4, 5)
+    hides = Op("a", "write", 6, 7, "x;"), Op("a", "read", 8, 9, answer="x;")
+    kept = folded(history_of(lost, *meets, *hides), 100.0)
+    assert len(kept) < len(history_of(lost, *meets, *hides))
+    assert judged(kept).ok
+    assert not judged([*kept, *history_of(Op("d", "read", 10, 11, answer="x;b;"))]).ok
+    other = Op("c", "append", 0, 1, "c;", action="unknown")
+    kept = folded(history_of(lost, other, *meets, *hides), 100.0)
+    assert judged([*kept, *history_of(Op("d", "read", 10, 11, answer="x;b;"))]).ok
+    assert not judged([*kept, *history_of(Op("d", "read", 10, 11, answer="x;b;c;"))]).ok
 
 
 def test_folding_applies_an_operation_pending_at_the_cut_exactly_once() -> None:
@@ -120,7 +217,7 @@ def test_folding_applies_an_operation_pending_at_the_cut_exactly_once() -> None:
 def test_object_is_not_judged_after_its_state_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linearizable, "MOST_TRIALS", 2000)
     many = [Op(f"c{number}", "append", 0, 1, f"{number};", action="unknown") for number in range(9)]
-    records = folded(history_of(*many, Op("a", "read", 2, 3, answer="9;")), 100.0)
+    records = folded(history_of(*many, Op("a", "read", 2, 3, answer="876543210;9;8;7;6;5;4;3;2;1;0;")), 100.0)
     assert records[-1].fields["points"] == []
     result = judged([*records, *history_of(Op("d", "read", 6, 7, answer="x;"))])
     assert (result.outcome, result.violations) == (Outcome.NOT_JUDGED, [])

@@ -45,6 +45,8 @@ class Held:
         now = self._take(position, time_s)
         least, most = max(0, self._least - now), self._most
         total = fields["queued"] + fields["sent"]
+        if "folded" in fields:  # it was compared when the history had all messages that it counts
+            least = most = total
         self._least, self._most = total, min(total + now, most)
         return None if least <= total <= most else (least, most)
 
