@@ -1,6 +1,5 @@
 """Virtual machines on the network of a running cluster, by the command line."""
 
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,10 +48,12 @@ def test_a_guest_reaches_nodes_and_leaves_nothing_when_it_is_killed(cluster: Lea
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "b'ceph v2\\n' 10.77.0.254\n"
-        assert ports(cluster) == ["guest0"]
-        process.send_signal(signal.SIGKILL)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "b'ceph v2\\n' 10.77.0.254\n"
+            assert ports(cluster) == ["guest0"]
+        finally:
+            process.kill()
     eventually(lambda: ports(cluster) == [])
     missing = msgrlab("vm", "run", "--network", "pair/cluster", "--", "true")
     assert missing.stderr == "msgrlab: cluster 'pair': no network 'cluster'; there is public\n"

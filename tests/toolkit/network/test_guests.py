@@ -115,8 +115,10 @@ def test_guests_of_this_machine_have_a_subnet_that_no_route_leads_to(switch: Pat
 
 def test_a_killed_process_leaves_no_port(switch: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ATTACHED, str(switch)], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"attached\n"
-        assert ports(switch) == ["guest0"]
-        process.kill()
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"attached\n"
+            assert ports(switch) == ["guest0"]
+        finally:
+            process.kill()
     eventually(lambda: ports(switch) == [])
