@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.clusters import msgrlab
+from tests.support.clusters import msgrlab, state
 from tests.support.guests import in_guest
 from toolkit.errors import Unsupported
 from toolkit.machine import vm
 from toolkit.scenarios.catalogue import find
 from toolkit.scenarios.guests import kept
 from toolkit.scenarios.runner import run_scenario, save_artefacts
+
+__all__ = ["state"]
 
 FILE = """\
 from toolkit import scenario
@@ -63,6 +65,7 @@ def test_scenarios_that_do_not_run_on_namespaces_are_refused(file: Path) -> None
         run_scenario(find("reconnect"), "wm")
 
 
+@pytest.mark.usefixtures("state")
 def test_up_refuses_the_vm_backend() -> None:
     done = msgrlab("up", "two-peers", "--backend", "vm")
     assert done.returncode == 3
