@@ -83,6 +83,11 @@ def processes_of(label: str) -> list[int]:
     return list(labelled_processes(label))
 
 
+def parent_of(pid: int) -> int:
+    """The process that started another one."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def kill_processes_of(label: str) -> None:
     """Kill the processes of a cluster; some end by themselves when another one is killed."""
     for pid in processes_of(label):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clusters import ROOT, environment, peers, processes_of, state
+from tests.support.clusters import ROOT, environment, parent_of, peers, processes_of, state
 from tests.support.waiting import eventually
 from toolkit.cluster import up
 from toolkit.cluster.cluster import Cluster
@@ -26,10 +26,6 @@ with up(peers()) as cluster:
     print(cluster.lease.label, *(node.pid for node in cluster.nodes.values()), flush=True)
     time.sleep(60)
 """
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def zygote_of(cluster: Cluster) -> int:

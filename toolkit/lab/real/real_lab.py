@@ -17,6 +17,7 @@ from messenger.compat import override
 from messenger.denc.address import EntityAddr
 from messenger.errors import LocalError
 from messenger.link import Protocol
+from toolkit.cluster import warm_zygote
 from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Host, HostWish, NetworkWish
 from toolkit.cluster.nodes import MessengerNode
@@ -81,6 +82,7 @@ class RealLab(Lab):
         with ExitStack() as undo:
             networks = [NetworkWish(_IPV4), NetworkWish(_IPV6, kind.ipv6_subnet)]
             self._place = undo.enter_context(kind.lent(networks))
+            self._place.zygote = self._place.zygote or warm_zygote.shared
             self._threads = undo.enter_context(closing(NodeThreads()))
             undo.callback(self._end_nodes)
             self._undo = undo.pop_all()

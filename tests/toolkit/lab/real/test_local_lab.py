@@ -1,9 +1,11 @@
 """The local backend: faults of the way between nodes, on real sockets, with nodes in processes and in a thread."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.clusters import parent_of
 from tests.support.labs import clean_peers
 from toolkit.errors import ScenarioFailed, Unsupported
 from toolkit.lab.real.real_lab import RealLab
@@ -81,6 +83,15 @@ def test_killed_node_is_silent_and_restarts_empty(lab: RealLab) -> None:
 def test_only_a_process_can_be_frozen(lab: RealLab) -> None:
     with pytest.raises(Unsupported, match="shares a process"):
         lab.freeze("a")
+
+
+def test_processes_of_all_labs_are_forks_of_one_program() -> None:
+    programs = set()
+    for _ in range(2):
+        with clean_peers(RealLab("local", "v2-crc", 1, processes=True)) as lab:
+            programs |= {parent_of(node.pid) for node in lab._nodes.values()}
+    assert len(programs) == 1
+    assert os.getpid() not in programs
 
 
 def test_frozen_process_receives_messages_after_thaw() -> None:
