@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.faults.language import Scene, parse
 from toolkit.faults.proxy import FaultProxy
@@ -18,6 +19,7 @@ class RecordedNode:
         self.kind = kind
         self.alive = True
         self.pid = 0
+        self.failing_starts = 0
         self.address = f"v2:10.0.0.1:6800/{name}"
         self._cluster = cluster
 
@@ -36,6 +38,9 @@ class RecordedNode:
         self._cluster.called("freeze" if frozen else "thaw", self.name)
 
     def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:
+        if self.failing_starts:
+            self.failing_starts -= 1
+            raise LocalError(f"{self.name} did not come up")
         self.alive = True
         self._cluster.called("restart", self.name, *["new_nonce"] * new_nonce, *["wiped"] * wiped)
 

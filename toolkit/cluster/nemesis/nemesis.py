@@ -1,5 +1,6 @@
 """Run a timeline of faults on a cluster, watch the invariants meanwhile, and judge once everything is healed."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from toolkit.checks.result import CheckResult
 from toolkit.cluster.nemesis.chaos import Crowd, draw
 from toolkit.cluster.nemesis.rest import Rest, come_to_rest
 from toolkit.cluster.nemesis.timeline import Timeline, TimelineStep
-from toolkit.faults.language import Scene
+from toolkit.faults.language import Fault, Scene, Undo
+from toolkit.faults.language.processes import Kill, Restart, Start, Stop
 
 if TYPE_CHECKING:
     from toolkit.cluster.cluster import Cluster
@@ -115,6 +117,8 @@ class Nemesis:
     """Steps that were run so far."""
     problems: list[str] = field(default_factory=list)
     """Faults that could not be reverted so far."""
+    _unstarted: set[str] = field(default_factory=set)
+    """Nodes that do not run because the step that should have started them failed."""
     _checker: LiveChecker | None = None
     _thread: threading.Thread | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -204,16 +208,38 @@ class Nemesis:
                 return
             at_s = round(time.monotonic() - began_s, 3)
             self.done.append(self._do(step, at_s))
+            self._start_again(besides=step.fault)
         if self.heals and not self._ended.is_set():
             self.problems += self.scene.make_whole()
 
     def _do(self, step: TimelineStep, at_s: float) -> Done:
         """Run one step; a failure is recorded, and the next step follows."""
         try:
-            return Done(step, at_s, self.scene.do(step.fault))
+            outcome = self.scene.do(step.fault)
         except LocalError as error:
             self.scene.not_done(step.fault, str(error))
+            if _starts(step.fault):
+                self._unstarted.update(step.fault.nodes)
             return Done(step, at_s, error=str(error))
+        if isinstance(step.fault, Kill | Stop) or _starts(step.fault):
+            self._unstarted.difference_update(step.fault.nodes)
+        return Done(step, at_s, outcome)
+
+    def _start_again(self, besides: Fault) -> None:
+        """Try again to start nodes, except for those that the last step has just failed to start.
+
+        A daemon of Ceph cannot start while others are down or not reachable, which later steps change.
+        """
+        for name in sorted(self._unstarted - (set(besides.nodes) if _starts(besides) else set())):
+            with contextlib.suppress(LocalError):  # the next step tries once more
+                if not self.scene.node(name).alive:
+                    self.scene.do(Start(name))
+                self._unstarted.discard(name)
+
+
+def _starts(fault: Fault) -> bool:
+    """True for faults that start a node which does not run."""
+    return isinstance(fault, Start | Restart) or (isinstance(fault, Undo) and isinstance(fault.fault, Kill | Stop))
 
 
 def torment(cluster: "Cluster", timeline: Timeline, *, seed: int | None = None) -> Verdict:

@@ -134,6 +134,22 @@ def test_nemesis_records_a_failed_step_and_continues() -> None:
     assert [str(fault) for fault in cluster.scene.in_force] == ["kill b"]
 
 
+@pytest.mark.parametrize("start", ["undo kill b", "restart b", "start b"])
+def test_a_node_that_failed_to_start_is_started_after_later_steps(start: str) -> None:
+    cluster = RecordedCluster()
+    cluster.nodes["b"].failing_starts = 2
+    steps = timeline((0, "kill b"), (0, start), (0, "freeze a"), (0, "thaw a"), (0, "kill a"))
+    nemesis = Nemesis(cluster.scene, steps, heals=False, live=False).start()
+    assert nemesis.wait(10)
+    assert cluster.nodes["b"].alive
+    noted = [f"{step['verb']} {step['args']}" for step in cluster.recorded("step")]
+    assert noted == [
+        *("kill b", start, f"not done {start}: b did not come up"),
+        *("freeze a", "start b", "thaw a", "start b", "kill a"),
+    ]
+    assert [str(fault) for fault in cluster.scene.in_force] == ["kill a"]
+
+
 def test_verdict_fails_if_the_cluster_does_not_come_to_rest() -> None:
     cluster = RecordedCluster()
     cluster.answers["snapshot"] = {"queued": 3, "sent": 0, "dispatch_bytes": 0, "unsettled": 1}
