@@ -7,6 +7,7 @@ import functools
 import gc
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -133,7 +134,8 @@ def pytest_collection() -> Iterator[object]:
         return (yield)
     finally:
         gc.collect()
-        gc.freeze()
+        if sys.version_info < (3, 14):  # there, hypothesis looks for referrers of a generator: none may be frozen
+            gc.freeze()
         gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
         gc.enable()
 
