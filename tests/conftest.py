@@ -7,7 +7,6 @@ import functools
 import gc
 import os
 import random
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -128,14 +127,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
-    """Exclude what collection makes from garbage collection: a million objects that stay to the end."""
+    """Do not look for garbage meanwhile: collection makes a million objects that stay to the end."""
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.collect()
-        if sys.version_info < (3, 14):  # there, hypothesis looks for referrers of a generator: none may be frozen
-            gc.freeze()
         gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
         gc.enable()
 

@@ -169,7 +169,6 @@ def patch(mutant: Mutant) -> bool:
     )
     changed = [place for place, code in after.items() if before.get(place) != code and place[0] != "<module>"]
     inner = [place for place in changed if place[0] == mutant.function]
-    gc.unfreeze()  # get_objects() leaves out what is frozen, as tests/conftest.py does with all that it collects
     functions = [
         found
         for found in gc.get_objects()

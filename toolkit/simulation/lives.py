@@ -46,16 +46,13 @@ def live_seeds(seeds: Sequence[int], size: Size, *, twice: bool = False) -> Tall
 def _without_collector() -> Iterator[None]:
     """Disable garbage collection, which takes a tenth of the time; a life is short, so its garbage stays small."""
     enabled = gc.isenabled()
-    frozen_before = gc.get_freeze_count() > 0  # by the caller, for longer than a life
     gc.disable()
-    if not frozen_before:
-        gc.freeze()  # older objects need not be examined
+    gc.freeze()  # older objects need not be examined
     try:
         yield
     finally:
         gc.collect()
-        if not frozen_before:
-            gc.unfreeze()
+        gc.unfreeze()
         if enabled:
             gc.enable()
 
