@@ -12,7 +12,6 @@ LOCK := $(if $(LOWEST),requirements/lowest.txt,$(if $(LOCKED),requirements/ci.tx
 SUPPLY := $(VENV)/supply
 UNITS := $(addprefix tests/,messenger $(addprefix toolkit/,capture checks dissect report simulation))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-unexport PYTHONDONTWRITEBYTECODE # each of the programs that tests start would compile all its modules again
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick units lint bench compile fuzz mutants lab notebooks docs setup lock audit sbom clean

@@ -47,17 +47,20 @@ def layer(packages: Path = PACKAGES, root: Path | None = None) -> Path | None:
 
 
 def _compile_all(packages: Path, directory: Path) -> set[Path]:
-    """Compile the modules that have no bytecode beside their source; returns the files that the layer needs."""
+    """Compile the modules that have no bytecode beside their source; returns the files that the layer needs.
+
+    Valid bytecode stays although there is some beside the source now: a guest that runs sees the layer, too.
+    """
     wanted = set()
     for source in _sources(packages):
         beside = Path(importlib.util.cache_from_source(str(source)))
         expected = _header(source)
-        if _begins(beside, expected):
-            continue
         compiled = directory / beside.relative_to("/")
-        wanted.add(compiled)
-        if not _begins(compiled, expected):
-            _compile(source, compiled)
+        is_valid = _begins(compiled, expected)
+        if is_valid or not _begins(beside, expected):
+            wanted.add(compiled)
+            if not is_valid:
+                _compile(source, compiled)
     return wanted
 
 

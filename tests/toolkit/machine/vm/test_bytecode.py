@@ -59,6 +59,14 @@ def test_bytecode_follows_changes_of_the_sources(packages: Path, tmp_path: Path)
     assert [path.name for path in (tmp_path / "cache").rglob("old")] == []
 
 
+def test_bytecode_that_a_running_guest_may_use_stays(packages: Path, tmp_path: Path) -> None:
+    root = tmp_path / "cache/images"
+    before = compiled(packages, root)
+    for name in ("second", "old/third"):
+        py_compile.compile(str(packages / f"toolkit/{name}.py"))
+    assert compiled(packages, root) == before
+
+
 def test_a_cache_that_cannot_be_used_gives_no_layer(packages: Path, tmp_path: Path) -> None:
     (tmp_path / "bytecode").touch()
     assert layer(packages, tmp_path / "images") is None
