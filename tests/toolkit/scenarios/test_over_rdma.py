@@ -90,5 +90,7 @@ def test_scenarios_of_sockets_run_over_rdma_and_others_do_not() -> None:
 
 def test_without_devices_the_backend_is_refused_by_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolkit.machine.rdma._NETLINK_RDMA", 31)  # a family that no kernel has
-    with pytest.raises(LocalError, match="transport rdma: this kernel has no RDMA: --backend vm has a kernel with it"):
+    with pytest.raises(
+        LocalError, match="transport rdma: this kernel has no RDMA: --backend vm has a kernel with it"
+    ):
         run_scenario(find("LC-01"), "rdma")
