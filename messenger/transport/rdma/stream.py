@@ -254,7 +254,8 @@ class RdmaStream(Stream):
             try:
                 for done in self.pair.completions():
                     if done.error is not None:
-                        self._fail(done.error)
+                        cause = self.pair.device.cause()
+                        self._fail(_error(errno.ENETDOWN, cause) if cause else done.error)
                     elif not done.is_receive:
                         self._sent(done.index)
                     elif done.size_bytes:

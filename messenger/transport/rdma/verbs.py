@@ -125,14 +125,13 @@ class Device:
         with _os_errors(f"RDMA device {name}"):
             self.context, self.events_fd = _with_event_file(lambda: verbs.device.Context(name=name))
             try:
-                port = self.context.query_port(self.port_num)
-                self.lid = port.lid
+                self.lid = self.context.query_port(self.port_num).lid
                 self.gid = self._address()
                 self.domain = verbs.pd.PD(self.context)
             except BaseException:
                 self.context.close()
                 raise
-        if port.state != _PORT_ACTIVE:
+        if not self._is_port_up():
             self.close()
             raise OSError(errno.ENETDOWN, f"port {self.port_num} of RDMA device {name} is down")
         if not any(self.gid):
@@ -153,13 +152,39 @@ class Device:
             except verbs.pyverbs_error.PyverbsError:  # no more
                 break
             if event.event_type == enums.IBV_EVENT_PORT_ERR:
-                self._failed = f"port of RDMA device {self.name} went down"
+                self._failed = self._port_down
             elif event.event_type == enums.IBV_EVENT_DEVICE_FATAL:
                 self._failed = f"RDMA device {self.name} failed"
             elif event.event_type == enums.IBV_EVENT_GID_CHANGE and self._address() != self.gid:
-                self._failed = f"RDMA device {self.name} has lost its address"
+                self._failed = self._address_lost
             event.ack()
         return self._failed
+
+    def cause(self) -> str:
+        """Describe why a request on this device has failed; empty if the device is not the cause.
+
+        A request may fail before the event arrives that :meth:`failure` reports.
+        """
+        if not self.failure():
+            if not self._is_port_up():
+                self._failed = self._port_down
+            elif self._address() != self.gid:
+                self._failed = self._address_lost
+        return self._failed
+
+    @property
+    def _port_down(self) -> str:
+        return f"port of RDMA device {self.name} went down"
+
+    @property
+    def _address_lost(self) -> str:
+        return f"RDMA device {self.name} has lost its address"
+
+    def _is_port_up(self) -> bool:
+        try:
+            return bool(self.context.query_port(self.port_num).state == _PORT_ACTIVE)
+        except pyverbs().pyverbs_error.PyverbsError:
+            return False
 
     def _address(self) -> bytes:
         try:
