@@ -43,7 +43,9 @@ def remains(state: Path) -> list[str]:
     return sorted(path.name for path in state.iterdir() if path.name != ".lock") if state.is_dir() else []
 
 
-def msgrlab(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def msgrlab(
+    *arguments: str, stdin: str = "", timeout_s: float = COMMAND_TIMEOUT_S
+) -> subprocess.CompletedProcess[str]:
     """Run the command."""
     return subprocess.run(
         command_line(*arguments),
@@ -51,7 +53,7 @@ def msgrlab(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=COMMAND_TIMEOUT_S,
+        timeout=timeout_s,
         check=False,
     )
 

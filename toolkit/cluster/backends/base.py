@@ -126,9 +126,13 @@ class Host(ABC):
 
     def entering(self, argv: Sequence[str]) -> list[str]:
         """Return the command line that runs a program on the host from this machine (``msgrlab exec``)."""
-        settings = [f"{name}={value}" for name, value in self.variables.items()]
-        command = ["env", *settings, *argv] if settings else [*argv]
+        command = self.with_variables(argv)
         return command if self.namespace is None else ["nsenter", f"--net={self.namespace}", "--", *command]
+
+    def with_variables(self, argv: Sequence[str]) -> list[str]:
+        """Return the command line that runs a program with the host's additional environment variables."""
+        settings = [f"{name}={value}" for name, value in self.variables.items()]
+        return ["env", *settings, *argv] if settings else [*argv]
 
 
 @dataclass(frozen=True, slots=True)

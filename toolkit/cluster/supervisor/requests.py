@@ -2,6 +2,8 @@
 
 import contextlib
 import inspect
+import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -110,8 +112,8 @@ class Requests:
             argv = out_of_image(host, Path(image), argv, [Path(each) for each in shared or []])
         return {"argv": host.entering(argv), "directory": str(host.directory)}
 
-    def run(self, node: str, argv: list[str], stdin: str = "") -> dict[str, Any]:
-        """Run a program on a node's host to its end.
+    def run(self, node: str, argv: list[str], stdin: str = "", timeout_s: float = 600.0) -> dict[str, Any]:
+        """Run a program on a node's host to its end; it is killed if that takes longer than ``timeout_s``.
 
         Returns:
             Its exit code ``code``, its output ``stdout``, and the last lines of its errors ``stderr``.
@@ -122,12 +124,15 @@ class Requests:
         program = self._cluster.node(node).host.start(argv, piped=True)
         assert program.stdin is not None
         assert program.stdout is not None
+        limit = threading.Timer(timeout_s, program.signal, (signal.SIGKILL,))
+        limit.start()
         with ThreadPoolExecutor(1) as reading:  # a program may write output before it has read all input
             output = reading.submit(program.stdout.read)
             with contextlib.suppress(BrokenPipeError), program.stdin:
                 program.stdin.write(stdin.encode())
                 program.stdin.flush()
-        code = program.wait(_LONGEST_WAIT_S)
+        code = program.wait(timeout_s)
+        limit.cancel()
         return {"code": code, "stdout": output.result().decode(errors="replace"), "stderr": program.errors()}
 
     def command(

@@ -122,16 +122,12 @@ class ContainerHost(Host):
     def interactive(self, argv: Sequence[str]) -> int:
         from toolkit.cluster.backends.docker.terminal import run
 
-        return run(self._api, self._container, self._with_variables(argv))
+        return run(self._api, self._container, self.with_variables(argv))
 
     @override
     def entering(self, argv: Sequence[str]) -> list[str]:
         module = "toolkit.cluster.backends.docker.terminal"
-        return [*PYTHON, "-m", module, self.place, self._container, *self._with_variables(argv)]
-
-    def _with_variables(self, argv: Sequence[str]) -> list[str]:
-        settings = [f"{name}={value}" for name, value in self.variables.items()]
-        return ["env", *settings, *argv] if settings else [*argv]
+        return [*PYTHON, "-m", module, self.place, self._container, *self.with_variables(argv)]
 
     @refused()
     @override

@@ -75,7 +75,6 @@ class Agent:
         network = self._backend.network
         return {
             "hosts": self._about([wish.name for wish in wishes]),
-            "always_proxied": self._backend.always_proxied,
             "lacks": dict(network.lacks),
             "has_rdma": network.has_rdma,
         }

@@ -52,12 +52,11 @@ class VmBackend(Backend):
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
         memory_mib = max(_LEAST_MIB, _LEAST_MIB // 2 + _NODE_MIB * len(hosts))
         self._guest = Guest(self.lease, self.transport, memory_mib)
-        self.report("a virtual machine boots; without KVM this takes some 20 s")
+        self.report("a virtual machine boots; without KVM its nodes run after half a minute")
         self._guest.boot()
         about = self._guest.call(
             "open", networks=[asdict(each) for each in networks], hosts=[asdict(each) for each in hosts]
         )
-        self.always_proxied = about["always_proxied"]  # type: ignore[misc]
         self._network = GuestNetwork(self._guest, about)
         self._know(about["hosts"])
 
@@ -106,6 +105,7 @@ class VmBackend(Backend):
 class RdmaVmBackend(VmBackend):
     """Programs in a micro-VM that communicate by RDMA, over soft-RoCE devices of its kernel."""
 
+    always_proxied: ClassVar[bool] = True
     transport: ClassVar[str] = "rdma"
 
     @classmethod

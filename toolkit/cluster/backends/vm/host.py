@@ -55,9 +55,8 @@ class GuestHost(Host):
 
     @override
     def entering(self, argv: Sequence[str]) -> list[str]:
-        settings = [f"{name}={value}" for name, value in self.variables.items()]
-        command = ["env", *settings, *argv] if settings else [*argv]
-        return [*PYTHON, "-m", "toolkit.cluster.backends.vm.terminal", self._cluster, self.name, *command]
+        module = "toolkit.cluster.backends.vm.terminal"
+        return [*PYTHON, "-m", module, self._cluster, self.name, *self.with_variables(argv)]
 
     @override
     def inside(self, what: Callable[[], T]) -> T:

@@ -1,16 +1,16 @@
 """Clusters in a virtual machine: nodes and faults are in the guest, the history is here."""
 
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.clusters import command_line, environment, kill_processes_of, processes_of, remains
+from tests.support.clusters import kill_processes_of, msgrlab, processes_of, remains
 from tests.support.guests import PATIENCE_S, marks
 from tests.support.needs import require
 from toolkit.cluster import Cluster, up
@@ -122,16 +122,7 @@ def test_nodes_are_lost_when_the_guest_ends(cluster: Cluster) -> None:
 # ---- over RDMA, kept by a supervisor
 
 
-def run(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        command_line(*arguments),
-        input=stdin,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+run = partial(msgrlab, timeout_s=PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
