@@ -86,6 +86,8 @@ class Cluster:
         announce: Callable[[str], None] | None = None,
     ) -> None:
         kind = backend_named(backend or spec.backend, spec.transport)
+        if (spec.captures or spec.proxies) and not kind.enters_hosts:
+            raise Unsupported(f"captures and proxies: hosts of {kind.name} cannot be entered: --backend netns")
         spec = with_release(spec, kind, announce or report)
         kind.check(network_wishes(spec), host_wishes(spec))
         self.spec = spec

@@ -3,6 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from messenger.compat import override
@@ -199,7 +200,8 @@ class ProgramNode(RunningNode):
     def _launch(self) -> NodeLife:
         program = self.host.start(self.host.messenger, piped=True, log=self._log_name)
         self._state = "starting"
-        return NodeProcess(self._spec, self._record, program, self._ended)
+        spec = replace(self._spec, start_s=self._spec.start_s + self.host.clock_ahead_s)
+        return NodeProcess(spec, self._record, program, self._ended)
 
     @override
     def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:

@@ -130,7 +130,7 @@ def node_spec(
         workers=node.workers,
         v1_only=speech.protocols == ("v1",),
         seed=spec.seed,
-        start_s=start_s + host.clock_ahead_s,
+        start_s=start_s,
     )
 
 

@@ -171,6 +171,8 @@ class Backend(ABC):
     """True if nodes always dial each other through proxies, which act as the network."""
     ipv6_subnet: ClassVar[str] = "fd77::/64"
     """Subnet for an IPv6 network, which nothing outside of the cluster sees."""
+    enters_hosts: ClassVar[bool] = True
+    """False if no program of this machine can enter the networks of its hosts, as captures and proxies do."""
     removes_hosts: ClassVar[bool] = False
     """True if hosts can be added and removed while the cluster is up."""
     zygote: "Forks | None" = None

@@ -26,6 +26,7 @@ class VmBackend(Backend):
     """Programs in network namespaces of a micro-VM, where the kernel's netem impairs links."""
 
     name: ClassVar[str] = "vm"
+    enters_hosts: ClassVar[bool] = False
     removes_hosts: ClassVar[bool] = True
     transport: ClassVar[str] = "tcp"
 
@@ -38,10 +39,10 @@ class VmBackend(Backend):
     @classmethod
     @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
-        require_programs()
-        vm.find(KERNELS[0])
         if daemon := next((wish.name for wish in hosts if wish.image), ""):
             raise Unsupported(f"node {daemon}: {_NO_DAEMONS}")
+        require_programs()
+        vm.find(KERNELS[0])
 
     @classmethod
     @override
