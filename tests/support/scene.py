@@ -7,8 +7,8 @@ from typing import Any
 from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.faults.language import Scene, parse
+from toolkit.faults.language.scene import Write
 from toolkit.faults.proxy import FaultProxy
-from toolkit.faults.strike import Strike
 from toolkit.network.faults import NetworkFaults
 from toolkit.network.state import LinkState
 
@@ -111,13 +111,9 @@ class RecordedProxy:
     def __init__(self, called: Callable[..., None]) -> None:
         self._called = called
 
-    parties = ("a", "b")
-
-    def follow(self, strikes: list[Strike], struck: Callable[[Strike], None]) -> None:
-        self._called("follow", *[(strike.sender, strike.tag) for strike in strikes])
-
-    def forget(self, strikes: list[Strike]) -> None:
-        self._called("forget", len(strikes))
+    def add_rule(self, rule: str, write: Write) -> Callable[[], None]:
+        self._called("add_rule", rule)
+        return lambda: self._called("remove_rule", rule)
 
     def release(self, name: str) -> int:
         self._called("release", name)

@@ -198,7 +198,7 @@ class Recorder:
                 writer.packet(packet.time_ns, packet.data, number, original_bytes=packet.length)
             writer.flush()
         except OSError as error:
-            raise _not_written(self.taken.path, error) from None
+            raise not_written(self.taken.path, error) from None
 
     def _number(self, writer: PcapngWriter, index: int, link_type: int) -> int:
         """Return the number of an interface in the file."""
@@ -212,7 +212,7 @@ class Recorder:
 @contextlib.contextmanager
 def capturing(
     target: Target | str,
-    path: Path | str,
+    path: Path | str | BinaryIO,
     *,
     ports: str = ALL,
     key_log: Path | str | None = None,
@@ -230,7 +230,7 @@ def capturing(
     Args:
         target: an interface (``lo``, ``eth0``, ``any``); one of another network namespace: ``netns:NAME[/IFACE]``,
             ``docker:CONTAINER[/IFACE]``, ``pid:N[/IFACE]``; or one of another machine: ``ssh:HOST[/IFACE]``.
-        path: path of the pcapng file to write; it must not exist.
+        path: path of the pcapng file to write, which must not exist; or an open file, which stays open.
         ports: TCP ports of either end, such as ``3300,6789,6800-7568``, or ``all``.
         key_log: key log of a messenger or proxy; it is embedded in the file while it grows.
         notes: comments to embed in the capture.
@@ -240,13 +240,13 @@ def capturing(
         Unsupported: the privilege to capture is missing.
         LocalError: there is no such target, or the file exists or cannot be written.
     """
-    path = Path(path)
+    file = Path(path) if isinstance(path, str) else path
     target = Target.parse(target) if isinstance(target, str) else target
-    taken = Taken(path, target.text)
+    taken = Taken(file if isinstance(file, Path) else None, target.text)
     log = None if key_log is None else GrowingKeyLog(Path(key_log))
     with (
         open_source(target, parse_ports(ports)) as source,
-        new_capture(path, notes) as writer,
+        new_capture(file, notes) as writer,
         contextlib.closing(Recorder(source, taken, writer=writer, key_log=log, count=count)) as recorder,
     ):
         failures: list[Exception] = []
@@ -269,40 +269,58 @@ def _run(recorder: Recorder, failures: list[Exception]) -> None:
 
 
 @contextlib.contextmanager
-def new_capture(path: Path, notes: Sequence[str] = ()) -> Iterator[PcapngWriter]:
+def new_capture(path: Path | BinaryIO, notes: Sequence[str] = ()) -> Iterator[PcapngWriter]:
     """Create a file for packets and secrets, readable by its owner only; ``-`` is standard output.
+
+    A file that is open already stays open.
 
     Raises:
         LocalError: the file exists, or cannot be written.
     """
-    file = _new_file(path)
-    writer = PcapngWriter(file)
-    try:
-        for note in notes:
-            writer.note(note)
-        yield writer
-    finally:
+    known = path if isinstance(path, Path) else None
+    with opened(path) as file:
+        writer = PcapngWriter(file)
         try:
-            writer.close()
-            if path != STANDARD_OUTPUT:
-                file.close()
-        except OSError as error:
-            raise _not_written(path, error) from None
+            for note in notes:
+                writer.note(note)
+            yield writer
+        finally:
+            try:
+                writer.close()
+            except OSError as error:
+                raise not_written(known, error) from None
 
 
-def _new_file(path: Path) -> BinaryIO:
+@contextlib.contextmanager
+def opened(path: Path | BinaryIO) -> Iterator[BinaryIO]:
+    """Create a file for a capture, and close it after the ``with`` block; an open file stays open.
+
+    Raises:
+        LocalError: the file exists, or cannot be written.
+    """
+    if not isinstance(path, Path):
+        yield path
+        return
     if path == STANDARD_OUTPUT:
-        return sys.stdout.buffer
+        yield sys.stdout.buffer
+        return
     try:
-        return new_file(path)
+        file = new_file(path)
     except FileExistsError:
         raise LocalError(f"{path} exists already, and nothing is overwritten") from None
     except OSError as error:
-        raise _not_written(path, error) from None
+        raise not_written(path, error) from None
+    try:
+        yield file
+    finally:
+        try:
+            file.close()
+        except OSError as error:
+            raise not_written(path, error) from None
 
 
-def _not_written(path: Path | None, error: OSError) -> Exception:
-    """Return the error to raise; a pipe closed by its reader is no error of the user."""
+def not_written(path: Path | None, error: OSError) -> Exception:
+    """Return the error to raise for a failed write; a pipe that its reader closed is no error of the user."""
     if isinstance(error, BrokenPipeError):
         return error
     return LocalError(f"{'standard output' if path == STANDARD_OUTPUT else path}: {error.strerror}")

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from toolkit.cluster.nemesis import Nemesis
     from toolkit.cluster.view import ClusterView
     from toolkit.faults.language import Fault, Scene
-    from toolkit.faults.proxy import FaultProxy
+    from toolkit.faults.language.scene import ProxyHere
     from toolkit.report.rates import RateChart
     from toolkit.report.sequence import SequenceChart
 
@@ -86,8 +86,6 @@ class Cluster:
         announce: Callable[[str], None] | None = None,
     ) -> None:
         kind = backend_named(backend or spec.backend, spec.transport)
-        if (spec.captures or spec.proxies) and not kind.enters_hosts:
-            raise Unsupported(f"captures and proxies: hosts of {kind.name} cannot be entered: --backend netns")
         spec = with_release(spec, kind, announce or report)
         kind.check(network_wishes(spec), host_wishes(spec))
         self.spec = spec
@@ -254,13 +252,13 @@ class Cluster:
         return self.backend.network
 
     @property
-    def proxies(self) -> "dict[tuple[str, str], FaultProxy]":
+    def proxies(self) -> "dict[tuple[str, str], ProxyHere]":
         """Proxies of the spec and those that were added later, by connector and acceptor."""
         return self.middlemen.proxies
 
-    def proxies_on(self, dialler: str, dialled: str, port: int = 0) -> "list[FaultProxy]":
+    def proxies_on(self, dialler: str, dialled: str, port: int = 0) -> "Sequence[ProxyHere]":
         """Return all proxies from ``dialler`` to ``dialled``; with ``port``, only those to that port."""
-        return self.backend.proxies.on(dialler, dialled, port)
+        return self.backend.proxies_on(dialler, dialled, port)
 
     @property
     def ceph_conf(self) -> Path | None:

@@ -2,19 +2,18 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from messenger.denc.address import AddrVec
+from toolkit.capture.ports import ALL
+from toolkit.cluster.nodes import MessengerNode
 from toolkit.cluster.retention import KEY_LOG
 from toolkit.cluster.spec.model import Capture, Proxy
-from toolkit.errors import Unsupported
-from toolkit.faults.proxy import FaultProxy
-from toolkit.network.redirect import end_redirection, redirect, way_in
 
 if TYPE_CHECKING:
     from toolkit.capture.recorder import Taken
     from toolkit.cluster.cluster import Cluster
+    from toolkit.faults.language.scene import ProxyHere
 
 
 class Captures:
@@ -38,28 +37,17 @@ class Captures:
             self._start(capture)
 
     def _start(self, capture: Capture) -> None:
-        from toolkit.capture.recorder import capturing  # noqa: PLC0415 - only captures need it
-        from toolkit.capture.target import ANY, Target  # noqa: PLC0415
-
         cluster, node = self._cluster, self._cluster.nodes[capture.node]
         path = cluster.directory / (capture.file or f"{capture.node}.pcapng")
-        namespace = node.host.namespace
-        if namespace is None and cluster.backend.name != "process":
-            raise Unsupported(
-                f"capture {capture.node}: its packets are not on this machine,"
-                " or this process may not capture them"
-            )
-        target = Target(f"node {capture.node}", ANY if namespace else "lo", namespace)
-        ports = "all" if namespace else ",".join(dict.fromkeys(self._ports(capture.node))) or "all"
-        log = None
-        for messenger in cluster.messengers():
-            if messenger.name == capture.node and messenger.host.directory.is_dir():
-                log = messenger.host.directory / KEY_LOG
-                log.touch(mode=0o600)
-                messenger.spec.key_log = str(log)
+        ports = ",".join(dict.fromkeys(self._ports(capture.node))) if node.host.shares_addresses else ""
+        key_log = ""
+        if isinstance(node, MessengerNode) and not node.host.is_container:
+            key_log = KEY_LOG
+            if not node.spec.key_log:  # else the node may be writing to it
+                node.spec.key_log = str(node.host.write(KEY_LOG, b""))
         notes = [f"cluster {cluster.name}, node {capture.node}"]
         taken = self._open.setdefault(capture.node, ExitStack()).enter_context(
-            capturing(target, path, ports=ports, key_log=log, notes=notes)
+            node.host.capturing(path, ports=ports or ALL, key_log=key_log, notes=notes)
         )
         self.taken[capture.node] = taken
 
@@ -96,9 +84,7 @@ class Middlemen:
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self._wanted: set[tuple[str, str]] = set()
-        self._redirections: dict[tuple[str, str], Path] = {}
-        """Namespaces in which the kernel redirects connections, by connector and acceptor."""
-        self.proxies: dict[tuple[str, str], FaultProxy] = {}
+        self.proxies: dict[tuple[str, str], ProxyHere] = {}
 
     def open(self, proxies: Sequence[Proxy]) -> None:
         """Open the proxies of the spec. One that a messenger dials is opened later, by :meth:`route`.
@@ -113,15 +99,13 @@ class Middlemen:
             if proxy.sender in ours and self._is_known(proxy.receiver):
                 self._wanted.add(pair)
             else:
-                self.proxies[pair] = self._redirected(*pair)
+                self.proxies[pair] = self._cluster.backend.redirected(*pair)
 
     def route(self, dialler: str, dialled: str, address: tuple[str, int]) -> tuple[str, int]:
         """Return the address that ``dialler`` connects to in order to reach ``address`` of ``dialled``."""
         backend = self._cluster.backend
         if (dialler, dialled) not in self._wanted:
             return backend.route(dialler, dialled, address)
-        if not backend.always_proxied:
-            self._namespace(dialler)
         proxy = backend.proxy(dialler, dialled, address)
         self.proxies.setdefault((dialler, dialled), proxy)
         return proxy.host, proxy.port
@@ -130,13 +114,8 @@ class Middlemen:
         """Remove a proxy and close the connections through it; a backend's permanent proxy stays."""
         pair = dialler, dialled
         self._wanted.discard(pair)
-        proxy = self.proxies.pop(pair, None)
-        backend = self._cluster.backend
-        if proxy is None or backend.always_proxied:
-            return
-        if pair in self._redirections:
-            end_redirection(self._redirections.pop(pair), proxy.port)
-        backend.proxies.drop(*pair)
+        if self.proxies.pop(pair, None) is not None:
+            self._cluster.backend.end_proxy(dialler, dialled)
 
     def leave(self, name: str) -> None:
         """Remove the proxies from and to a node that leaves the cluster."""
@@ -146,25 +125,3 @@ class Middlemen:
     def _is_known(self, dialled: str) -> bool:
         """True if the ports of a node are known before it runs."""
         return any(addr.port for addr in AddrVec.parse(self._cluster.nodes[dialled].address))
-
-    def _namespace(self, dialler: str) -> Path:
-        """Return the network namespace for a node's proxies; raises Unsupported."""
-        found = self._cluster.backend.hosts[dialler].namespace
-        if found is None:
-            raise Unsupported(f"proxy from {dialler}: its host cannot be entered from here: --backend netns")
-        return found
-
-    def _redirected(self, dialler: str, dialled: str) -> FaultProxy:
-        """Return a proxy that takes all connections of a node to another, to any port."""
-        backend, namespace = self._cluster.backend, self._namespace(dialler)
-        addresses = tuple(backend.hosts[dialled].addresses.values())
-        host, inside = way_in(addresses), backend.hosts[dialler].inside
-        proxy = FaultProxy(dialler, dialled, None, keys=backend.keys, host=host, inside=inside)
-        try:
-            redirect(namespace, addresses, proxy.port)
-        except BaseException:
-            proxy.close()
-            raise
-        backend.proxies.keep(proxy)
-        self._redirections[proxy.parties] = namespace
-        return proxy

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -282,6 +283,24 @@ class FaultProxy:
     def parties(self) -> tuple[str, str]:
         """Names of the connector and of the acceptor."""
         return self._names
+
+    def add_rule(self, rule: str, write: Callable[[str, dict[str, Any], float], None]) -> Callable[[], None]:
+        """Add a rule of a script (docs/proxy.md); returns the function that removes it.
+
+        Args:
+            rule: the rule; ``->`` matches frames of the connector.
+            write: called in the proxy's thread for each action of the rule with kind and fields of its history
+                record, and its age in seconds, which is 0 here.
+
+        Raises:
+            LocalError: the text is no rule.
+        """
+        from toolkit.faults.script import strikes  # noqa: PLC0415 - only for proxies with rules
+        from toolkit.faults.strike_records import strike_record  # noqa: PLC0415 - as above
+
+        added = strikes(rule, *self._names)
+        self.follow(added, lambda strike: write(*strike_record(*self._names, strike), 0.0))
+        return partial(self.forget, added)
 
     def follow(self, strikes: Iterable[Strike], struck: Callable[[Strike], None]) -> None:
         """Add strikes; ``struck`` is called for each strike, in the proxy's thread."""

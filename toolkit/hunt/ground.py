@@ -143,7 +143,7 @@ class Ground:
         """Return the proxies on a link, for each direction in which connections may be opened."""
         first = ["osd0", "osd1"] if link is LinkKind.DAEMONS else [_APP]
         pairs = [(dialler, dialled) for dialler in first for dialled in ("osd0", "osd1") if dialler != dialled]
-        return [proxy for pair in pairs for proxy in self.cluster.proxies_on(*pair)]
+        return [proxy for pair in pairs for proxy in self.cluster.backend.proxies.on(*pair)]
 
     def cut(self, link: LinkKind) -> None:
         """Cut all open connections of a link."""

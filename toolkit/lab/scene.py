@@ -1,15 +1,15 @@
 """Adapters between the fault language and a lab: its nodes, its proxies, and the records of its faults."""
 
 # ruff: noqa: SLF001 - a part of the lab
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from messenger.compat import override
 from toolkit.faults.dials import forget, release
 from toolkit.faults.language.fault import Fault
-from toolkit.faults.language.scene import MESSENGER, Scene
-from toolkit.faults.strike import Strike
+from toolkit.faults.language.scene import MESSENGER, Scene, Write
 from toolkit.node.raw.stream import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -75,16 +75,16 @@ class LabProxy:
     """The fault proxy between two nodes of a lab; every backend has one between each pair."""
 
     def __init__(self, lab: "NodeVerbs", a: str, b: str) -> None:
-        self.parties = a, b
+        self._parties = a, b
         self._strikes = lab.breakpoints_between(a, b)
 
-    def follow(self, strikes: Iterable[Strike], struck: Callable[[Strike], None]) -> None:  # noqa: ARG002
-        """Add strikes; the lab records what they do."""
-        self._strikes += strikes
+    def add_rule(self, rule: str, write: Write) -> Callable[[], None]:  # noqa: ARG002
+        """Add a rule of a script; returns the function that removes it. The lab records its actions."""
+        from toolkit.faults.script import strikes  # noqa: PLC0415 - only for labs with rules
 
-    def forget(self, strikes: Iterable[Strike]) -> None:
-        """Remove the strikes and release what they hold."""
-        forget(self._strikes, strikes)
+        added = strikes(rule, *self._parties)
+        self._strikes += added
+        return partial(forget, self._strikes, added)
 
     def release(self, name: str) -> int:
         """Release everything held under ``name``; returns the number of frames and dials released."""

@@ -14,10 +14,13 @@ from toolkit.faults.proxies import Proxies
 from toolkit.faults.proxy import FaultProxy
 from toolkit.machine.leases import Lease, lab_name
 from toolkit.network.faults import NetworkFaults
+from toolkit.network.redirect import end_redirection, redirect, way_in
 
 if TYPE_CHECKING:
+    from toolkit.capture.recorder import Taken
     from toolkit.cluster.forks import Forks
     from toolkit.dissect.keys import KeyBook
+    from toolkit.faults.language.scene import ProxyHere
 
 T = TypeVar("T")
 
@@ -63,6 +66,8 @@ class Host(ABC):
     """File of its network namespace on this machine, which root can enter; None if it has none of its own."""
     directory: Path
     """Directory for its files, by its path on the host."""
+    shares_addresses: bool = False
+    """True if other hosts have its addresses, too."""
     is_container: bool = False
     """True if it has its own file system, with the programs of its image."""
     keeps_logs_here: bool = True
@@ -124,6 +129,28 @@ class Host(ABC):
         """Return a free TCP port for an address (the first by default): ``wanted`` if no other host shares it."""
         return wanted
 
+    def capturing(
+        self, file: Path | BinaryIO, *, ports: str, key_log: str = "", notes: Sequence[str] = ()
+    ) -> "AbstractContextManager[Taken]":
+        """Capture the host's packets, on all its interfaces, while the ``with`` block runs.
+
+        Args:
+            file: path of the pcapng file to write, which must not exist; or an open file, which stays open.
+            ports: TCP ports of either end, such as ``3300,6800-7568``, or ``all``.
+            key_log: name of a file in ``directory`` whose keys are embedded in the capture; empty for none.
+            notes: comments to embed in the capture.
+
+        Raises:
+            Unsupported: this process may not capture there.
+            LocalError: the file exists or cannot be written.
+        """
+        from toolkit.capture.recorder import capturing
+        from toolkit.capture.target import ANY, Target
+
+        target = Target(f"node {self.name}", "lo" if self.namespace is None else ANY, self.namespace)
+        log = self.directory / key_log if key_log else None
+        return capturing(target, file, ports=ports, key_log=log, notes=notes)
+
     def entering(self, argv: Sequence[str]) -> list[str]:
         """Return the command line that runs a program on the host from this machine (``msgrlab exec``)."""
         command = self.with_variables(argv)
@@ -171,8 +198,6 @@ class Backend(ABC):
     """True if nodes always dial each other through proxies, which act as the network."""
     ipv6_subnet: ClassVar[str] = "fd77::/64"
     """Subnet for an IPv6 network, which nothing outside of the cluster sees."""
-    enters_hosts: ClassVar[bool] = True
-    """False if no program of this machine can enter the networks of its hosts, as captures and proxies do."""
     removes_hosts: ClassVar[bool] = False
     """True if hosts can be added and removed while the cluster is up."""
     zygote: "Forks | None" = None
@@ -184,6 +209,8 @@ class Backend(ABC):
         self.hosts: dict[str, Host] = {}
         self.announce = report
         """Called with a line before something is fetched or run that was not requested by name."""
+        self._redirections: dict[tuple[str, str], Path] = {}
+        """Namespaces in which the kernel redirects connections to a proxy, by connector and acceptor."""
         self.keys: KeyBook | None = None
         """Keys with which proxies parse frames of secure links."""
         self.proxies = Proxies(lambda: self.keys)
@@ -265,14 +292,59 @@ class Backend(ABC):
     def network(self) -> NetworkFaults:
         """The network faults between the hosts."""
 
-    def proxy(self, dialler: str, dialled: str, address: tuple[str, int]) -> FaultProxy:
+    def proxy(self, dialler: str, dialled: str, address: tuple[str, int]) -> "ProxyHere":
         """Return the proxy from one node to an address of another, on the connector's host.
 
         Raises:
             LocalError: it cannot listen.
             Unsupported: this process cannot open sockets on that host.
         """
+        if not self.always_proxied:
+            self._namespace(dialler)
         return self.proxies.open(dialler, dialled, address, self.hosts[dialler].inside)
+
+    def redirected(self, dialler: str, dialled: str) -> "ProxyHere":
+        """Return a new proxy that gets all connections from one node to another, to any port.
+
+        The kernel of the connector's host redirects them, so that programs need no other addresses.
+
+        Raises:
+            LocalError: it cannot listen, or the kernel rejects the redirection.
+            Unsupported: this process cannot open sockets on that host, or nft is not installed.
+        """
+        namespace = self._namespace(dialler)
+        addresses = tuple(self.hosts[dialled].addresses.values())
+        host, inside = way_in(addresses), self.hosts[dialler].inside
+        proxy = FaultProxy(dialler, dialled, None, keys=self.keys, host=host, inside=inside)
+        try:
+            redirect(namespace, addresses, proxy.port)
+        except BaseException:
+            proxy.close()
+            raise
+        self.proxies.keep(proxy)
+        self._redirections[dialler, dialled] = namespace
+        return proxy
+
+    def _namespace(self, dialler: str) -> Path:
+        """Return the network namespace for a node's proxies; raises Unsupported."""
+        found = self.hosts[dialler].namespace
+        if found is None:
+            raise Unsupported(f"proxy from {dialler}: its host cannot be entered from here: --backend netns")
+        return found
+
+    def end_proxy(self, dialler: str, dialled: str) -> None:
+        """Close the proxies from one node to another, and their connections; one of the network's own stays."""
+        if self.always_proxied:
+            return
+        namespace = self._redirections.pop((dialler, dialled), None)
+        if namespace is not None:
+            (proxy,) = self.proxies.on(dialler, dialled)
+            end_redirection(namespace, proxy.port)
+        self.proxies.drop(dialler, dialled)
+
+    def proxies_on(self, dialler: str, dialled: str, port: int = 0) -> "Sequence[ProxyHere]":
+        """Return the proxies from one node to another; with ``port``, only those to that port."""
+        return self.proxies.on(dialler, dialled, port)
 
     def route(self, dialler: str, dialled: str, address: tuple[str, int]) -> tuple[str, int]:
         """Return the host and port that ``dialler`` connects to in order to reach ``address`` of ``dialled``.

@@ -32,6 +32,8 @@ class ProcessHost(LocalHost):
         zygote: process that forks messengers quickly, if there is one.
     """
 
+    shares_addresses = True
+
     def __init__(
         self, wish: HostWish, lease: Lease, addresses: Mapping[str, str], ports: Ports, zygote: "Forks | None"
     ) -> None:

@@ -2,20 +2,16 @@
 
 import shlex
 from dataclasses import dataclass
-from functools import partial
 
 from messenger.compat import override
 from messenger.errors import LocalError
 from messenger.interception import Action, grid
 from messenger.v1.wire import Piece
 from messenger.v2.wire import Tag
-from toolkit.checks.history import NETWORK
 from toolkit.faults.language.fault import Area, Fault
 from toolkit.faults.language.grammar import NODE, TEXT, Kind, argument, count
 from toolkit.faults.language.scene import Scene
 from toolkit.faults.points import parse_point
-from toolkit.faults.strike import Strike
-from toolkit.faults.strike_records import strike_record
 from toolkit.scanner import did_you_mean
 
 
@@ -150,28 +146,16 @@ class Proxy(Fault):
 
     @override
     def do(self, scene: Scene) -> str:
-        from toolkit.faults.script import strikes  # noqa: PLC0415 - as above
-
-        proxy = scene.proxy(self.a, self.b)
-        dialler, dialled = proxy.parties
-        added = strikes(self.rule, dialler, dialled)
-        proxy.follow(added, partial(self._struck, scene, dialler, dialled))
-        scene.remember(self, added)
+        scene.remember(self, scene.proxy(self.a, self.b).add_rule(self.rule, scene.write_past))
         return ""
 
     def undo(self, scene: Scene) -> None:
         """Remove the rule and release what it holds."""
-        scene.proxy(self.a, self.b).forget(scene.recall(self))
+        scene.recall(self)()
 
     @override
     def missing(self, scene: Scene) -> str:
         return scene.no_proxy(self.a, self.b)
-
-    @staticmethod
-    def _struck(scene: Scene, dialler: str, dialled: str, strike: Strike) -> None:
-        """Record a strike in the history; called in the proxy's thread."""
-        kind, fields = strike_record(dialler, dialled, strike)
-        scene.write(NETWORK, kind, **fields)
 
 
 @dataclass(frozen=True, slots=True)

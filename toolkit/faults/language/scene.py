@@ -13,12 +13,10 @@ from messenger.errors import LocalError
 from toolkit.checks.history import NETWORK, SCENARIO, History
 from toolkit.errors import Unsupported
 from toolkit.faults.language.fault import Fault
-from toolkit.faults.strike import Strike
 from toolkit.network.faults import NetworkFaults
 from toolkit.scanner import did_you_mean
 
 if TYPE_CHECKING:
-    from toolkit.faults.proxy import FaultProxy
     from toolkit.network.state import LinkState
 
 MESSENGER = "messenger"
@@ -78,21 +76,36 @@ class TrafficHere(Protocol):
         """The command that stops it: verb and arguments."""
 
 
-class ProxyHere(Protocol):
+Write = Callable[[str, dict[str, Any], float], None]
+"""Writes a record about the network: its kind, its fields, and the seconds since it happened."""
+
+
+class RuledProxy(Protocol):
     """Interface of a proxy that takes rules; see :class:`toolkit.faults.proxy.FaultProxy`."""
 
-    @property
-    def parties(self) -> tuple[str, str]:
-        """Names of the connector and of the acceptor."""
-
-    def follow(self, strikes: Iterable[Strike], struck: Callable[[Strike], None]) -> None:
-        """Add strikes; ``struck`` is called for each strike."""
-
-    def forget(self, strikes: Iterable[Strike]) -> None:
-        """Remove the strikes and release what they hold."""
+    def add_rule(self, rule: str, write: Write) -> Callable[[], None]:
+        """Add a rule of a script; returns the function that removes it. ``write`` is called for each action."""
 
     def release(self, name: str) -> int:
         """Release everything held under ``name``; returns the number of frames and connection attempts."""
+
+
+class ProxyHere(RuledProxy, Protocol):
+    """Interface of a proxy on real sockets."""
+
+    @property
+    def host(self) -> str:
+        """Address at which it listens."""
+
+    @property
+    def port(self) -> int:
+        """Port at which it listens."""
+
+    def refuse(self, *, refused: bool = True) -> None:
+        """Refuse new connections; ``refused=False`` accepts them again."""
+
+    def heal(self) -> None:
+        """Revert all holds, delays, rate limits and refusals."""
 
 
 class ClusterHere(Protocol):
@@ -111,10 +124,10 @@ class ClusterHere(Protocol):
         """The network faults between the nodes."""
 
     @property
-    def proxies(self) -> "Mapping[tuple[str, str], ProxyHere]":
+    def proxies(self) -> Mapping[tuple[str, str], RuledProxy]:
         """Proxies that take rules, by connector and acceptor."""
 
-    def proxies_on(self, dialler: str, dialled: str, port: int = 0) -> "Iterable[FaultProxy]":
+    def proxies_on(self, dialler: str, dialled: str, port: int = 0) -> Iterable[ProxyHere]:
         """Return all proxies from ``dialler`` to ``dialled``; with ``port``, only those to that port."""
 
 
@@ -362,7 +375,7 @@ class Scene:
         """Return why the network cannot do something (a method of :class:`NetworkFaults`); empty if it can."""
         return self.network.lacks.get(what, "")
 
-    def proxy(self, a: str, b: str) -> ProxyHere:
+    def proxy(self, a: str, b: str) -> RuledProxy:
         """Return the proxy between two nodes, in either direction.
 
         Raises:
@@ -526,6 +539,10 @@ class Scene:
     def write(self, node: str, kind: str, /, **fields: Any) -> None:  # noqa: ANN401 - as JSON
         """Append a record with the current time."""
         self._cluster.history.append(self._now(), node, kind, **fields)
+
+    def write_past(self, kind: str, fields: dict[str, Any], age_s: float) -> None:
+        """Append a record about the network, of an event that happened ``age_s`` seconds ago."""
+        self._cluster.history.append(self._now() - age_s, NETWORK, kind, **fields)
 
     # ---- what can be had
 

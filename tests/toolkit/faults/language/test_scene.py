@@ -40,7 +40,11 @@ def cluster() -> RecordedCluster:
             [("set_link", "a", "b", "delay 5ms"), ("set_link", "b", "a", "delay 5ms")],
             [("set_link", "a", "b", "no impairments"), ("set_link", "b", "a", "no impairments")],
         ),
-        ("proxy a b '-> MESSAGE #3: hold x'", [("follow", ("a", "MESSAGE"))], [("forget", 1)]),
+        (
+            "proxy a b '-> MESSAGE #3: hold x'",
+            [("add_rule", "-> MESSAGE #3: hold x")],
+            [("remove_rule", "-> MESSAGE #3: hold x")],
+        ),
         (
             "arm a 'MESSAGE READ' BLOCK 2",
             [("command", "a", "arm", "MESSAGE READ", "BLOCK", 2)],

@@ -7,9 +7,10 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from messenger.compat import override
 from messenger.errors import LocalError
@@ -23,6 +24,8 @@ from toolkit.network.namespaces import inside
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+    from toolkit.capture.recorder import Taken
 
 T = TypeVar("T")
 
@@ -171,6 +174,16 @@ class ContainerHost(Host):
             where = "needs root" if self.place.startswith("unix://") else f"is on another machine ({self.place})"
             raise Unsupported(f"node {self.name}: the network namespace of its container {where}")
         return inside(self.namespace, what)
+
+    @override
+    def capturing(
+        self, file: Path | BinaryIO, *, ports: str, key_log: str = "", notes: Sequence[str] = ()
+    ) -> "AbstractContextManager[Taken]":
+        if self.namespace is None:
+            raise Unsupported(
+                f"capture {self.name}: its packets are not on this machine, or this process may not capture them"
+            )
+        return super().capturing(file, ports=ports, key_log=key_log, notes=notes)
 
 
 def _is_here(pid: int, label: str) -> bool:

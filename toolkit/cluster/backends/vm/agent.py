@@ -19,6 +19,8 @@ from typing import Any
 from messenger.errors import LocalError
 from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish, Program
+from toolkit.cluster.backends.vm.agent_captures import AgentCaptures
+from toolkit.cluster.backends.vm.agent_proxies import AgentProxies
 from toolkit.cluster.backends.vm.channel import Channel, Frame, Kind, refusal
 from toolkit.cluster.zygote import Zygote
 from toolkit.machine.leases import Lease
@@ -45,6 +47,12 @@ class Agent:
         self._programs: dict[int, Program] = {}
         """Programs that run, by the numbers that the host gave them."""
         self._inputs: dict[int, queue.SimpleQueue[bytes]] = {}
+        self._parts: dict[str, object] = {
+            "": self,
+            "captures": AgentCaptures(channel, backend),
+            "proxies": AgentProxies(channel, backend),
+        }
+        """Objects whose methods ``do_NAME`` answer the calls ``PART.NAME``."""
 
     def serve(self) -> None:
         """Answer calls until the host closes the stream."""
@@ -58,7 +66,8 @@ class Agent:
     def _answer(self, frame: Frame) -> None:
         do, args = frame.values()
         try:
-            answer = {"result": getattr(self, f"do_{do}")(**args)}
+            part, _, method = do.rpartition(".")
+            answer = {"result": getattr(self._parts[part], f"do_{method}")(**args)}
         except Exception as error:  # noqa: BLE001 - the caller gets it
             answer = refusal(error)
         with contextlib.suppress(OSError):

@@ -1,8 +1,11 @@
 """Hosts in a micro-VM: for faults that need another kernel, such as those of netem and of RDMA devices."""
 
+import pickle
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from itertools import count
 from typing import Any, ClassVar
 
 from messenger.compat import override
@@ -11,6 +14,7 @@ from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish
 from toolkit.cluster.backends.vm.guest import Guest
 from toolkit.cluster.backends.vm.host import GuestHost
 from toolkit.cluster.backends.vm.network import GuestNetwork
+from toolkit.cluster.backends.vm.proxies import GuestProxy
 from toolkit.errors import Unsupported
 from toolkit.machine import vm
 from toolkit.machine.leases import Lease
@@ -26,7 +30,6 @@ class VmBackend(Backend):
     """Programs in network namespaces of a micro-VM, where the kernel's netem impairs links."""
 
     name: ClassVar[str] = "vm"
-    enters_hosts: ClassVar[bool] = False
     removes_hosts: ClassVar[bool] = True
     transport: ClassVar[str] = "tcp"
 
@@ -35,6 +38,10 @@ class VmBackend(Backend):
         self.hosts: dict[str, GuestHost] = {}  # type: ignore[assignment]
         self._guest: Guest | None = None
         self._network: GuestNetwork | None = None
+        self._proxies: dict[tuple[str, str], dict[int, GuestProxy]] = {}
+        """Proxies by connector and acceptor, then by the dialled port; 0 for all ports."""
+        self._numbers = count()
+        self._sent_keys = ""
 
     @classmethod
     @override
@@ -76,6 +83,7 @@ class VmBackend(Backend):
         assert self._guest is not None
         self._guest.call("remove", name=name)
         del self.hosts[name]
+        self._proxies = {way: proxies for way, proxies in self._proxies.items() if name not in way}
 
     @property
     @override
@@ -90,6 +98,39 @@ class VmBackend(Backend):
         assert self._guest is not None
         host, port = self._guest.call("route", dialler=dialler, dialled=dialled, address=address)
         return host, port
+
+    @override
+    def proxy(self, dialler: str, dialled: str, address: tuple[str, int]) -> GuestProxy:
+        known = self._proxies.get((dialler, dialled), {}).get(address[1])
+        return known or self._open(dialler, dialled, address)
+
+    @override
+    def redirected(self, dialler: str, dialled: str) -> GuestProxy:
+        return self._open(dialler, dialled, None)
+
+    def _open(self, dialler: str, dialled: str, address: tuple[str, int] | None) -> GuestProxy:
+        """Open a proxy to an address, or to all ports of a host."""
+        assert self._guest is not None
+        keys = b64encode(pickle.dumps(self.keys)).decode()
+        if keys != self._sent_keys:
+            self._guest.call("proxies.keys", book=keys)
+            self._sent_keys = keys
+        number = next(self._numbers)
+        opened = self._guest.call("proxies.open", number=number, dialler=dialler, dialled=dialled, address=address)
+        proxy = GuestProxy(self._guest, number, *opened)
+        self._proxies.setdefault((dialler, dialled), {})[address[1] if address else 0] = proxy
+        return proxy
+
+    @override
+    def end_proxy(self, dialler: str, dialled: str) -> None:
+        assert self._guest is not None
+        if self._proxies.pop((dialler, dialled), None):
+            self._guest.call("proxies.end", dialler=dialler, dialled=dialled)
+
+    @override
+    def proxies_on(self, dialler: str, dialled: str, port: int = 0) -> list[GuestProxy]:
+        proxies = self._proxies.get((dialler, dialled), {})
+        return [proxy for dialled_port, proxy in proxies.items() if port in {0, dialled_port}]
 
     @override
     def lost(self) -> dict[str, list[str]]:

@@ -1,7 +1,7 @@
 """Frames between a cluster and the agent in its guest, on one byte stream: calls, answers, and bytes of programs.
 
 A frame has a header and a payload. Calls and answers are JSON with a number that pairs them; the number of the
-other frames is that of a program.
+other frames is that of a program, a capture or a rule.
 """
 
 import json
@@ -27,7 +27,7 @@ class Kind(IntEnum):
     INPUT = 3
     """Bytes for a program's standard input; none is its end."""
     OUTPUT = 4
-    """Bytes of a program's standard output; none is its end."""
+    """Bytes of a program's standard output, where none is its end; of a capture; or a record of a proxy's rule."""
     EXIT = 5
     """The exit code of a program and the last lines of its errors, after all its output; as JSON."""
 

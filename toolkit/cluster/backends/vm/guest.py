@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 from messenger.errors import LocalError
 from toolkit.cluster.backends.vm.channel import Channel, Frame, Kind, result
@@ -30,6 +30,16 @@ _HELLO = 0
 """Number of the answer that the agent sends first, without a call."""
 
 
+class Receiver(Protocol):
+    """Gets frames of the agent that have its number."""
+
+    def put(self, output: bytes) -> None:
+        """Take the payload of an OUTPUT frame."""
+
+    def exit(self, *how: Any) -> None:  # noqa: ANN401 - as JSON
+        """Take the end: what an EXIT frame says, or nothing if the guest has ended."""
+
+
 class Guest:
     """A virtual machine with the agent of one cluster.
 
@@ -49,7 +59,8 @@ class Guest:
         self._threads: list[threading.Thread] = []
         self._numbers = count(_HELLO + 1)
         self._answers: dict[int, SimpleQueue[dict[str, Any]]] = {_HELLO: SimpleQueue()}
-        self._programs: dict[int, GuestProgram] = {}
+        self._receivers: dict[int, Receiver] = {}
+        """Programs, captures and rules of proxies in the guest."""
         self._why = ""
         self.is_running = False
         """True from the agent's first answer to the end of the guest."""
@@ -113,7 +124,7 @@ class Guest:
             LocalError: there is no such program, or the guest has ended.
         """
         number = next(self._numbers)
-        program = self._programs[number] = GuestProgram(
+        program = self._receivers[number] = GuestProgram(
             feed=lambda content: self._send(Kind.INPUT, number, content),
             call=lambda do, **args: self.call(do, program=number, **args),
             piped=how["piped"],
@@ -121,10 +132,20 @@ class Guest:
         try:
             self.call("start", program=number, host=host, argv=[*argv], **how)
         except LocalError:
-            del self._programs[number]
+            self.forget(number)
             program.exit()
             raise
         return program
+
+    def register(self, receiver: "Receiver") -> int:
+        """Return the number of a new receiver, which gets the frames of the agent that have it."""
+        number = next(self._numbers)
+        self._receivers[number] = receiver
+        return number
+
+    def forget(self, number: int) -> None:
+        """Remove a receiver; later frames for it are dropped."""
+        self._receivers.pop(number, None)
 
     def _send(self, kind: Kind, number: int, payload: bytes | list[Any]) -> None:
         """Send a frame; raises BrokenPipeError, with the reason, if the guest has ended."""
@@ -173,15 +194,18 @@ class Guest:
         self.is_running = False
         for answers in list(self._answers.values()):
             answers.put({"error": self._gone(), "unsupported": False})
-        for program in list(self._programs.values()):
-            program.exit()
-        self._programs.clear()
+        for receiver in list(self._receivers.values()):
+            receiver.exit()
+        self._receivers.clear()
 
     def _take(self, frame: Frame) -> None:
         if frame.kind is Kind.ANSWER:
             if (answers := self._answers.get(frame.number)) is not None:  # else nothing waits for it any more
                 answers.put(frame.values())
+        elif (receiver := self._receivers.get(frame.number)) is None:
+            return
         elif frame.kind is Kind.OUTPUT:
-            self._programs[frame.number].put(frame.payload)
+            receiver.put(frame.payload)
         elif frame.kind is Kind.EXIT:
-            self._programs.pop(frame.number).exit(*frame.values())
+            self.forget(frame.number)
+            receiver.exit(*frame.values())

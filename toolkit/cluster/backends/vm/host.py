@@ -2,8 +2,9 @@
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from messenger.compat import override
 from toolkit.cluster.backends.base import Host
@@ -13,6 +14,9 @@ from toolkit.errors import Unsupported
 from toolkit.machine.interpreters import PYTHON
 from toolkit.machine.leases import Lease
 from toolkit.machine.private import DIRECTORY_MODE, write_private
+
+if TYPE_CHECKING:
+    from toolkit.capture.recorder import Taken
 
 T = TypeVar("T")
 
@@ -73,6 +77,14 @@ class GuestHost(Host):
     @override
     def fetch(self, name: str) -> None:
         write_private(self._copies / name, self.read(name))
+
+    @override
+    def capturing(
+        self, file: Path | BinaryIO, *, ports: str, key_log: str = "", notes: Sequence[str] = ()
+    ) -> "AbstractContextManager[Taken]":
+        from toolkit.cluster.backends.vm.captures import capturing
+
+        return capturing(self._guest, self.name, file, ports=ports, key_log=key_log, notes=notes)
 
     @override
     def port(self, wanted: int, address: str = "") -> int:

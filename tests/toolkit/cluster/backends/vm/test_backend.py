@@ -13,8 +13,6 @@ __all__ = ["state"]
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        ("capture", "captures and proxies: hosts of vm cannot be entered: --backend netns"),
-        ("breakpoints", "captures and proxies: hosts of vm cannot be entered: --backend netns"),
         ("mixed", "ceph: no daemons of Ceph run in a virtual machine: --backend netns"),
         ("tentacle", "node mon0: no daemons of Ceph run in a virtual machine: --backend netns"),
     ],
