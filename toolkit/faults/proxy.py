@@ -24,7 +24,7 @@ from toolkit.dissect.follow import SeenFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.stream import Ending
 from toolkit.faults.crossing import Crossing, end_by_reset, flushed
-from toolkit.faults.dials import dialled, forget, release
+from toolkit.faults.dials import AtDial, dialled, forget, release
 from toolkit.faults.entrances import Entrance, OwnEntrance
 from toolkit.faults.passage import SLOW_STEP_S, Aside, Gate, Passage, Step
 from toolkit.faults.sockets import Inside, dialling_socket, here, original_target, resolved
@@ -133,6 +133,8 @@ class FaultProxy:
         self._breakpoints = breakpoints if breakpoints is not None else []
         self._keys = keys
         self._struck = struck
+        self._unseen: Callable[[str], None] = lambda _why: None
+        """Called with the reason when the frames of a link cannot be parsed and rules would match them."""
         self._watcher = watcher
         self._follow = follow
         self._dialled = 0
@@ -289,16 +291,19 @@ class FaultProxy:
 
         Args:
             rule: the rule; ``->`` matches frames of the connector.
-            write: called in the proxy's thread for each action of the rule with kind and fields of its history
-                record, and its age in seconds, which is 0 here.
+            write: called in the proxy's thread with kind and fields of a history record, and its age in seconds,
+                which is 0 here: for each action of the rule, and for each link whose frames it cannot see.
 
         Raises:
             LocalError: the text is no rule.
         """
         from toolkit.faults.script import strikes  # noqa: PLC0415 - only for proxies with rules
-        from toolkit.faults.strike_records import strike_record  # noqa: PLC0415 - as above
+        from toolkit.faults.strike_records import blindness_record, strike_record  # noqa: PLC0415 - as above
 
         added = strikes(rule, *self._names)
+        if not all(isinstance(strike, AtDial) for strike in added):
+            self._unseen = lambda why: write(*blindness_record(*self._names, why), 0.0)
+            self._thread.do(self._report_blind())
         self.follow(added, lambda strike: write(*strike_record(*self._names, strike), 0.0))
         return partial(self.forget, added)
 
@@ -397,11 +402,21 @@ class FaultProxy:
         tap = LinkTap(*self._names, self._breakpoints, self._keys, self._log_keys)
         tap.follows = self._follow
         tap.on_struck = lambda strike: self._report_struck(link, strike)
+        tap.on_blind = self._report_unseen
         if self._watcher is not None:
             watcher = self._watcher
             tap.on_frame = lambda sender, frame: watcher.frame(link, sender, frame)
             tap.on_blind = lambda why: watcher.blind(link, why)
         return tap
+
+    def _report_unseen(self, why: str) -> None:
+        self._unseen(why)
+
+    async def _report_blind(self) -> None:
+        """Report the present links whose frames cannot be parsed."""
+        for crossing in self._crossings:
+            if crossing.tap.blind:
+                self._unseen(crossing.tap.blind)
 
     async def _dial(self, dialler: asyncio.StreamWriter) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to the acceptor."""

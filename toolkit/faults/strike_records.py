@@ -31,3 +31,8 @@ def strike_record(a: str, b: str, strike: Strike) -> tuple[str, dict[str, Any]]:
     if isinstance(strike.change, Flip) and not strike.change.fix_crc:
         at["byte"] = strike.change.position(frame)
     return "mangle", between | {"at": at, "what": strike.change.what, "detail": str(strike.change)}
+
+
+def blindness_record(a: str, b: str, why: str) -> tuple[str, dict[str, Any]]:
+    """The history record (kind, fields) of a link that ``a`` dialled to ``b``, whose frames rules cannot see."""
+    return "path", {"a": a, "b": b, "fault": "blind", "detail": f"rules see no frames of this link: {why}"}
