@@ -323,4 +323,4 @@ def not_written(path: Path | None, error: OSError) -> Exception:
     """Return the error to raise for a failed write; a pipe that its reader closed is no error of the user."""
     if isinstance(error, BrokenPipeError):
         return error
-    return LocalError(f"{'standard output' if path == STANDARD_OUTPUT else path}: {error.strerror}")
+    return LocalError(f"{'standard output' if path == STANDARD_OUTPUT else path or 'capture'}: {error.strerror}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from messenger.denc.address import AddrVec
 from toolkit.capture.ports import ALL
+from toolkit.cluster.backends.process import LOOPBACK
 from toolkit.cluster.nodes import MessengerNode
 from toolkit.cluster.retention import KEY_LOG
 from toolkit.cluster.spec.model import Capture, Proxy
@@ -39,7 +40,8 @@ class Captures:
     def _start(self, capture: Capture) -> None:
         cluster, node = self._cluster, self._cluster.nodes[capture.node]
         path = cluster.directory / (capture.file or f"{capture.node}.pcapng")
-        ports = ",".join(dict.fromkeys(self._ports(capture.node))) if node.host.shares_addresses else ""
+        is_shared = node.host.interface == LOOPBACK
+        ports = ",".join(dict.fromkeys(self._ports(capture.node))) if is_shared else ""
         key_log = ""
         if isinstance(node, MessengerNode) and not node.host.is_container:
             key_log = KEY_LOG

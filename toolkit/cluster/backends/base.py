@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Protocol, Self, TypeVar
 
+from toolkit.capture.target import ANY, Target
 from toolkit.cluster.forks import COMMAND
 from toolkit.errors import Unsupported
 from toolkit.faults.proxies import Proxies
@@ -66,8 +67,8 @@ class Host(ABC):
     """File of its network namespace on this machine, which root can enter; None if it has none of its own."""
     directory: Path
     """Directory for its files, by its path on the host."""
-    shares_addresses: bool = False
-    """True if other hosts have its addresses, too."""
+    interface: str = ANY
+    """Interface that has its packets, in its network namespace: one, or all of them."""
     is_container: bool = False
     """True if it has its own file system, with the programs of its image."""
     keeps_logs_here: bool = True
@@ -132,7 +133,7 @@ class Host(ABC):
     def capturing(
         self, file: Path | BinaryIO, *, ports: str, key_log: str = "", notes: Sequence[str] = ()
     ) -> "AbstractContextManager[Taken]":
-        """Capture the host's packets, on all its interfaces, while the ``with`` block runs.
+        """Capture the host's packets while the ``with`` block runs.
 
         Args:
             file: path of the pcapng file to write, which must not exist; or an open file, which stays open.
@@ -145,9 +146,8 @@ class Host(ABC):
             LocalError: the file exists or cannot be written.
         """
         from toolkit.capture.recorder import capturing
-        from toolkit.capture.target import ANY, Target
 
-        target = Target(f"node {self.name}", "lo" if self.namespace is None else ANY, self.namespace)
+        target = Target(f"node {self.name}", self.interface, self.namespace)
         log = self.directory / key_log if key_log else None
         return capturing(target, file, ports=ports, key_log=log, notes=notes)
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _WITHOUT_PROXIES = "--backend netns"
 _IPV4, _IPV6 = "127.0.0.1", "::1"
+LOOPBACK = "lo"
+"""Interface of the packets of all nodes."""
 
 
 class ProcessHost(LocalHost):
@@ -32,7 +34,7 @@ class ProcessHost(LocalHost):
         zygote: process that forks messengers quickly, if there is one.
     """
 
-    shares_addresses = True
+    interface = LOOPBACK
 
     def __init__(
         self, wish: HostWish, lease: Lease, addresses: Mapping[str, str], ports: Ports, zygote: "Forks | None"

@@ -42,6 +42,7 @@ class RdmaBackend(ProcessBackend):
         self.lease.journal.note(Processes(str(self.lease.label)))
         super().add(*wishes)
         for host, device in names.items():
+            self.hosts[host].interface = device  # its own one has the same name
             self.hosts[host].options.update(
                 ms_type="async+rdma", ms_async_rdma_device_name=device, ms_async_rdma_gid_idx=GID_INDEX
             )

@@ -196,7 +196,7 @@ class ClusterSpec(Part):
         refuse(
             rules.room_mistakes(self.networks, self.nodes)
             + rules.ceph_mistakes(self.ceph, self.nodes, self.speaks, networks)
-            + (rules.rdma_mistakes(self.nodes, self.captures, self.proxies) if self.transport == "rdma" else [])
+            + (rules.rdma_mistakes(self.nodes, self.proxies) if self.transport == "rdma" else [])
         )
         return self
 

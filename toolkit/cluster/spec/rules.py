@@ -46,8 +46,8 @@ def networks_of(node: AnyNode, networks: Sequence[str]) -> tuple[str, ...]:
     return node.networks or tuple(networks)
 
 
-def rdma_mistakes(nodes: Nodes, captures: Sequence[Capture], proxies: Sequence[Proxy]) -> list[Mistake]:
-    """Return what the transport rdma does not support: other nodes than messengers, captures, proxies."""
+def rdma_mistakes(nodes: Nodes, proxies: Sequence[Proxy]) -> list[Mistake]:
+    """Return what the transport rdma does not support: other nodes than messengers, and proxies."""
     found = [
         Mistake(
             ("nodes", node.group or name), "messengers of ours alone are linked by RDMA; leave out transport: rdma"
@@ -55,8 +55,6 @@ def rdma_mistakes(nodes: Nodes, captures: Sequence[Capture], proxies: Sequence[P
         for name, node in nodes.items()
         if not isinstance(node, Node)
     ]
-    if captures:
-        found.append(Mistake(("captures",), "packets of RDMA links are not captured; leave out transport: rdma"))
     if proxies:
         found.append(Mistake(("proxies",), "frames of RDMA links pass no proxy; leave out transport: rdma"))
     return found

@@ -138,7 +138,6 @@ def test_other_backends_refuse_the_transport(state: object) -> None:
 @pytest.mark.parametrize(
     ("setting", "mistake"),
     [
-        ("captures=[{node: a}]", "captures: packets of RDMA links are not captured"),
         ("proxies=[{from: a, to: b}]", "proxies: frames of RDMA links pass no proxy"),
         ("transport=tls", "transport"),
     ],

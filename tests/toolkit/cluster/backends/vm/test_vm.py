@@ -13,8 +13,8 @@ from messenger.errors import LocalError
 from tests.support.clusters import kill_processes_of, msgrlab, processes_of, remains
 from tests.support.guests import PATIENCE_S, marks
 from tests.support.needs import require
+from toolkit.checks.history import Record
 from toolkit.cluster import Cluster, up
-from toolkit.errors import Unsupported
 from toolkit.machine.leases import STATE_VARIABLE, Lease
 from toolkit.network.state import LinkState
 
@@ -47,8 +47,15 @@ def cluster(state: Path) -> Iterator[Cluster]:
         yield cluster
 
 
+run = partial(msgrlab, timeout_s=PATIENCE_S)
+
+
 def deliveries(cluster: Cluster, node: str) -> int:
     return sum(record.kind == "deliver" and record.node == node for record in cluster.history.so_far())
+
+
+def records(cluster: Cluster, kind: str) -> list[Record]:
+    return list(cluster.history.so_far().of(kind))
 
 
 def more_arrive(cluster: Cluster, *nodes: str) -> None:
@@ -100,9 +107,46 @@ def test_a_node_is_added_and_removed(cluster: Cluster) -> None:
     assert "c" not in cluster.status()["nodes"]
 
 
-def test_proxies_are_refused(cluster: Cluster) -> None:
-    with pytest.raises(Unsupported, match="its host cannot be entered from here: --backend netns"):
-        cluster.add_proxy("a", "b")
+def test_proxies_in_the_guest_cut_and_hold_frames(cluster: Cluster) -> None:
+    both = ("a", "b"), ("b", "a")  # either of them may dial
+    for ways in both:
+        cluster.add_proxy(*ways, ["<-> MESSAGE #2: cut"])
+    cluster.fault("reset a b")
+    wait_until(lambda: any(cut["at"] for cut in records(cluster, "cut")), "no message was cut")
+    cut = next(cut for cut in records(cluster, "cut") if cut["at"])
+    assert (cut["at"]["tag"], cut["at"]["nth"]) == ("MESSAGE", 2)
+    more_arrive(cluster, "a", "b")
+    for a, b in both:
+        cluster.fault(f"proxy {a} {b} '<-> MESSAGE #1: hold one'")
+    wait_until(lambda: bool(records(cluster, "path")), "no message was held")
+    assert {cluster.fault(f"release {a} {b} one") for a, b in both} == {"0 released", "1 released"}
+    for ways in both:
+        cluster.remove_proxy(*ways)
+    assert cluster.scene_faults() == ()
+    more_arrive(cluster, "a", "b")
+
+
+def test_a_capture_in_the_guest_is_a_file_here(cluster: Cluster) -> None:
+    path = cluster.start_capture("b").path
+    assert path is not None
+    more_arrive(cluster, "a", "b")
+    with pytest.raises(LocalError, match=r"b\.pcapng is another capture already"):
+        cluster.start_capture("b")
+    taken = cluster.stop_capture("b")
+    assert taken.packets > 0
+    assert (taken.dropped, taken.ended) == (0, "")
+    assert "ping" in run("decode", str(path)).stdout
+    with pytest.raises(LocalError, match=f"{path} exists already"):
+        cluster.start_capture("b")
+
+
+def test_a_capture_that_cannot_be_written_is_one_error(cluster: Cluster) -> None:
+    with (
+        pytest.raises(LocalError, match="capture: No space left on device"),
+        Path("/dev/full").open("wb", buffering=0) as full,
+        cluster.nodes["b"].host.capturing(full, ports="all"),
+    ):
+        more_arrive(cluster, "b")
 
 
 def test_invariants_hold(cluster: Cluster) -> None:
@@ -120,9 +164,6 @@ def test_nodes_are_lost_when_the_guest_ends(cluster: Cluster) -> None:
 
 
 # ---- over RDMA, kept by a supervisor
-
-
-run = partial(msgrlab, timeout_s=PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +195,15 @@ def test_faults_of_devices_and_commands_reach_the_guest(ready: dict[str, Any]) -
     assert run("fault", "--name", "rdma", "rdma-down a").returncode == 0
     assert run("fault", "--name", "rdma", "rdma-up a").returncode == 0
     assert "connect_seq" in run("tell", "--name", "rdma", "a", "session", "b").stdout
+
+
+def test_a_capture_has_the_packets_of_a_nodes_device(ready: dict[str, Any], state: Path) -> None:
+    run("node", "capture", "--name", "rdma", "a")
+    assert run("fault", "--name", "rdma", "qp-error a b").returncode == 0
+    path = state / "rdma" / "a.pcapng"
+    wait_until(lambda: "SESSION_RECONNECT_OK" in run("decode", str(path)).stdout, "no reconnect in the capture")
+    assert run("node", "capture", "--name", "rdma", "a", "--stop").returncode == 0
+    assert "queue pairs" in run("decode", str(path)).stdout
 
 
 def test_nothing_is_left_of_a_killed_supervisor(ready: dict[str, Any], state: Path) -> None:
