@@ -187,7 +187,7 @@ class PacketSocket:
             except OSError as error:
                 raise Unsupported(f"capturing needs packet sockets: {error.strerror}") from None
             on_failure.callback(opened.close)
-            _attach_filter(opened, tcp_filter(ports))
+            _attach_filter(opened, tcp_filter(ports, loopback=self._target.loopback))
             self._make_ring(opened)
             self._bind(opened)
             on_failure.pop_all()

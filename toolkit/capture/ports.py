@@ -69,7 +69,7 @@ def tcpdump_filter(ports: Sequence[range]) -> str:
     return f"tcp and ({' or '.join(words)}){roce}"
 
 
-def tcp_filter(ports: Sequence[range]) -> bytes:
+def tcp_filter(ports: Sequence[range], *, loopback: bool = True) -> bytes:
     """Return a classic BPF program for a packet socket: TCP of these ports, and RoCE, on any kind of link.
 
     The loopback interface shows each packet when it leaves and when it arrives; the former is rejected. Later
@@ -78,6 +78,7 @@ def tcp_filter(ports: Sequence[range]) -> bytes:
 
     Args:
         ports: ports to accept; all if empty.
+        loopback: False to reject all packets of the loopback interface.
     """
     ports_match = tuple(_ports_match(ports)) if ports else (_ACCEPT,)
     # Jumps count the instructions that they skip. IPv4 and IPv6 put the length of their header into X.
@@ -114,7 +115,7 @@ def tcp_filter(ports: Sequence[range]) -> bytes:
         (_LD_H, 0, 0, _HARDWARE_TYPE),
         (_JEQ, 0, 3, _LOOPBACK),
         (_LD_B, 0, 0, _PACKET_TYPE),
-        (_JEQ, 0, 1, _OUTGOING),
+        (_JEQ, 0, 1, _OUTGOING) if loopback else (_JA, 0, 0, 0),
         _REJECT,
         (_LD_H, 0, 0, _PROTOCOL),
         (_JEQ, 1, 0, _VLANS[0]),

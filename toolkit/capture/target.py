@@ -35,6 +35,8 @@ class Target:
     """File of its network namespace; None for that of this process."""
     host: str = ""
     """The machine, as for ssh; empty for this one."""
+    loopback: bool = True
+    """False to leave out the loopback interface, if it is one of several."""
 
     @classmethod
     def parse(cls, text: str) -> "Target":

@@ -49,7 +49,14 @@ class Captures:
                 node.spec.key_log = str(node.host.write(KEY_LOG, b""))
         notes = [f"cluster {cluster.name}, node {capture.node}"]
         taken = self._open.setdefault(capture.node, ExitStack()).enter_context(
-            node.host.capturing(path, ports=ports or ALL, key_log=key_log, notes=notes)
+            node.host.capturing(
+                path,
+                ports=ports or ALL,
+                key_log=key_log,
+                notes=notes,
+                loopback=is_shared
+                or isinstance(node, MessengerNode),  # others have nothing but redirections there
+            )
         )
         self.taken[capture.node] = taken
 

@@ -131,7 +131,13 @@ class Host(ABC):
         return wanted
 
     def capturing(
-        self, file: Path | BinaryIO, *, ports: str, key_log: str = "", notes: Sequence[str] = ()
+        self,
+        file: Path | BinaryIO,
+        *,
+        ports: str,
+        key_log: str = "",
+        notes: Sequence[str] = (),
+        loopback: bool = True,
     ) -> "AbstractContextManager[Taken]":
         """Capture the host's packets while the ``with`` block runs.
 
@@ -140,6 +146,8 @@ class Host(ABC):
             ports: TCP ports of either end, such as ``3300,6800-7568``, or ``all``.
             key_log: name of a file in ``directory`` whose keys are embedded in the capture; empty for none.
             notes: comments to embed in the capture.
+            loopback: False to leave out the loopback interface, which shows the directions of a connection that is
+                redirected to a proxy as two connections.
 
         Raises:
             Unsupported: this process may not capture there.
@@ -147,7 +155,7 @@ class Host(ABC):
         """
         from toolkit.capture.recorder import capturing
 
-        target = Target(f"node {self.name}", self.interface, self.namespace)
+        target = Target(f"node {self.name}", self.interface, self.namespace, loopback=loopback)
         log = self.directory / key_log if key_log else None
         return capturing(target, file, ports=ports, key_log=log, notes=notes)
 

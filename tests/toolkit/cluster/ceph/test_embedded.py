@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.clusters import state
+from tests.support.clusters import msgrlab, state
 from toolkit.cluster import up
 from toolkit.cluster.spec import ClusterSpec
 
@@ -54,3 +54,16 @@ def test_keys_learnt_from_the_link_to_the_monitor_open_links_to_osds(state: obje
         history = cluster.history.so_far()
         assert [cut["at"]["tag"] for cut in history.of("cut")] == ["MESSAGE"]
         assert not list(history.of("path"))
+
+
+def test_a_capture_shows_each_redirected_connection_once(state: object) -> None:
+    with up(spec({"from": "app", "to": "osd"}), backend="netns") as cluster:
+        path = cluster.start_capture("app").path
+        assert path is not None
+        assert cluster.nodes["app"].command("fill", count=2)["pending"] == []
+        cluster.stop_capture("app")
+        decoded = msgrlab("decode", str(path))
+        assert "osd_op_reply" not in decoded.stdout  # sealed, as nobody has the keys
+        peers = {line.split("→")[1].strip() for line in decoded.stdout.splitlines() if line.startswith("link ")}
+        assert peers == {f"{cluster.backend.hosts['osd'].addresses['public']}:6800"}
+        assert "does not have these bytes" not in decoded.stdout

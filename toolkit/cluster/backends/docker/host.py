@@ -177,13 +177,19 @@ class ContainerHost(Host):
 
     @override
     def capturing(
-        self, file: Path | BinaryIO, *, ports: str, key_log: str = "", notes: Sequence[str] = ()
+        self,
+        file: Path | BinaryIO,
+        *,
+        ports: str,
+        key_log: str = "",
+        notes: Sequence[str] = (),
+        loopback: bool = True,
     ) -> "AbstractContextManager[Taken]":
         if self.namespace is None:
             raise Unsupported(
                 f"capture {self.name}: its packets are not on this machine, or this process may not capture them"
             )
-        return super().capturing(file, ports=ports, key_log=key_log, notes=notes)
+        return super().capturing(file, ports=ports, key_log=key_log, notes=notes, loopback=loopback)
 
 
 def _is_here(pid: int, label: str) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from typing import Any, BinaryIO
@@ -27,7 +27,7 @@ class AgentCaptures:
         self._backend = backend
         self._open: dict[int, tuple[ExitStack, Taken]] = {}
 
-    def do_start(self, number: int, host: str, ports: str, key_log: str, notes: Sequence[str]) -> None:
+    def do_start(self, number: int, host: str, how: Mapping[str, Any]) -> None:
         """Start a capture."""
         with ExitStack() as undo:
             reading, writing = os.pipe()
@@ -36,8 +36,7 @@ class AgentCaptures:
             thread.start()
             undo.callback(thread.join)
             file = undo.enter_context(os.fdopen(writing, "wb"))
-            where = self._backend.hosts[host]
-            taken = undo.enter_context(where.capturing(file, ports=ports, key_log=key_log, notes=notes))
+            taken = undo.enter_context(self._backend.hosts[host].capturing(file, **how))
             self._open[number] = undo.pop_all(), taken
 
     def do_end(self, number: int) -> dict[str, Any]:

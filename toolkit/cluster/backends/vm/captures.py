@@ -1,6 +1,6 @@
 """Captures of hosts in the guest of a cluster: the guest writes pcapng, and the file is here."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,12 +32,16 @@ class _Stream:
 
 
 @contextmanager
-def capturing(
-    guest: Guest, host: str, file: Path | BinaryIO, *, ports: str, key_log: str, notes: Sequence[str]
-) -> Iterator[Taken]:
+def capturing(guest: Guest, host: str, file: Path | BinaryIO, how: Mapping[str, Any]) -> Iterator[Taken]:
     """Capture the packets of a host while the ``with`` block runs.
 
     Counters are known after the end of the block.
+
+    Args:
+        guest: the guest.
+        host: name of the host.
+        file: path of the file to write, or an open file.
+        how: the other arguments of :meth:`toolkit.cluster.backends.base.Host.capturing`, as JSON.
 
     Raises:
         LocalError: the file exists, or cannot be written.
@@ -48,7 +52,7 @@ def capturing(
         stream = _Stream(undo.enter_context(opened(file)))
         number = guest.register(stream)
         undo.callback(guest.forget, number)
-        guest.call("captures.start", number=number, host=host, ports=ports, key_log=key_log, notes=[*notes])
+        guest.call("captures.start", number=number, host=host, how=how)
         try:
             yield taken
         finally:

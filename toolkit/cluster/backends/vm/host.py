@@ -80,11 +80,18 @@ class GuestHost(Host):
 
     @override
     def capturing(
-        self, file: Path | BinaryIO, *, ports: str, key_log: str = "", notes: Sequence[str] = ()
+        self,
+        file: Path | BinaryIO,
+        *,
+        ports: str,
+        key_log: str = "",
+        notes: Sequence[str] = (),
+        loopback: bool = True,
     ) -> "AbstractContextManager[Taken]":
         from toolkit.cluster.backends.vm.captures import capturing
 
-        return capturing(self._guest, self.name, file, ports=ports, key_log=key_log, notes=notes)
+        how = {"ports": ports, "key_log": key_log, "notes": [*notes], "loopback": loopback}
+        return capturing(self._guest, self.name, file, how)
 
     @override
     def port(self, wanted: int, address: str = "") -> int:
