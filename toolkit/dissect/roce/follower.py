@@ -13,6 +13,7 @@ from toolkit.dissect.roce.conduct import QueuePairConduct
 from toolkit.dissect.roce.headers import PSN_MASK, RESPONSES
 from toolkit.dissect.roce.lane import FARTHEST_PACKETS
 from toolkit.dissect.roce.link import QueuePairLink, RocePacket
+from toolkit.dissect.roce.roles import has_roles, is_client
 from toolkit.dissect.stream import End, Run, Stream, StreamEvent
 from toolkit.dissect.tcp.internet import ROCE_PORT
 from toolkit.dissect.tcp.outlet import EventCollector
@@ -24,6 +25,8 @@ _HALF = (PSN_MASK + 1) >> 1
 _packet_of = attrgetter("packet")
 
 Address = tuple[int, ...]
+_Way = tuple[Address, Address, int]
+"""Source, target and number of the receiving queue pair."""
 
 
 @dataclass(slots=True)
@@ -81,7 +84,7 @@ class QueuePairFollower:
         self._notes: list[_Note] = []
         self._ways: dict[tuple[Address, int], tuple[QueuePairLink, int]] = {}
         """By address and number of the receiving queue pair: its link, and the side that sends to it."""
-        self._unpaired: dict[tuple[Address, Address, int], _Unpaired] = {}
+        self._unpaired: dict[_Way, _Unpaired] = {}
         """By source, target and number of the receiving queue pair."""
         self._ending: dict[QueuePairLink, None] = {}
         """Links that are still open although their TCP connection has ended."""
@@ -196,8 +199,8 @@ class QueuePairFollower:
     def finish(self) -> list[StreamEvent]:
         """Return the events left at the end of the capture."""
         self._heed_notes(None)
-        for key in list(self._unpaired):
-            self._follow_alone(key)
+        while self._unpaired:
+            self._follow(next(iter(self._unpaired)))
         for link in dict.fromkeys(link for link, _ in self._ways.values()):
             link.finish(self._time_ns, self._packet)
         return self._outlet.drain()
@@ -210,28 +213,44 @@ class QueuePairFollower:
         if held is None:
             held = self._unpaired[key] = _Unpaired()
             if len(self._unpaired) > _MOST_UNPAIRED:
-                self._follow_alone(next(iter(self._unpaired)))
+                self._follow(next(iter(self._unpaired)))
         one.data = memoryview(bytes(one.data))
         held.packets.append(one)
         (held.answered if one.header.opcode in RESPONSES else held.sent).add(one.header.psn)
-        found = [
-            other
-            for other, theirs in self._unpaired.items()
-            if other[:2] == (one.target, one.source) and other != key and held.answers(theirs)
-        ]
-        if len(found) == 1:
-            self._pair(key, found[0])
+        other = self._counterpart(key)
+        if other is not None and has_roles(held.packets, self._unpaired[other].packets):
+            self._pair(key, other)
         elif len(held.packets) >= MOST_HELD_PACKETS:
             self._follow_alone(key)
 
-    def _pair(self, one: tuple[Address, Address, int], other: tuple[Address, Address, int]) -> None:
-        """Make a link of two directions; the first sender in the capture counts as the client."""
-        client, server = sorted((one, other), key=lambda key: _first_request(self._unpaired[key].packets))
+    def _counterpart(self, key: _Way) -> _Way | None:
+        """Return the direction that answers another one; None if none does, or several."""
+        source, target, _ = key
+        held = self._unpaired[key]
+        found = [
+            other
+            for other, theirs in self._unpaired.items()
+            if other[:2] == (target, source) and other != key and held.answers(theirs)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def _follow(self, key: _Way) -> None:
+        """Follow a direction, with its counterpart if that is known."""
+        other = self._counterpart(key)
+        if other is None:
+            self._follow_alone(key)
+        else:
+            self._pair(key, other)
+
+    def _pair(self, one: _Way, other: _Way) -> None:
+        """Make a link of two directions."""
+        is_first = is_client(self._unpaired[one].packets, self._unpaired[other].packets)
+        client, server = (one, other) if is_first else (other, one)
         both = self._unpaired.pop(client), self._unpaired.pop(server)
         link = self._new_link((_endpoint(client[0]), _endpoint(server[0])), (server[2], client[2]), None)
         self._replay(link, [client, server], [held.packets for held in both])
 
-    def _follow_alone(self, key: tuple[Address, Address, int]) -> None:
+    def _follow_alone(self, key: _Way) -> None:
         """Follow a direction whose answering direction is unknown."""
         held = self._unpaired.pop(key)
         if held.sent:
@@ -241,7 +260,7 @@ class QueuePairFollower:
     def _replay(
         self,
         link: QueuePairLink,
-        keys: list[tuple[Address, Address, int]],
+        keys: list[_Way],
         packets: list[list[RocePacket]],
     ) -> None:
         for side, (key, its) in enumerate(zip(keys, packets, strict=True)):
@@ -252,11 +271,6 @@ class QueuePairFollower:
         waited = [(one, side) for side, its in enumerate(packets) for one in its]
         for one, side in sorted(waited, key=lambda each: each[0].packet):
             link.take(side, one)
-
-
-def _first_request(packets: list[RocePacket]) -> int:
-    requests = [one.packet for one in packets if one.header.opcode not in RESPONSES]
-    return requests[0] if requests else packets[-1].packet + (1 << 62)
 
 
 def _lowest(psns: Iterator[int]) -> int | None:

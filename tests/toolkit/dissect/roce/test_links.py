@@ -11,6 +11,7 @@ from messenger.transport.rdma.record import Record
 from tests.support.packets import ACK, SYN, Segment
 from tests.support.roce import CLIENT, SERVER, contents, decoded, header_of, is_from, is_roce, kept, packet
 from toolkit.dissect.conduct import Outcome
+from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import GAP, UNKNOWN, DecodedFrame, Verdict
 from toolkit.dissect.roce.conduct import QueuePairConduct
 from toolkit.dissect.roce.headers import SENDS, Answer, Opcode, RoceHeader
@@ -105,6 +106,25 @@ def test_without_the_introduction_directions_are_paired_by_acknowledgements(name
     assert not link_of(streams).opening_seen
     assert link_of(streams).client == f"{CLIENT}:4791"
     assert link_of(streams).queue_pairs == link_of(decoded(kept(name))[1]).queue_pairs
+
+
+@pytest.mark.parametrize("name", ["crc", "secure"])
+def test_the_handshake_shows_the_client_if_the_server_sends_first(name: str) -> None:
+    frames = [frame for frame in kept(name) if is_roce(frame)]
+    early = [frame for frame in frames if is_from(frame, SERVER) and header_of(frame).opcode in SENDS][:2]
+    found, streams = decoded([*early, *(frame for frame in frames if frame not in early)])
+    assert [(frame.tag, frame.direction) for frame in found[:2]] == [
+        ("BANNER", Direction.TO_CLIENT),
+        ("HELLO", Direction.TO_CLIENT),
+    ]
+    assert link_of(streams).client == f"{CLIENT}:4791"
+    assert without_false_verdicts(found, name)
+
+
+def test_the_first_sender_counts_as_client_if_no_frame_shows_it() -> None:
+    frames = [frame for frame in kept("crc") if is_roce(frame)]
+    _, streams = decoded(frames[:8])
+    assert link_of(streams).client == f"{CLIENT}:4791"
 
 
 def test_one_way_capture_is_decoded_with_unknown_queue_pair() -> None:
