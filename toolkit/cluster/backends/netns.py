@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from ipaddress import ip_interface
+from ipaddress import ip_address, ip_interface
 from pathlib import Path
 from typing import ClassVar
 
 from messenger.compat import override
+from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish
 from toolkit.cluster.backends.local_host import LocalHost
 from toolkit.cluster.backends.subnets import assign
@@ -15,8 +16,11 @@ from toolkit.cluster.chroot import check_images
 from toolkit.machine.changes import Namespace
 from toolkit.machine.leases import Lease
 from toolkit.network import namespaces
+from toolkit.network.links import Cable
 from toolkit.network.namespace_faults import NamespaceNetwork
-from toolkit.network.switch import Plug, unwire, wire
+from toolkit.network.namespaces import inside
+from toolkit.network.places import Guest
+from toolkit.network.switch import Plug, know_neighbours, mac_of, unwire, wire
 
 SWITCH = "net-switch"
 """Name of the switch's namespace, which no node can have."""
@@ -59,7 +63,7 @@ class NetnsBackend(Backend):
     @override
     def add(self, *wishes: HostWish) -> None:
         self._wishes += wishes
-        addressing = assign(self._networks, self._wishes)
+        addressing = assign(self._networks, [*self._wishes, *self._guests()])
         # Fix the addresses: hosts that are added later must not change them.
         self._wishes = [replace(wish, addresses=addressing.of(wish.name)) for wish in self._wishes]
         mtus = {network.name: network.mtu for network in self._networks}
@@ -74,6 +78,8 @@ class NetnsBackend(Backend):
                 plugs.append(Plug(wish.name, namespace, network, f"eth{number}", own, mtus[network]))
         switch = namespaces.DIRECTORY / self.lease.label.namespace(SWITCH)
         wire(switch, plugs, self._plugs)
+        for guest in self.network.guests.values():
+            self._introduce(guest, plugs)
         self._plugs += plugs
         self.network.plug([plug.cable(switch) for plug in plugs])
 
@@ -91,6 +97,39 @@ class NetnsBackend(Backend):
         change.undo()
         self._namespaces.remove(change)
         self.lease.journal.take_back(change)
+
+    def _guests(self) -> list[HostWish]:
+        """Return wishes for what the guests have already, so that no host gets it."""
+        return [
+            HostWish(guest.name, (guest.network,), addresses=guest.addresses)
+            for guest in self.network.guests.values()
+        ]
+
+    @override
+    def plug_guest(self, guest: Guest) -> None:
+        mtu = next((network.mtu for network in self._networks if network.name == guest.network), None)
+        if mtu is None:
+            raise LocalError(f"{guest.name}: no network {guest.network!r}")
+        switch = namespaces.DIRECTORY / self.lease.label.namespace(SWITCH)
+        mac = mac_of(ip_address(guest.address))
+        self._introduce(guest, self._plugs)
+        # its port and the switch are all that this machine has of its cable
+        self.network.plug_guest(guest, Cable(guest.name, guest.network, None, "", mac, mtu, guest.name, switch))
+
+    @override
+    def unplug_guest(self, name: str) -> None:
+        self.network.unplug(name)
+
+    @staticmethod
+    def _introduce(guest: Guest, plugs: Sequence[Plug]) -> None:
+        """Give hosts the guest's Ethernet address, as they have those of each other.
+
+        Entries of a guest that has left do no harm: who has its address next has its Ethernet address, too.
+        """
+        address = ip_address(guest.address)
+        for plug in plugs:
+            if plug.network == guest.network:
+                inside(plug.namespace, lambda plug=plug: know_neighbours([(plug.interface, address)]))  # type: ignore[misc]
 
     def _new_namespace(self, name: str) -> Path:
         change = Namespace(self.lease.label.namespace(name))

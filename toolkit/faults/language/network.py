@@ -34,6 +34,11 @@ class _OfNetwork(Fault):
     def missing(self, scene: Scene) -> str:
         return scene.lacks(self.NEEDS)
 
+    @property
+    @override
+    def takes_guests(self) -> bool:
+        return True
+
     def undone_by(self, other: Fault) -> bool:
         """True for ``heal`` that includes the fault."""
         return isinstance(other, Heal) and other.heals(self)
@@ -94,7 +99,7 @@ class Partition(_Blocks):
 
 @dataclass(frozen=True, slots=True)
 class Isolate(_Blocks):
-    """Lose every packet between a node and all others."""
+    """Lose every packet between a node and all others, among them virtual machines on its network."""
 
     WORD = "isolate"
     EXAMPLE = "isolate a"
@@ -103,7 +108,7 @@ class Isolate(_Blocks):
 
     @override
     def ways(self, scene: Scene) -> list[tuple[str, str]]:
-        others = [name for name in scene.names if name != self.a]
+        others = [name for name in scene.hosts if name != self.a]
         return [way for other in others for way in ((self.a, other), (other, self.a))]
 
     def undone_by(self, other: Fault) -> bool:
