@@ -1,12 +1,14 @@
 """Virtual machines on the network of a running cluster, by the command line."""
 
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.clusters import command_line, done, environment, msgrlab
+from tests.support.clusters import answer_of, command_line, done, environment, msgrlab
 from tests.support.clusters import state as state  # noqa: PLC0414 - a fixture
 from tests.support.guests import in_guest
 from tests.support.waiting import eventually
@@ -18,6 +20,14 @@ with socket.create_connection((sys.argv[1], 6800), timeout=30) as link:
     print(link.recv(8), link.getsockname()[0])
 """
 
+ATTACHED = """\
+import time
+from toolkit.cluster.guest_network import named_network
+
+with named_network("pair", lambda line: print(line, flush=True)).attached():
+    time.sleep(600)
+"""
+
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lease]:
@@ -25,7 +35,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lease]:
     done("up", "two-peers", "--backend", "netns", "--name", "pair")
     yield Lease.find("pair")
     done("down", "--all")
-    assert [path.name for path in (tmp_path / ".vm").iterdir()] == [".registry"]
+    machines = tmp_path / ".vm"
+    assert not machines.exists() or [path.name for path in machines.iterdir()] == [".registry"]
 
 
 def ports(lease: Lease) -> list[str]:
@@ -37,6 +48,53 @@ def ports(lease: Lease) -> list[str]:
         check=True,
     )
     return [line.split()[0] for line in listed.stdout.splitlines() if line.startswith("guest")]
+
+
+@contextmanager
+def attached() -> Iterator["subprocess.Popen[str]"]:
+    """A process that has attached a guest, and is killed at the end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ATTACHED], env=environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "guest0 of cluster 'pair', 10.77.0.254 on public\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def traces(lease: Lease) -> list[object]:
+    """What is known of guests and faults, in the cluster and in the kernel."""
+    (status,) = answer_of("status", "--json")["clusters"]
+    listed = subprocess.run(
+        ["ip", "netns", "exec", lease.label.namespace("net-switch"), "nft", "list", "tables"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [*status["guests"], *status["faults"], *status["links"], *listed.stdout.splitlines()]
+
+
+@pytest.mark.needs("netns", "nft", "iproute2")
+def test_faults_of_a_guest_end_when_its_process_is_killed(cluster: Lease) -> None:
+    with attached():
+        for fault in ("partition a guest0", "link guest0 b delay-ms=10"):
+            done("fault", *fault.split())
+        assert traces(cluster)[:3] == ["guest0", "partition a guest0", "link guest0 b delay-ms=10"]
+        assert "guest guest0: 10.77.0.254 on public\n" in done("status")
+    eventually(lambda: traces(cluster) == [])
+    assert ports(cluster) == []
+    refused = msgrlab("fault", "partition", "a", "guest0")
+    assert (refused.returncode, refused.stderr) == (2, "msgrlab: no node 'guest0'; known: a, b\n")
+
+
+@pytest.mark.needs("netns", "nft", "iproute2")
+def test_a_new_guest_has_the_name_of_one_that_was_killed(cluster: Lease) -> None:
+    with attached():
+        done("fault", "partition", "a", "guest0")
+    with attached():
+        assert traces(cluster) == ["guest0"]
 
 
 @in_guest("netns", "iproute2")

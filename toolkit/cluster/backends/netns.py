@@ -90,7 +90,10 @@ class NetnsBackend(Backend):
         own = [plug for plug in self._plugs if plug.host == name]
         self._plugs = [plug for plug in self._plugs if plug.host != name]
         self._wishes = [wish for wish in self._wishes if wish.name != name]
-        self.hosts.pop(name).close()
+        host = self.hosts.pop(name, None)
+        if host is None:
+            return  # there was no room for it
+        host.close()
         # Remove the interfaces now: the kernel destroys the namespace later, but their names must be free.
         unwire(namespaces.DIRECTORY / self.lease.label.namespace(SWITCH), own)
         change = Namespace(self.lease.label.namespace(name))
