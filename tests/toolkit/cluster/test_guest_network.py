@@ -1,10 +1,13 @@
 """Virtual machines on the network of a running cluster, by the command line."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -27,6 +30,21 @@ from toolkit.cluster.guest_network import named_network
 with named_network("pair", lambda line: print(line, flush=True)).attached():
     time.sleep(600)
 """
+
+AGAIN = """\
+import socket, sys, time
+while True:
+    began_s = time.monotonic()
+    try:
+        with socket.create_connection((sys.argv[1], 6800), timeout=float(sys.argv[2])) as link:
+            link.recv(1)
+    except OSError:
+        print("inf")
+    else:
+        print(time.monotonic() - began_s)
+    time.sleep(0.05)
+"""
+DELAY_S, TIMEOUT_S = 1.0, 3.0
 
 
 @pytest.fixture
@@ -116,6 +134,40 @@ def test_a_guest_reaches_nodes_and_leaves_nothing_when_it_is_killed(cluster: Lea
     missing = msgrlab("vm", "run", "--network", "pair/cluster", "--", "true")
     assert missing.stderr == "msgrlab: cluster 'pair': no network 'cluster'; there is public\n"
     assert missing.returncode != 0
+
+
+def line_between(lines: IO[str], least: float, most: float) -> bool:
+    """True if the number on the next line is in that range."""
+    return least <= float(lines.readline()) <= most
+
+
+@in_guest("netns", "nft")
+def test_faults_act_on_the_connections_of_a_guest(cluster: Lease) -> None:
+    run = command_line("vm", "run", "--network", "pair", "--")
+    with subprocess.Popen(
+        [*run, "python3", "-c", AGAIN, "10.77.0.1", str(TIMEOUT_S)],
+        env={**environment(), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            assert process.stdout is not None
+            assert process.stderr.readline().startswith("msgrlab: booting ")
+            assert process.stderr.readline() == "msgrlab: guest0 of cluster 'pair', 10.77.0.254 on public\n"
+            # each fault, and the seconds that connections take from then on
+            for fault, least_s, most_s in (
+                ("mend", 0.0, DELAY_S),
+                ("link guest0 a delay-ms=1000", DELAY_S, TIMEOUT_S),
+                ("partition a guest0", math.inf, math.inf),
+                ("undo partition a guest0", DELAY_S, TIMEOUT_S),
+                ("heal", 0.0, DELAY_S),
+            ):
+                done("fault", *fault.split())
+                eventually(partial(line_between, process.stdout, least_s, most_s))
+        finally:
+            process.kill()
 
 
 @pytest.mark.needs("vm")
