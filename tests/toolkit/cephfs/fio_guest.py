@@ -20,11 +20,13 @@ from toolkit.machine import kcephfs, krbd
 MODE = "secure"
 SIZE = "4M"
 _FIO = ["fio", "--name=job", "--ioengine=psync", "--rw=randwrite", "--bsrange=4k-64k", f"--size={SIZE}"]
-_FIO += ["--verify=crc32c", "--verify_state_save=0", "--output-format=json"]
+_FIO += ["--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0", "--output-format=json"]
 _CACHES = Path("/proc/sys/vm/drop_caches")
 _DEBUG = Path("/sys/kernel/debug")
 _REQUESTS = "REQUESTS "
 _SILENCE_S, _TURN_S = 1.0, 1.0
+_SHOWN_CHARS = 1000
+"""Characters of fio's output that a failure shows."""
 
 
 def wait_cut(osd: str) -> None:
@@ -45,7 +47,7 @@ def pending() -> int:
 
 @contextmanager
 def fio(*words: str) -> Iterator["subprocess.Popen[str]"]:
-    with subprocess.Popen([*_FIO, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen([*_FIO, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         yield process
 
 
@@ -53,17 +55,16 @@ def result(process: "subprocess.Popen[str]", **about: str) -> None:
     """Report what fio did, once it has ended; meanwhile, that it runs."""
     while True:
         try:
-            output, _ = process.communicate(timeout=_TURN_S)
+            output, errors = process.communicate(timeout=_TURN_S)
             break
         except subprocess.TimeoutExpired:
             report(runs=about["on"])
-    try:
-        (job,) = json.loads(output)["jobs"]
-    except ValueError:
-        report(**about, code=process.returncode, error=output[-1000:])
+    if process.returncode or errors:
+        report(**about, code=process.returncode, errors=errors + output[:_SHOWN_CHARS])
         return
+    (job,) = json.loads(output)["jobs"]
     counts = {way: job[way]["io_bytes"] for way in ("write", "read")}
-    report(**about, code=process.returncode, error=job["error"], **counts)
+    report(**about, code=job["error"], errors="", **counts)
 
 
 def verify(what: str, osd: str, *words: str) -> None:
@@ -88,6 +89,7 @@ def main() -> None:
     about = json.loads(sys.argv[1])
     mon, osd, key = about["addresses"]["mon"], about["addresses"]["osd"], about["key"]
     subprocess.run(["mount", "-t", "debugfs", "debugfs", str(_DEBUG)], check=False)
+    MOUNT.mkdir(parents=True, exist_ok=True)
     kcephfs.mount(f"{mon}:{V2_PORT}", MOUNT, key=key, mode=MODE, options=TIMEOUTS)
     verify("file", osd, f"--filename={MOUNT / 'fio'}")
     kcephfs.unmount(MOUNT)
