@@ -247,4 +247,4 @@ def test_a_guest_may_leave_after_its_cluster(state: Path) -> None:
         with up(peers(), backend="netns") as cluster:
             undo.enter_context(guest_network(cluster).attached())
             cluster.fault("partition a guest0")
-        undo.close()
+    assert cluster.guests.status() == {}
