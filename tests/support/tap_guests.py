@@ -13,7 +13,7 @@ from toolkit.machine.changes import Namespace
 from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.machine.vm.networks import Attachment, Network
 from toolkit.network import namespaces
-from toolkit.network.namespaces import within
+from toolkit.network.namespaces import set_sysctl, within
 from toolkit.network.wire.frames import MAX_BYTES
 from toolkit.network.wire.tap import open_tap
 
@@ -37,6 +37,8 @@ class TapGuest:
             (index,) = route.link_lookup(ifname="eth0")
             route.link("set", index=index, address=attachment.mac)
             own = attachment.address
+            set_sysctl("ipv6/conf/eth0/accept_dad", "0")  # the address can be used at once
+            set_sysctl("ipv6/conf/eth0/disable_ipv6", "0" if own.version == 6 else "1")
             route.addr("add", index=index, address=str(own.ip), prefixlen=own.network.prefixlen)
         end, ended = os.pipe()
         undo.callback(os.close, end)

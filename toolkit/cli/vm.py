@@ -103,7 +103,7 @@ def _write_stderr(part: bytes) -> None:
 
 def _print(console: "Console", line: str) -> None:
     """Print a remark, above the line of progress if there is one."""
-    console.print(f"msgrlab: {shown_line(line)}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"msgrlab: {shown_line(line)}", markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 @contextmanager

@@ -27,13 +27,13 @@ Report = Callable[[str], object]
 
 
 class ClusterNetwork:
-    """A network of a running cluster, which knows its guests: faults of the network can name them.
+    """A network of a running cluster that registers its guests there, so that faults can name them.
 
     Args:
         label: label of the cluster.
         network: name of the network; the first one of the first node unless given.
         status: returns the cluster's status.
-        attached: makes a guest known to the cluster.
+        attached: registers a guest with the cluster.
         report: called with a line when a guest is attached.
 
     Raises:
@@ -76,7 +76,7 @@ def named_network(name: str, report: Report = lambda _line: None) -> Network:
 
     Args:
         name: ``CLUSTER`` for its first network, ``CLUSTER/NETWORK``, or ``host`` for this machine.
-        report: called with a line when a guest is attached to a cluster, which has its name there.
+        report: called with a line when a guest is attached to a cluster; the line has the guest's name.
 
     Raises:
         LocalError: there is no such cluster or network, or no supervisor keeps the cluster.

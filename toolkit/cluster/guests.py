@@ -16,7 +16,7 @@ _UP = "up"
 
 
 class Guests:
-    """Makes virtual machines known to a cluster, so that faults of the network can name them; from any thread."""
+    """Registers virtual machines, so that faults of the network can name them; from any thread."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -25,9 +25,10 @@ class Guests:
 
     @contextmanager
     def attached(self, guest: Guest) -> Iterator[None]:
-        """Know a virtual machine, whose port is at the switch, for the duration of a ``with`` block.
+        """Register a virtual machine that has a port at the switch, for the duration of a ``with`` block.
 
-        At its end, faults that name the machine are reverted.
+        At the end of the block, faults that name the machine are reverted. A machine that is registered under the
+        same name before is removed: its port must have vanished, since the kernel has one port of each name.
 
         Raises:
             Unsupported: the cluster's backend has no switch on this machine.
@@ -39,7 +40,6 @@ class Guests:
             yield
         finally:
             with self._lock:
-                # not if another one has the name by now: the port, which a name belongs to, ends first
                 if self._present.get(guest.name) is guest:
                     self._detach(guest)
 
@@ -63,7 +63,7 @@ class Guests:
         cluster = self._cluster
         del self._present[guest.name]
         if cluster.stage != _UP:
-            return  # its network goes, and the faults with it
+            return  # the network is being removed, with its faults
         self._write(f"detach {guest.name}")
         for problem in cluster.scene.leave(guest.name):
             cluster.backend.report(f"{guest.name}: {problem}")
@@ -73,7 +73,7 @@ class Guests:
         return name in self._present
 
     def status(self) -> dict[str, dict[str, str]]:
-        """Return network and address of each, by name, as JSON."""
+        """Return the network and the address of each machine, by name, as JSON."""
         return {
             name: {"network": guest.network, "address": guest.address}
             for name, guest in self._present.copy().items()

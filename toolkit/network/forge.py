@@ -6,8 +6,8 @@ ACK with its next sequence number and the one it expects (RFC 5961 §4), without
 drop everything else between the two hosts, so that the numbers stay valid; TCP retransmits what they drop. The
 sockets may belong to other programs, and their processes may be frozen.
 
-The connections of a virtual machine cannot be listed. They are known from the other host's end, and its answers
-are read at its port of the switch; a second answer shows whether it has accepted a segment.
+The connections of a virtual machine cannot be listed here: they are taken from the list of the other host. The
+machine's answers are read at its port of the switch, and a second answer shows whether it has accepted a segment.
 """
 
 import select
@@ -78,7 +78,7 @@ class Forger:
                 real = at_sender.get(answer.flow.other_end)
                 ack, window = (real.ack, real.window) if real else (answer.seq, answer.window)
                 if is_guest and real and answer.ack == (real.seq + 1) % SEQUENCE_NUMBERS:
-                    continue  # it expects what follows a FIN that the sender has not sent: it has a forged one
+                    continue  # it has accepted a forged FIN before: it expects the number that follows one
                 forged.append(Segment(answer.flow.other_end, FIN | ACK, answer.ack, ack, window))
             self._forge(receiver, forged)
             return {receiver: {one.flow.other_end for one in forged} if is_guest else ends[receiver]}

@@ -91,7 +91,7 @@ class NamespaceNetwork(NetworkFaults):
     @property
     @override
     def guests(self) -> Mapping[str, Guest]:
-        return self._places.guests
+        return dict(self._places.guests)  # another thread may add or remove one
 
     # ---- impairments
 

@@ -145,7 +145,7 @@ class Rules:
     def _replace(self, lines: list[str]) -> None:
         """Replace the table in the namespace of this thread."""
         there = {name for _, name in socket.if_nameindex()}
-        # The port of a virtual machine vanishes with it, which may be before its cable is removed.
+        # The port of a virtual machine vanishes with it, perhaps before its cable is removed from the list.
         nft("-f", "-", text=self._table(lines, [cable.port for cable in self._cables if cable.port in there]))
 
     @property

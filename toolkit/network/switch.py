@@ -153,13 +153,13 @@ def _settle(new: Sequence[Plug], own: Sequence[Plug], neighbours: Sequence[Plug]
             if plug.address.version == 6:
                 address["flags"] = _NO_DUPLICATE_DETECTION
             route.addr("add", index=index, **address)
-    know_neighbours(
+    add_neighbours(
         (plug.interface, other.address.ip) for plug in own for other in neighbours if other.network == plug.network
     )
 
 
-def know_neighbours(known: Iterable[tuple[str, IPv4Address | IPv6Address]]) -> None:
-    """Give the host in this thread's namespace the Ethernet addresses of others.
+def add_neighbours(known: Iterable[tuple[str, IPv4Address | IPv6Address]]) -> None:
+    """Add the Ethernet addresses of others to the neighbours of the host in this thread's namespace.
 
     Args:
         known: interface, and IP address of a neighbour there.

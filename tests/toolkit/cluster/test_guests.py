@@ -47,8 +47,10 @@ class Sockets:
     def __init__(self, cluster: Cluster, guest: TapGuest, undo: ExitStack) -> None:
         self._host, self._guest, self._undo = cluster.nodes["a"].host, guest, undo
         self._address = self._host.addresses["public"]
-        self._at_node = self._kept(self._host.inside(lambda: socket.create_server((self._address, PORT))))
-        self._at_guest = guest.open(lambda: socket.create_server((guest.address, PORT)))
+        family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
+        at_node = self._host.inside(lambda: socket.create_server((self._address, PORT), family=family))
+        self._at_node = self._kept(at_node)
+        self._at_guest = guest.open(lambda: socket.create_server((guest.address, PORT), family=family))
 
     def _kept(self, made: socket.socket) -> socket.socket:
         made.settimeout(TIMEOUT_S)
@@ -207,6 +209,42 @@ def test_faults_of_a_guest_end_with_it_and_its_name_is_free_again(cluster: Clust
         assert Sockets(cluster, another, undo).dials()[1] == ""
 
 
+def test_the_end_of_an_isolation_leaves_the_partition_of_a_guest_that_came_later(cluster: Cluster) -> None:
+    cluster.fault("isolate a")
+    with tap_guest(guest_network(cluster)):
+        cluster.fault("partition a guest0")
+        cluster.fault("undo isolate a")
+        assert traces(cluster)[-2:] == ["block a guest0", "block guest0 a"]
+
+
+def test_a_node_that_is_added_reaches_a_guest(cluster: Cluster, guest: TapGuest, sockets: Sockets) -> None:
+    cluster.fault("link guest0 a delay-ms=100")
+    added = cluster.add_node("c", entity="osd.3")
+    with added.host.inside(lambda: socket.create_connection((guest.address, PORT), TIMEOUT_S)):
+        assert sockets.dials()[0] >= DELAY_S
+    cluster.fault("partition c guest0")
+    cluster.remove_node("c")
+    assert traces(cluster) == [
+        "guest0",
+        "link guest0 a delay-ms=100",
+        {"from": "guest0", "to": "a", "delay_ms": 100.0},
+    ]
+
+
+def test_faults_act_on_guests_of_an_ipv6_network(state: Path, undo: ExitStack) -> None:
+    with up(peers(networks={"public": {"subnet": "fd77::/64"}}), backend="netns") as cluster:
+        sockets = Sockets(cluster, undo.enter_context(tap_guest(guest_network(cluster))), undo)
+        cluster.fault("partition a guest0")
+        assert sockets.dials()[1] == "TimeoutError"
+        cluster.fault("heal")
+        ends = sockets.dial()
+        assert cluster.fault("reset a guest0") == "1 connection"
+        for end in ends:
+            with pytest.raises(ConnectionResetError):
+                end.recv(1)
+        undo.close()
+
+
 def test_a_guest_and_a_node_never_have_the_same_name_or_address(cluster: Cluster, guest: TapGuest) -> None:
     with pytest.raises(LocalError, match="node guest0: a virtual machine on the network has that name"):
         cluster.add_node("guest0", entity="osd.3")
@@ -243,8 +281,7 @@ def test_an_attached_guest_is_in_the_status_of_its_cluster(cluster: Cluster, gue
 
 
 def test_a_guest_may_leave_after_its_cluster(state: Path) -> None:
-    with ExitStack() as undo:
-        with up(peers(), backend="netns") as cluster:
-            undo.enter_context(guest_network(cluster).attached())
-            cluster.fault("partition a guest0")
+    with ExitStack() as undo, up(peers(), backend="netns") as cluster:
+        undo.enter_context(guest_network(cluster).attached())
+        cluster.fault("partition a guest0")
     assert cluster.guests.status() == {}

@@ -20,7 +20,7 @@ from toolkit.network.links import Cable
 from toolkit.network.namespace_faults import NamespaceNetwork
 from toolkit.network.namespaces import inside
 from toolkit.network.places import Guest
-from toolkit.network.switch import Plug, know_neighbours, mac_of, unwire, wire
+from toolkit.network.switch import Plug, add_neighbours, mac_of, unwire, wire
 
 SWITCH = "net-switch"
 """Name of the switch's namespace, which no node can have."""
@@ -102,7 +102,7 @@ class NetnsBackend(Backend):
         self.lease.journal.take_back(change)
 
     def _guests(self) -> list[HostWish]:
-        """Return wishes for what the guests have already, so that no host gets it."""
+        """Return the addresses of guests as wishes, so that no host gets one of them."""
         return [
             HostWish(guest.name, (guest.network,), addresses=guest.addresses)
             for guest in self.network.guests.values()
@@ -116,7 +116,6 @@ class NetnsBackend(Backend):
         switch = namespaces.DIRECTORY / self.lease.label.namespace(SWITCH)
         mac = mac_of(ip_address(guest.address))
         self._introduce(guest, self._plugs)
-        # its port and the switch are all that this machine has of its cable
         self.network.plug_guest(guest, Cable(guest.name, guest.network, None, "", mac, mtu, guest.name, switch))
 
     @override
@@ -125,14 +124,14 @@ class NetnsBackend(Backend):
 
     @staticmethod
     def _introduce(guest: Guest, plugs: Sequence[Plug]) -> None:
-        """Give hosts the guest's Ethernet address, as they have those of each other.
+        """Add the guest's Ethernet address to the neighbours of hosts, as those of other hosts.
 
-        Entries of a guest that has left do no harm: who has its address next has its Ethernet address, too.
+        The entries stay when the guest leaves: the next owner of its IP address has the same Ethernet address.
         """
         address = ip_address(guest.address)
         for plug in plugs:
             if plug.network == guest.network:
-                inside(plug.namespace, lambda plug=plug: know_neighbours([(plug.interface, address)]))  # type: ignore[misc]
+                inside(plug.namespace, lambda plug=plug: add_neighbours([(plug.interface, address)]))  # type: ignore[misc]
 
     def _new_namespace(self, name: str) -> Path:
         change = Namespace(self.lease.label.namespace(name))

@@ -30,7 +30,7 @@ _SILENCE_S = 10.0
 _LOOK_S = 1.0
 """Interval of checks that a silent supervisor is not stopped."""
 _LASTING_S = 60.0
-"""Seconds to wait for the beginning and the end of what lasts."""
+"""Seconds to wait until the supervisor has done a lasting request, and until it has undone it."""
 _CHUNK_BYTES = 1 << 16
 _LAST_WORDS_S = 3.0
 """Seconds that a supervisor may take to exit before it is killed and its journal undone."""
@@ -63,9 +63,9 @@ def ask(lease: Lease, do: str, *, timeout_s: float = 60.0, **args: Any) -> Any: 
 
 @contextlib.contextmanager
 def lasting(lease: Lease, do: str, **args: Any) -> Iterator[None]:  # noqa: ANN401 - as JSON
-    """Have the supervisor of a cluster keep something for the duration of a ``with`` block, or of this process.
+    """Send a request that the supervisor undoes at the end of the ``with`` block, or when this process ends.
 
-    The connection stays open meanwhile; its end, by whatever cause, is the end of what is kept.
+    The connection stays open meanwhile; the supervisor undoes the request when the connection ends.
 
     Raises:
         NotKept: there is no supervisor.
@@ -84,7 +84,7 @@ def lasting(lease: Lease, do: str, **args: Any) -> Iterator[None]:  # noqa: ANN4
         try:
             yield
         finally:
-            # The cluster may have gone down, or take long; then it undoes it without this process.
+            # The cluster may have gone down. If it takes long, it undoes the request without this process.
             with contextlib.suppress(OSError, LocalError):
                 connection.shutdown(socket.SHUT_WR)
                 wire.receive_from(lines)

@@ -48,7 +48,7 @@ class Requests:
     )
 
     LASTING = ("guest",)
-    """Requests whose effect lasts as long as the connection; see :meth:`lasting`."""
+    """Requests that are undone when their connection ends; see :meth:`lasting`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -64,7 +64,7 @@ class Requests:
         return self._call(do, args)
 
     def lasting(self, do: str, args: dict[str, Any]) -> AbstractContextManager[None]:
-        """Return what keeps the effect of a request for the duration of a ``with`` block; raises LocalError."""
+        """Return a context manager that does a request and undoes it at the end; raises LocalError."""
         kept: AbstractContextManager[None] = self._call(do, args)
         return kept
 
@@ -76,7 +76,7 @@ class Requests:
         return getattr(self, do)(**args)
 
     def guest(self, name: str, network: str, address: str) -> AbstractContextManager[None]:
-        """Know a virtual machine whose port is at the switch."""
+        """Register a virtual machine that has a port at the switch."""
         return self._cluster.guests.attached(Guest(name, network, address))
 
     def status(self) -> dict[str, Any]:

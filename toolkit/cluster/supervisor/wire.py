@@ -76,7 +76,7 @@ def receive_from(lines: BinaryIO) -> dict[str, Any]:
 
 
 def wait_end(connection: socket.socket) -> None:
-    """Wait until the other end sends nothing more, because it has what it wanted or its process has ended."""
+    """Wait until the other end shuts the connection down, or its process ends."""
     with contextlib.suppress(ConnectionError):
         while connection.recv(1):
             pass

@@ -72,7 +72,7 @@ class Fault(ABC):
 
     @property
     def takes_guests(self) -> bool:
-        """True if these may also be virtual machines on the network of the nodes."""
+        """True if its text may name virtual machines on the network in place of nodes."""
         return False
 
     @property
