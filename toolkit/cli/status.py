@@ -111,10 +111,12 @@ def _show(console: "Console", about: dict[str, Any]) -> None:
     since = f"up for {about['up_s']:.0f} s, ready in {about['ready_s']:.2f} s"
     console.print(f"[bold]{about['name']}[/bold] on {about['backend']}: {about['state']}, {since}")
     _show_nodes(console, about["nodes"])
-    from toolkit.cluster.status_html import full_words, link_words, lost_words
+    from toolkit.cluster.status_html import full_words, guest_words, link_words, lost_words
 
     for words in lost_words(about):
         console.print(f"lost: {words}", markup=False, soft_wrap=True)
+    for guest in guest_words(about):
+        console.print(f"guest {guest}", markup=False)
     for link in about["links"]:
         console.print(f"link {link['from']} → {link['to']}: {link_words(link)}", markup=False)
     if nemesis := about["nemesis"]:

@@ -5,12 +5,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from messenger.errors import LocalError
 from toolkit.report.terminal import shown_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 app = typer.Typer(help="Run programs on Debian's kernel in a virtual machine.", no_args_is_help=True)
 
@@ -48,6 +51,8 @@ def run(
     ] = None,
 ) -> int:
     """Run a program in a virtual machine that sees this machine's files; exit with its exit code."""
+    from rich.console import Console
+
     from toolkit.cluster.guest_network import named_network
     from toolkit.machine import vm
 
@@ -58,11 +63,12 @@ def run(
     if timeout is not None and timeout <= 0:
         raise LocalError(f"--timeout: {timeout:g} is not above 0")
     chosen = vm.find(kernel, root)
-    attached = named_network(network) if network else None
+    console = Console(stderr=True)
+    attached = named_network(network, lambda line: _print(console, line)) if network else None
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGHUP, _end)
     try:
-        with _progress(chosen.release) as booted:
+        with _progress(console, chosen.release) as booted:
             result = vm.run(
                 command,
                 kernel=chosen,
@@ -95,20 +101,22 @@ def _write_stderr(part: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
+def _print(console: "Console", line: str) -> None:
+    """Print a remark, above the line of progress if there is one."""
+    console.print(f"msgrlab: {shown_line(line)}", markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
 @contextmanager
-def _progress(release: str) -> Iterator[Callable[[float], None]]:
+def _progress(console: "Console", release: str) -> Iterator[Callable[[float], None]]:
     """Show that the machine boots: on a line that is erased afterwards, or as two lines of a log.
 
     Yields:
         The function to call with the boot time in seconds.
     """
-    from rich.console import Console
-
-    text = shown_line(f"booting Linux {release}")
-    console = Console(stderr=True)
+    text = f"booting Linux {release}"
     if not console.is_terminal:
-        print(f"msgrlab: {text}", file=sys.stderr, flush=True)
-        yield lambda seconds: print(f"msgrlab: booted in {seconds:.1f} s", file=sys.stderr, flush=True)
+        _print(console, text)
+        yield lambda seconds: _print(console, f"booted in {seconds:.1f} s")
         return
-    with console.status(text) as status:
+    with console.status(shown_line(text)) as status:
         yield lambda _seconds: status.stop()

@@ -61,6 +61,8 @@ class Changes:
             self._check_hosts(name)
             if name in cluster.spec.nodes:
                 raise LocalError(f"node {name}: it exists already")
+            if name in cluster.guests:
+                raise LocalError(f"node {name}: a virtual machine on the network has that name")
             spec = _with(cluster.spec, "nodes", {name: dict(values)})
             if not isinstance(spec.nodes.get(name), Node):
                 what = "count makes several" if name not in spec.nodes else "it is no messenger of ours"

@@ -16,6 +16,7 @@ from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Backend
 from toolkit.cluster.beginnings import Beginnings
 from toolkit.cluster.changes import Changes, link_states
+from toolkit.cluster.guests import Guests
 from toolkit.cluster.history_checks import Judging
 from toolkit.cluster.live_history import LiveHistory
 from toolkit.cluster.nodes import MessengerNode, RunningNode
@@ -105,6 +106,7 @@ class Cluster:
         self.captures = Captures(self)
         self.middlemen = Middlemen(self)
         """The proxies of the cluster."""
+        self.guests = Guests(self)
         self.shared_key = new_shared_key(spec)
         """The service key that all messengers of msgrlab share."""
         self.last_nonce = FIRST_NONCE - 1

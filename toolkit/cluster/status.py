@@ -55,6 +55,7 @@ def status_of(cluster: "Cluster") -> dict[str, Any]:
         "directory": str(cluster.directory),
         "nodes": nodes,
         "lost": lost,
+        "guests": cluster.guests.status(),
         "links": links_of(cluster),
         "faults": [str(fault) for fault in cluster.scene_faults()],
         "nemesis": cluster.nemesis.status() if cluster.nemesis is not None else None,
@@ -92,10 +93,10 @@ def recent(records: list[Record], count: int = RECENT) -> list[Record]:
 
 
 def links_of(cluster: "Cluster") -> list[dict[str, Any]]:
-    """Return the impaired or blocked pairs of nodes."""
+    """Return the impaired or blocked pairs of nodes, and of virtual machines on their network."""
     found: list[dict[str, Any]] = []
     network = cluster.network
-    for count, (sender, receiver) in enumerate(permutations(cluster.nodes, 2)):
+    for count, (sender, receiver) in enumerate(permutations([*cluster.nodes, *network.guests], 2)):
         if count >= _MOST_WAYS:
             break
         try:

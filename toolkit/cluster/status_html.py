@@ -47,6 +47,7 @@ def html_of(about: dict[str, Any]) -> str:
             if node["last_words"]
         ),
         _line("lost", lost_words(about), _RED),
+        _line("virtual machines", guest_words(about), _GREY),
         _line("links", [f"{one['from']} → {one['to']}: {link_words(one)}" for one in about["links"]], _AMBER),
         _line("faults in force", about["faults"], _RED),
         _line("proxies", [one.replace(" ", " → ") for one in about["proxies"]], _GREY),
@@ -90,6 +91,11 @@ def link_words(link: dict[str, Any]) -> str:
 def lost_words(about: dict[str, Any]) -> list[str]:
     """Return a line for each machine that does not answer, with the nodes on it."""
     return [f"{machine} does not answer: {', '.join(names)}" for machine, names in about["lost"].items()]
+
+
+def guest_words(about: dict[str, Any]) -> list[str]:
+    """Return a line for each virtual machine on a network of the cluster."""
+    return [f"{name}: {guest['address']} on {guest['network']}" for name, guest in about["guests"].items()]
 
 
 def full_words(about: dict[str, Any]) -> list[str]:

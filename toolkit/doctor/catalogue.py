@@ -38,6 +38,11 @@ CAPABILITIES = (
         partial(programs.program, "tshark", packages=("tshark",)),
     ),
     Capability(
+        "fio",
+        "writes of the kernel's Ceph client, read back and verified",
+        partial(programs.program, "fio", packages=("fio",)),
+    ),
+    Capability(
         "chromium",
         "reports and notebooks in a real browser",
         partial(programs.program, "chromium", "chromium-browser", "google-chrome", packages=("chromium",)),

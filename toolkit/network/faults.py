@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import Unsupported
 
 if TYPE_CHECKING:
+    from toolkit.network.places import Guest
     from toolkit.network.state import LinkState
 
 NO_RDMA = "nodes have no RDMA devices: the spec takes transport: rdma"
@@ -37,6 +38,11 @@ class NetworkFaults(ABC):
     """True if nodes have RDMA devices."""
     initial: "Mapping[tuple[str, str], LinkState]" = MappingProxyType({})
     """Impairments of the spec by sender and receiver; set by the cluster, and in force already."""
+
+    @property
+    def guests(self) -> Mapping[str, "Guest"]:
+        """Virtual machines on the network, by name: hosts that no node runs on."""
+        return MappingProxyType({})
 
     @abstractmethod
     def set_link(self, sender: str, receiver: str, state: "LinkState") -> None:

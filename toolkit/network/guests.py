@@ -43,6 +43,8 @@ class BridgedNetwork:
     subnet: IPv4Network | IPv6Network
     taken: Collection[IPv4Address | IPv6Address]
     """Addresses of hosts in the subnet."""
+    names: Collection[str] = ()
+    """Names that a port cannot have, because hosts have them."""
 
     @contextmanager
     def attached(self) -> Iterator[Attachment]:
@@ -56,14 +58,14 @@ class BridgedNetwork:
         mtu, ports = inside(self.namespace, self._look)
         for number, address in enumerate(islice(self._addresses(), _MOST_GUESTS)):
             name = f"{_PREFIX}{number}"
-            if name in ports:
+            if name in ports or name in self.names:
                 continue
             if (tap := _opened(self.namespace, name, mtu)) is None:
                 continue
             try:
                 inside(self.namespace, lambda name=name: self._plug(name))  # type: ignore[misc]
                 whole = ip_interface(f"{address}/{self.subnet.prefixlen}")
-                yield Attachment(tap, mac_of(address), whole, mtu)
+                yield Attachment(name, tap, mac_of(address), whole, mtu)
             finally:
                 os.close(tap)
             return
@@ -118,7 +120,7 @@ class HostNetwork:
                     (index,) = route.link_lookup(ifname=name)
                     route.addr("add", index=index, address=str(subnet[1]), prefixlen=subnet.prefixlen)
                 whole = ip_interface(f"{subnet[2]}/{subnet.prefixlen}")
-                yield Attachment(tap, mac_of(whole.ip), whole, _OWN_MTU)
+                yield Attachment(name, tap, mac_of(whole.ip), whole, _OWN_MTU)
             finally:
                 os.close(tap)
             return

@@ -23,14 +23,14 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """The veth pair between a host and the bridge of a network."""
+    """The veth pair between a host and the bridge of a network, or the tap device of a virtual machine."""
 
     host: str
     network: str
-    namespace: Path
-    """File of the host's network namespace."""
+    namespace: Path | None
+    """File of the host's network namespace; None for a virtual machine."""
     interface: str
-    """Its end at the host."""
+    """Its end at the host; empty for a virtual machine."""
     mac: str
     """Ethernet address of the host's end."""
     mtu: int
@@ -176,19 +176,21 @@ def open_links(
         LocalError: a state is of no link, or MSGRLAB_LINKS has another value.
         Unsupported: netem or the wire is not available, or cannot do what a state requires.
     """
+    from toolkit.network.guest_links import GuestLinks
     from toolkit.network.netem.links import NetemLinks
     from toolkit.network.wire.links import WireLinks
 
     states = states or {}
     chosen = way or os.environ.get(WAY_VARIABLE) or ("netem" if NetemLinks.can(states) else "wire")
-    links: Links
+    if chosen not in {"netem", "wire"}:
+        raise LocalError(f"{WAY_VARIABLE}: netem or wire, not {chosen!r}")
+    wire = WireLinks(cables, states, note=note, environment=environment, log=log, table=table)
+    links: Links = wire
     if chosen == "netem":
         NetemLinks.check(states)
-        links = NetemLinks(cables, states)
-    elif chosen == "wire":
-        links = WireLinks(cables, states, note=note, environment=environment, log=log, table=table)
-    else:
-        raise LocalError(f"{WAY_VARIABLE}: netem or wire, not {chosen!r}")
+        netem = NetemLinks(cables, states)
+        has_guests = any(cable.namespace is None for cable in cables)
+        links = GuestLinks(cables, states, netem, wire) if has_guests else netem
     try:
         links.set(states)
     except LocalError:

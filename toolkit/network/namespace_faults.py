@@ -1,20 +1,23 @@
 """Faults of the network between namespaces of this machine: of netns hosts or of containers."""
 
+import socket
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from messenger.compat import override
 from messenger.errors import LocalError
+from toolkit.errors import Unsupported
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import Lease
 from toolkit.network.bundles import allow_bundles
 from toolkit.network.cables import find_cables
 from toolkit.network.faults import NetworkFaults
-from toolkit.network.forge import Forger, by_loopback, by_port
+from toolkit.network.forge import Forger, by_loopback, by_port, listener
 from toolkit.network.links import Cable, Links, open_links
 from toolkit.network.namespaces import inside
-from toolkit.network.places import Place, Places
+from toolkit.network.places import Guest, Place, Places
 from toolkit.network.rules import Rule, Rules
 from toolkit.network.segments import Segment
 from toolkit.network.state import LinkState
@@ -37,58 +40,76 @@ class NamespaceNetwork(NetworkFaults):
 
     def __init__(self, lease: Lease, hosts: Mapping[str, Place], switch: Path | None = None) -> None:
         self._lease = lease
+        self._lock = threading.RLock()
+        """For the links: a guest may leave at any time."""
         self._places = Places(hosts)
         self._switch = switch
         self._cables: list[Cable] = []
         self._links: Links | None = None
         self._rules = Rules(self._places, switch, self._cables)
         self._translations = Translations(self._places)
-        self._forger = Forger(self._places, self._rules, self._arrive)
+        self._forger = Forger(self._places, self._rules, self._arrive, self._listen)
         self._one_by_one: set[str] = set()
         """Hosts with segmentation offload disabled."""
 
     def plug(self, cables: Sequence[Cable]) -> None:
         """Include hosts that were attached to the switch; impaired links keep their states."""
-        states = self._impaired()
-        self.close()
-        self._cables += cables
-        if states:
-            self._links = self._open(states)
-        self._rules.renew()
+        with self._lock:
+            states = self._impaired()
+            self.close()
+            self._cables += cables
+            if states:
+                self._links = self._open(states)
+            self._rules.renew()
+
+    def plug_guest(self, guest: Guest, cable: Cable) -> None:
+        """Include a virtual machine that was attached to the switch; :meth:`unplug` removes it."""
+        self._places.guests[guest.name] = guest
+        self.plug([cable])
 
     def unplug(self, name: str) -> None:
-        """Remove all faults of a host that is about to leave; others stay in force."""
-        self._rules.change(remove=[rule for rule in self._rules if name in {rule.sender, rule.receiver}])
-        self._translations.drop(name)
-        states = {pair: state for pair, state in self._impaired().items() if name not in pair}
-        self.close()
-        self._cables[:] = [cable for cable in self._cables if cable.host != name]
-        if states:
-            self._links = self._open(states)
-        self._rules.renew()
-        self._one_by_one.discard(name)
+        """Remove all faults of a host or a guest that is about to leave; others stay in force."""
+        with self._lock:
+            self._rules.change(remove=[rule for rule in self._rules if name in {rule.sender, rule.receiver}])
+            self._translations.drop(name)
+            states = {pair: state for pair, state in self._impaired().items() if name not in pair}
+            self.close()
+            self._cables[:] = [cable for cable in self._cables if cable.host != name]
+            if states:
+                self._links = self._open(states)
+            self._rules.renew()
+            self._one_by_one.discard(name)
+            self._places.guests.pop(name, None)
 
     def close(self) -> None:
         """Stop impairing packets."""
-        if self._links is not None:
-            self._links.close()
-            self._links = None
+        with self._lock:
+            if self._links is not None:
+                self._links.close()
+                self._links = None
+
+    @property
+    @override
+    def guests(self) -> Mapping[str, Guest]:
+        return dict(self._places.guests)  # another thread may add or remove one
 
     # ---- impairments
 
     @override
     def set_link(self, sender: str, receiver: str, state: LinkState) -> None:
         self._checked(sender, receiver, 0)
-        if self._links is None:
-            self._links = self._open({})
-        if self._links.way == "netem":
-            self._send_one_by_one(sender)
-        self._links.set({(sender, receiver): state})
+        with self._lock:
+            if self._links is None:
+                self._links = self._open({})
+            if self._links.way == "netem" and sender not in self.guests:
+                self._send_one_by_one(sender)
+            self._links.set({(sender, receiver): state})
 
     @override
     def link(self, sender: str, receiver: str) -> LinkState:
         self._checked(sender, receiver, 0)
-        return LinkState() if self._links is None else self._links.get(sender, receiver)
+        with self._lock:
+            return LinkState() if self._links is None else self._links.get(sender, receiver)
 
     def _open(self, states: Mapping[tuple[str, str], LinkState]) -> Links:
         if not self._cables:
@@ -149,6 +170,11 @@ class NamespaceNetwork(NetworkFaults):
             for rule in self._rules
             if (rule.what, rule.sender, rule.receiver) == ("black_hole", sender, receiver)
         ]
+        if mtu_bytes and sender in self.guests:
+            raise Unsupported(
+                f"black hole {sender} {receiver}: the kernel of {sender} sends many segments as one packet, whose"
+                " lengths are unknown here"
+            )
         if mtu_bytes:
             self._send_one_by_one(sender)
         wanted = [Rule("black_hole", sender, receiver, mtu_bytes=mtu_bytes)] if mtu_bytes else []
@@ -221,15 +247,22 @@ class NamespaceNetwork(NetworkFaults):
         cable = next(cable for cable in self._cables if (cable.host, cable.network) == (name, network))
         by_port(self._switch, cable.port, cable.mac, packet)
 
+    def _listen(self, name: str) -> socket.socket:
+        """Return a socket that receives what a host sends; that of a guest is at its port of the switch."""
+        if self._switch is not None and name in self.guests:
+            return inside(self._switch, lambda: listener(name))
+        return inside(self._places.namespace(name), listener)
+
     @override
     def heal(self) -> None:
         self._rules.clear()
         self._translations.clear()
-        if self._links is None and self.initial:
-            self._links = self._open(self.initial)
-        elif self._links is not None:
-            self._links.initial = dict(self.initial)
-            self._links.heal()
+        with self._lock:
+            if self._links is None and self.initial:
+                self._links = self._open(self.initial)
+            elif self._links is not None:
+                self._links.initial = dict(self.initial)
+                self._links.heal()
         for name in self._one_by_one - {sender for sender, _ in self.initial}:
             own = frozenset(self._places[name].addresses.values())
             inside(self._places.namespace(name), lambda own=own: allow_bundles(own, allowed=True))  # type: ignore[misc]

@@ -30,6 +30,27 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Guest:
+    """A virtual machine on a network: a host that no node runs on, whose kernel this machine cannot change."""
+
+    name: str
+    """Its name, which is that of its port at the switch."""
+    network: str
+    address: str
+    """Its IP address on that network."""
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Addresses by network."""
+        return {self.network: self.address}
+
+    @property
+    def namespace(self) -> None:
+        """Always None: it has its own kernel."""
+        return
+
+
+@dataclass(frozen=True, slots=True)
 class Direction:
     """Packets from one address to another of the same family."""
 
@@ -46,24 +67,29 @@ class Places:
 
     def __init__(self, hosts: Mapping[str, Place]) -> None:
         self.hosts = hosts
+        self.guests: dict[str, Guest] = {}
+        """Virtual machines on the network, by name."""
 
     def __getitem__(self, name: str) -> Place:
-        """Return the host of that name.
+        """Return the host or the guest of that name.
 
         Raises:
             LocalError: there is none.
         """
-        if name not in self.hosts:
-            raise LocalError(f"no node {name!r}; there is {', '.join(self.hosts)}")
-        return self.hosts[name]
+        found = self.hosts.get(name) or self.guests.get(name)
+        if found is None:
+            raise LocalError(f"no node {name!r}; there is {', '.join([*self.hosts, *self.guests])}")
+        return found
 
     def namespace(self, name: str) -> Path:
         """Return the namespace of a host.
 
         Raises:
             LocalError: there is no such host.
-            Unsupported: it is on another machine.
+            Unsupported: it is on another machine, or a guest.
         """
+        if name in self.guests:
+            raise Unsupported(f"{name} is a virtual machine: its kernel cannot be changed from here")
         found = self[name].namespace
         if found is None:
             raise Unsupported(f"node {name} has no network namespace on this machine to change")

@@ -7,6 +7,7 @@ transaction; comments in the table record the faults.
 """
 
 import json
+import socket
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -139,7 +140,13 @@ class Rules:
         """Replace the tables in some namespaces."""
         for namespace in namespaces:
             lines = [line for rule in sorted(rules, key=_order) for line in self._lines(rule, namespace)]
-            inside(namespace, lambda lines=lines: nft("-f", "-", text=self._table(lines)))  # type: ignore[misc]
+            inside(namespace, lambda lines=lines: self._replace(lines))  # type: ignore[misc]
+
+    def _replace(self, lines: list[str]) -> None:
+        """Replace the table in the namespace of this thread."""
+        there = {name for _, name in socket.if_nameindex()}
+        # The port of a virtual machine vanishes with it, perhaps before its cable is removed from the list.
+        nft("-f", "-", text=self._table(lines, [cable.port for cable in self._cables if cable.port in there]))
 
     @property
     def _family(self) -> str:
@@ -153,13 +160,13 @@ class Rules:
             self._places.namespace(name) for name in sorted({n for r in changed for n in (r.sender, r.receiver)})
         ]
 
-    def _table(self, lines: list[str]) -> str:
+    def _table(self, lines: list[str], ports: Sequence[str]) -> str:
         """Return the text that replaces a table, or removes it if there are no lines."""
         table = f"table {self._family} {_TABLE}"
         text = f"{table}\ndelete {table}\n"
         if lines:
-            ports = ", ".join(f'"{cable.port}"' for cable in self._cables)
-            hook = f"ingress devices = {{ {ports} }} priority 0" if self._switch else "input priority raw"
+            devices = ", ".join(f'"{port}"' for port in ports)
+            hook = f"ingress devices = {{ {devices} }} priority 0" if self._switch else "input priority raw"
             chain = "\n".join((f"type filter hook {hook};", *lines))
             text += f"{table} {{\nchain arriving {{\n{chain}\n}}\n}}\n"
         return text

@@ -14,7 +14,7 @@ _IPV4 = struct.Struct(">BBHHHBBH4s4s")
 _IPV6 = struct.Struct(">IHBB16s16s")
 _HEADER = struct.Struct(">HHIIBBHHH")
 _DO_NOT_FRAGMENT = 0x4000
-_SEQUENCE_NUMBERS = 1 << 32
+SEQUENCE_NUMBERS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Segment:
     def next_seq(self) -> int:
         """Sequence number that follows it."""
         count = self.size_bytes + bool(self.flags & SYN) + bool(self.flags & FIN)
-        return (self.seq + count) % _SEQUENCE_NUMBERS
+        return (self.seq + count) % SEQUENCE_NUMBERS
 
     def packet(self) -> bytes:
         """Return the IP packet with this segment, with checksums."""

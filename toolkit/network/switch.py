@@ -6,7 +6,7 @@ Nothing of it is visible outside of these namespaces, so its addresses cannot co
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -153,14 +153,25 @@ def _settle(new: Sequence[Plug], own: Sequence[Plug], neighbours: Sequence[Plug]
             if plug.address.version == 6:
                 address["flags"] = _NO_DUPLICATE_DETECTION
             route.addr("add", index=index, **address)
-    known = [
-        Neighbour(socket.if_nametoindex(plug.interface), other.address.ip, other.mac)
-        for plug in own
-        for other in neighbours
-        if other.network == plug.network
-    ]
+    add_neighbours(
+        (plug.interface, other.address.ip) for plug in own for other in neighbours if other.network == plug.network
+    )
+
+
+def add_neighbours(known: Iterable[tuple[str, IPv4Address | IPv6Address]]) -> None:
+    """Add the Ethernet addresses of others to the neighbours of the host in this thread's namespace.
+
+    Args:
+        known: interface, and IP address of a neighbour there.
+
+    Raises:
+        LocalError: the kernel rejects an entry.
+    """
     try:
-        set_neighbours(known)  # replacing: a removed host may have had the address
+        # replacing: a removed host may have had the address
+        set_neighbours(
+            [Neighbour(socket.if_nametoindex(name), address, mac_of(address)) for name, address in known]
+        )
     except OSError as error:
         raise LocalError(f"network: {error.strerror}") from None
 

@@ -2,19 +2,22 @@
 
 import json
 import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.support.guests import PATIENCE_S, marks
 from tests.toolkit.cephfs.kernel_cases import CUTS, IMAGE, MODES, POOL
-from toolkit.cluster import up
+from toolkit.cluster import Cluster, up
 from toolkit.cluster.guest_network import guest_network
 from toolkit.cluster.spec import parse_spec
 from toolkit.machine import vm
 
 pytestmark = marks("netns", "nft", "ceph-mds", "ceph-osd", "ceph-mon", "ceph")
 Line = dict[str, Any]
+FIO_BYTES = 4 << 20
 SPEC = """
 name: kernel-fs
 backend: netns
@@ -28,8 +31,24 @@ nodes:
 """
 
 
+@dataclass
+class Client:
+    """A real cluster, and a virtual machine on its network."""
+
+    cluster: Cluster
+    machine: vm.Machine
+    about: dict[str, Any]
+    """Addresses and keys of the cluster."""
+
+    def run(self, module: str, stdout: Callable[[bytes], object] | None = None) -> str:
+        """Run a module in the machine; returns its output, unless that goes elsewhere."""
+        done = self.machine.run_module(module, json.dumps(self.about), timeout_s=PATIENCE_S, stdout=stdout)
+        assert (done.code, done.stderr) == (0, ""), done
+        return done.stdout
+
+
 @pytest.fixture(scope="module")
-def lines() -> list[Line]:
+def client() -> Iterator[Client]:
     with up(parse_spec(SPEC, "kernel-fs.yaml"), name=f"kernel-fs-{os.getpid()}") as cluster:
         mon = cluster.nodes["mon"].host
 
@@ -43,10 +62,36 @@ def lines() -> list[Line]:
             "key": run("ceph", "auth", "get-key", "client.admin").strip(),
             "keyring": (mon.directory / "keyring").read_text(),
         }
-        with vm.Machine(network=guest_network(cluster.lease.label, cluster.status())) as machine:
-            done = machine.run_module("tests.toolkit.cephfs.kernel_guest", json.dumps(about), timeout_s=PATIENCE_S)
-    assert (done.code, done.stderr) == (0, ""), done
-    return [json.loads(line) for line in done.stdout.splitlines()]
+        with vm.Machine(network=guest_network(cluster)) as machine:
+            yield Client(cluster, machine, about)
+
+
+@pytest.fixture(scope="module")
+def lines(client: Client) -> list[Line]:
+    output = client.run("tests.toolkit.cephfs.kernel_guest")
+    return [json.loads(line) for line in output.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def verified(client: Client) -> list[Line]:
+    """What fio reported, and the number of connections that each reset ended while it ran."""
+    found: list[Line] = []
+    unread = b""
+
+    def take(part: bytes) -> None:
+        nonlocal unread
+        *whole, unread = (unread + part).split(b"\n")
+        for line in map(json.loads, whole):
+            found.append(line)
+            if "cut" in line:
+                client.cluster.fault("partition guest0 osd")
+            elif "stalled" in line:
+                client.cluster.fault("heal guest0 osd")
+            elif "runs" in line:
+                found.append({"reset": client.cluster.fault("reset guest0 osd"), "during": line["runs"]})
+
+    client.run("tests.toolkit.cephfs.fio_guest", take)
+    return found
 
 
 def only(lines: list[Line], **wanted: object) -> Line:
@@ -90,3 +135,28 @@ def test_kernel_resumes_sessions_with_the_mds_and_opens_new_ones_with_osds(lines
 def test_a_block_is_written_to_an_image_despite_a_cut_link(lines: list[Line], mode: str) -> None:
     line = only(lines, mapped=mode)
     assert (line["same"], line["hits"]) == (True, 1)
+
+
+@pytest.mark.needs("fio")
+@pytest.mark.parametrize("what", ["file", "image"])
+def test_requests_wait_at_a_partition_and_are_done_after_it(verified: list[Line], what: str) -> None:
+    stalled = only(verified, stalled=what)
+    assert (stalled["ended"], stalled["requests"] > 0) == (None, True)
+    assert only(verified, on=what, done="written") == {
+        "on": what,
+        "done": "written",
+        "code": 0,
+        "errors": "",
+        "write": FIO_BYTES,
+        "read": 0,
+    }
+
+
+@pytest.mark.needs("fio")
+@pytest.mark.parametrize("what", ["file", "image"])
+def test_blocks_written_across_resets_have_their_checksums(verified: list[Line], what: str) -> None:
+    resets = [line["reset"] for line in verified if line.get("during") == what]
+    assert "1 connection" in resets
+    assert any("libceph: osd0 " in line for line in only(verified, of=what)["log"])
+    read = only(verified, on=what, done="verified")
+    assert (read["code"], read["errors"], read.get("read")) == (0, "", FIO_BYTES)

@@ -21,6 +21,7 @@ STATUS: dict[str, Any] = {
         "osd": {"kind": "osd", "state": "up", "address": "", "last_words": ""},
     },
     "lost": {"Docker at context://two": ["c", "d"]},
+    "guests": {"guest0": {"network": "public", "address": "10.77.0.254"}},
     "links": [{"from": "a", "to": "b", "delay_ms": 20.0, "blocked": True}],
     "faults": ["partition a b --one-way"],
     "nemesis": {
@@ -71,6 +72,7 @@ STATUS: dict[str, Any] = {
         "partition a b --one-way",
         "1 of 3 steps, seed 7",
         "next 2.000  kill a",
+        "guest0: 10.77.0.254 on public",
         "a: /tmp/a.pcapng",
         ">a → b</span>",
         "session 1 with b: connect",
@@ -93,10 +95,11 @@ def test_html_omits_empty_sections() -> None:
     quiet = copy.deepcopy(STATUS) | {"links": [], "faults": [], "nemesis": None, "captures": {}, "proxies": []}
     quiet |= {
         "lost": {},
+        "guests": {},
         "events": [],
         "checks": {"judged": False, "failed": [], "note": "60000 records are too many"},
     }
     html = html_of(quiet)
     assert "60000 records are too many" in html
-    titles = ("lost", "links", "faults in force", "nemesis", "captures", "proxies", "details")
+    titles = ("lost", "virtual machines", "links", "faults in force", "nemesis", "captures", "proxies", "details")
     assert [title for title in titles if title in html] == []

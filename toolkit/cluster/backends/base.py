@@ -15,6 +15,7 @@ from toolkit.faults.proxies import Proxies
 from toolkit.faults.proxy import FaultProxy
 from toolkit.machine.leases import Lease, lab_name
 from toolkit.network.faults import NetworkFaults
+from toolkit.network.places import Guest
 from toolkit.network.redirect import end_redirection, redirect, way_in
 
 if TYPE_CHECKING:
@@ -294,6 +295,20 @@ class Backend(ABC):
         raise Unsupported(
             f"{name}: hosts of {self.name} cannot be removed while the cluster is up: --backend process or netns"
         )
+
+    def plug_guest(self, guest: Guest) -> None:
+        """Include a virtual machine with a port at the switch in the faults of the network.
+
+        Raises:
+            Unsupported: hosts of this backend have no switch on this machine.
+            LocalError: there is no such network.
+        """
+        raise Unsupported(
+            f"{guest.name}: virtual machines can be attached to clusters with --backend netns, not {self.name}"
+        )
+
+    def unplug_guest(self, name: str) -> None:  # noqa: B027 - only some backends have guests
+        """Remove the faults of a virtual machine that leaves; raises LocalError."""
 
     @property
     @abstractmethod

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from ipaddress import ip_interface
+from ipaddress import ip_address, ip_interface
 from pathlib import Path
 from typing import ClassVar
 
 from messenger.compat import override
+from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish
 from toolkit.cluster.backends.local_host import LocalHost
 from toolkit.cluster.backends.subnets import assign
@@ -15,8 +16,11 @@ from toolkit.cluster.chroot import check_images
 from toolkit.machine.changes import Namespace
 from toolkit.machine.leases import Lease
 from toolkit.network import namespaces
+from toolkit.network.links import Cable
 from toolkit.network.namespace_faults import NamespaceNetwork
-from toolkit.network.switch import Plug, unwire, wire
+from toolkit.network.namespaces import inside
+from toolkit.network.places import Guest
+from toolkit.network.switch import Plug, add_neighbours, mac_of, unwire, wire
 
 SWITCH = "net-switch"
 """Name of the switch's namespace, which no node can have."""
@@ -59,7 +63,7 @@ class NetnsBackend(Backend):
     @override
     def add(self, *wishes: HostWish) -> None:
         self._wishes += wishes
-        addressing = assign(self._networks, self._wishes)
+        addressing = assign(self._networks, [*self._wishes, *self._guests()])
         # Fix the addresses: hosts that are added later must not change them.
         self._wishes = [replace(wish, addresses=addressing.of(wish.name)) for wish in self._wishes]
         mtus = {network.name: network.mtu for network in self._networks}
@@ -74,6 +78,8 @@ class NetnsBackend(Backend):
                 plugs.append(Plug(wish.name, namespace, network, f"eth{number}", own, mtus[network]))
         switch = namespaces.DIRECTORY / self.lease.label.namespace(SWITCH)
         wire(switch, plugs, self._plugs)
+        for guest in self.network.guests.values():
+            self._introduce(guest, plugs)
         self._plugs += plugs
         self.network.plug([plug.cable(switch) for plug in plugs])
 
@@ -84,13 +90,48 @@ class NetnsBackend(Backend):
         own = [plug for plug in self._plugs if plug.host == name]
         self._plugs = [plug for plug in self._plugs if plug.host != name]
         self._wishes = [wish for wish in self._wishes if wish.name != name]
-        self.hosts.pop(name).close()
+        host = self.hosts.pop(name, None)
+        if host is None:
+            return  # there was no room for it
+        host.close()
         # Remove the interfaces now: the kernel destroys the namespace later, but their names must be free.
         unwire(namespaces.DIRECTORY / self.lease.label.namespace(SWITCH), own)
         change = Namespace(self.lease.label.namespace(name))
         change.undo()
         self._namespaces.remove(change)
         self.lease.journal.take_back(change)
+
+    def _guests(self) -> list[HostWish]:
+        """Return the addresses of guests as wishes, so that no host gets one of them."""
+        return [
+            HostWish(guest.name, (guest.network,), addresses=guest.addresses)
+            for guest in self.network.guests.values()
+        ]
+
+    @override
+    def plug_guest(self, guest: Guest) -> None:
+        mtu = next((network.mtu for network in self._networks if network.name == guest.network), None)
+        if mtu is None:
+            raise LocalError(f"{guest.name}: no network {guest.network!r}")
+        switch = namespaces.DIRECTORY / self.lease.label.namespace(SWITCH)
+        mac = mac_of(ip_address(guest.address))
+        self._introduce(guest, self._plugs)
+        self.network.plug_guest(guest, Cable(guest.name, guest.network, None, "", mac, mtu, guest.name, switch))
+
+    @override
+    def unplug_guest(self, name: str) -> None:
+        self.network.unplug(name)
+
+    @staticmethod
+    def _introduce(guest: Guest, plugs: Sequence[Plug]) -> None:
+        """Add the guest's Ethernet address to the neighbours of hosts, as those of other hosts.
+
+        The entries stay when the guest leaves: the next owner of its IP address has the same Ethernet address.
+        """
+        address = ip_address(guest.address)
+        for plug in plugs:
+            if plug.network == guest.network:
+                inside(plug.namespace, lambda plug=plug: add_neighbours([(plug.interface, address)]))  # type: ignore[misc]
 
     def _new_namespace(self, name: str) -> Path:
         change = Namespace(self.lease.label.namespace(name))

@@ -29,6 +29,8 @@ _SILENCE_S = 10.0
 """A supervisor that takes a cluster down sends its stage more often than this."""
 _LOOK_S = 1.0
 """Interval of checks that a silent supervisor is not stopped."""
+_LASTING_S = 60.0
+"""Seconds to wait until the supervisor has done a lasting request, and until it has undone it."""
 _CHUNK_BYTES = 1 << 16
 _LAST_WORDS_S = 3.0
 """Seconds that a supervisor may take to exit before it is killed and its journal undone."""
@@ -57,6 +59,35 @@ def ask(lease: Lease, do: str, *, timeout_s: float = 60.0, **args: Any) -> Any: 
     if not answer:
         raise NotKept(f"cluster {lease.label.name!r} has just gone down")
     return wire.result(answer)
+
+
+@contextlib.contextmanager
+def lasting(lease: Lease, do: str, **args: Any) -> Iterator[None]:  # noqa: ANN401 - as JSON
+    """Send a request that the supervisor undoes at the end of the ``with`` block, or when this process ends.
+
+    The connection stays open meanwhile; the supervisor undoes the request when the connection ends.
+
+    Raises:
+        NotKept: there is no supervisor.
+        Unsupported: the cluster does not support the request.
+        LocalError: the supervisor rejects the request, or does not answer.
+    """
+    with _connected(lease, _LASTING_S) as connection, connection.makefile("rb") as lines:
+        try:
+            wire.send(connection, {"do": do, **args})
+            answer = wire.receive_from(lines)
+        except OSError:
+            answer = {}
+        if not answer:
+            raise NotKept(f"cluster {lease.label.name!r} does not answer, or has just gone down")
+        wire.result(answer)
+        try:
+            yield
+        finally:
+            # The cluster may have gone down. If it takes long, it undoes the request without this process.
+            with contextlib.suppress(OSError, LocalError):
+                connection.shutdown(socket.SHUT_WR)
+                wire.receive_from(lines)
 
 
 def ask_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False) -> list[str] | None:

@@ -5,6 +5,7 @@ import inspect
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from messenger.errors import LocalError
 from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.nodes import MessengerNode, ProgramNode
 from toolkit.cluster.spec.model import Chaos
+from toolkit.network.places import Guest
 from toolkit.node import NodeApp
 
 _MOST_RECORDS = 10_000
@@ -45,6 +47,9 @@ class Requests:
         "words",
     )
 
+    LASTING = ("guest",)
+    """Requests that are undone when their connection ends; see :meth:`lasting`."""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
@@ -56,11 +61,23 @@ class Requests:
         """
         if do not in self.KNOWN:
             raise LocalError(f"unknown request {do!r}; known: {', '.join(self.KNOWN)}")
+        return self._call(do, args)
+
+    def lasting(self, do: str, args: dict[str, Any]) -> AbstractContextManager[None]:
+        """Return a context manager that does a request and undoes it at the end; raises LocalError."""
+        kept: AbstractContextManager[None] = self._call(do, args)
+        return kept
+
+    def _call(self, do: str, args: dict[str, Any]) -> Any:  # noqa: ANN401 - as JSON
         try:
             inspect.signature(getattr(self, do)).bind(**args)
         except TypeError as error:
             raise LocalError(f"request {do}: {error}") from None
         return getattr(self, do)(**args)
+
+    def guest(self, name: str, network: str, address: str) -> AbstractContextManager[None]:
+        """Register a virtual machine that has a port at the switch."""
+        return self._cluster.guests.attached(Guest(name, network, address))
 
     def status(self) -> dict[str, Any]:
         """Return the state of the cluster as JSON."""

@@ -209,7 +209,13 @@ class Supervisor:
                 if request.get("do") == "down":
                     self._go_down(connection, request)
                     return
-                answer = {"result": self._answer(request)} if request else {}
+                if request.get("do") in Requests.LASTING:
+                    with self._known().lasting(str(request.pop("do")), request):
+                        wire.send(connection, {"result": None})
+                        wire.wait_end(connection)
+                    answer: dict[str, Any] = {"result": None}
+                else:
+                    answer = {"result": self._answer(request)} if request else {}
             except LocalError as error:
                 answer = wire.refusal(error)
             except Exception as error:  # noqa: BLE001 - a mistake of ours is not to end the cluster
@@ -228,6 +234,9 @@ class Supervisor:
         wire.send(connection, {"result": self._remains})
 
     def _answer(self, request: dict[str, Any]) -> Any:  # noqa: ANN401 - as JSON
+        return self._known().answer(str(request.pop("do", "")), request)
+
+    def _known(self) -> Requests:
         if self._requests is None:
             raise LocalError(_STARTING)
-        return self._requests.answer(str(request.pop("do", "")), request)
+        return self._requests

@@ -1,5 +1,6 @@
 """The control socket of a supervisor: a connection has one request and one answer, each a line of JSON."""
 
+import contextlib
 import json
 import os
 import socket
@@ -72,6 +73,13 @@ def receive_from(lines: BinaryIO) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise LocalError("control socket: a line that is no JSON object")
     return values
+
+
+def wait_end(connection: socket.socket) -> None:
+    """Wait until the other end shuts the connection down, or its process ends."""
+    with contextlib.suppress(ConnectionError):
+        while connection.recv(1):
+            pass
 
 
 def refusal(error: LocalError) -> dict[str, Any]:

@@ -71,6 +71,11 @@ class Fault(ABC):
         return tuple(node for node in found if node)
 
     @property
+    def takes_guests(self) -> bool:
+        """True if its text may name virtual machines on the network in place of nodes."""
+        return False
+
+    @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The (sender, receiver) pairs of nodes that it affects."""
         return tuple(pairwise(self.nodes))
@@ -111,6 +116,11 @@ class Undo(Fault):
     @override
     def nodes(self) -> tuple[str, ...]:
         return self.fault.nodes
+
+    @property
+    @override
+    def takes_guests(self) -> bool:
+        return self.fault.takes_guests
 
     @override
     def among(self, names: Mapping[str, str]) -> "Undo":

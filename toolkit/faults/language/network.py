@@ -1,6 +1,6 @@
 """Faults of the network between nodes."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -33,6 +33,11 @@ class _OfNetwork(Fault):
     @override
     def missing(self, scene: Scene) -> str:
         return scene.lacks(self.NEEDS)
+
+    @property
+    @override
+    def takes_guests(self) -> bool:
+        return True
 
     def undone_by(self, other: Fault) -> bool:
         """True for ``heal`` that includes the fault."""
@@ -69,10 +74,15 @@ class _Blocks(_OfNetwork):
 
     @override
     def undo(self, scene: Scene) -> None:
+        self.unblock(scene, self.ways(scene))
+
+    @staticmethod
+    def unblock(scene: Scene, ways: Sequence[tuple[str, str]]) -> None:
+        """Remove the blocks of these pairs at one moment."""
         with scene.network.at_once():
-            for way in self.ways(scene):
+            for way in ways:
                 scene.unblock(*way)
-        for a, b in self.ways(scene):
+        for a, b in ways:
             scene.path("heal", a, b)
 
 
@@ -94,7 +104,7 @@ class Partition(_Blocks):
 
 @dataclass(frozen=True, slots=True)
 class Isolate(_Blocks):
-    """Lose every packet between a node and all others."""
+    """Lose every packet between a node and all others, among them virtual machines on its network."""
 
     WORD = "isolate"
     EXAMPLE = "isolate a"
@@ -103,8 +113,25 @@ class Isolate(_Blocks):
 
     @override
     def ways(self, scene: Scene) -> list[tuple[str, str]]:
-        others = [name for name in scene.names if name != self.a]
+        others = [name for name in scene.hosts if name != self.a]
         return [way for other in others for way in ((self.a, other), (other, self.a))]
+
+    @override
+    def do(self, scene: Scene) -> str:
+        ways = self.ways(scene)
+        outcome = _Blocks.do(self, scene)
+        scene.remember(self, ways)
+        return outcome
+
+    @override
+    def undo(self, scene: Scene) -> None:
+        """Remove the blocks that it has added, not those of nodes that have joined or left since."""
+        ways, there = scene.recall(self), set(scene.hosts)
+        try:
+            self.unblock(scene, [way for way in ways if there.issuperset(way)])
+        except LocalError:
+            scene.remember(self, ways)
+            raise
 
     def undone_by(self, other: Fault) -> bool:
         """True for ``heal`` without nodes; healing a pair of nodes is not enough."""

@@ -189,7 +189,8 @@ class Scene:
         """
         with self._lock:
             for name in fault.nodes:
-                self.node(name)
+                if not (fault.takes_guests and name in self.network.guests):
+                    self.node(name)
             if fault.LASTS and fault in self._in_force:
                 raise LocalError(f"{fault}: it is in force already")
             self._step(fault)
@@ -331,6 +332,11 @@ class Scene:
         return list(self._cluster.nodes)
 
     @property
+    def hosts(self) -> list[str]:
+        """Names of all nodes, and of the virtual machines on their network."""
+        return [*self.names, *self.network.guests]
+
+    @property
     def network(self) -> NetworkFaults:
         """The faults of the network between the nodes."""
         return self._cluster.network
@@ -340,10 +346,13 @@ class Scene:
 
         Raises:
             LocalError: there is none.
+            Unsupported: it is a virtual machine on the network, not a node.
         """
         found: NodeHere | None = self._cluster.nodes.get(name)
+        if found is None and name in self.network.guests:
+            raise Unsupported(f"{name} is a virtual machine: only faults of the network act on it")
         if found is None:
-            raise LocalError(f"no node {name!r}{did_you_mean(name, self.names)}")
+            raise LocalError(f"no node {name!r}{did_you_mean(name, self.hosts)}")
         return found
 
     def command(self, name: str, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON

@@ -10,6 +10,8 @@ from typing import Protocol
 class Attachment:
     """An open tap device of this machine, and what the guest's interface at its other end gets."""
 
+    name: str
+    """Name of the tap device; on a cluster's network also that of the guest."""
     descriptor: int
     """File of the tap device, with virtio headers."""
     mac: str

@@ -159,6 +159,8 @@ def _route(cable: Cable) -> Iterator[tuple["IPRoute", int]]:
     """Connect to the kernel in a host's namespace; yields the connection and the index of the host's interface."""
     from pyroute2 import NetlinkError
 
+    if cable.namespace is None:
+        raise Unsupported(f"netem: {cable.host} is a virtual machine, with another kernel")
     with within(cable.namespace), rtnetlink() as route:
         found = route.link_lookup(ifname=cable.interface)
         if not found:

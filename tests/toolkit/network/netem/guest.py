@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 from pyroute2 import IPRoute, netns
 
@@ -70,11 +71,32 @@ def several() -> None:
         report(left=[queue.get_attr("TCA_KIND") for queue in route.get_qdiscs()])
 
 
+def machines() -> None:
+    """A host whose kernel cannot be changed, as that of a virtual machine: the wire impairs what it sends."""
+    hosts = Hosts("abc", lambda name: f"machines-{name}")
+    cables = [replace(cable, namespace=None) if cable.host == "c" else cable for cable in hosts.cables]
+    pairs = [("a", "b"), ("a", "c"), ("c", "a"), ("c", "b")]
+    with open_links(cables, states={pair: LinkState(delay_ms=30) for pair in pairs}) as links:
+        links.set({("c", "b"): LinkState.from_text("loss 100%")})
+        report(
+            machine=links.describe(),
+            delays_ms=[1000 * delay_s for pair in pairs[:3] for _, delay_s in hosts.send(*pair, 5)],
+            lost=len(hosts.send("c", "b", 5)),
+            clear=len(hosts.send("b", "c", 5)),
+            read=[str(links.get(*pair)) for pair in pairs],
+            passed=[links.passed()[pair].packets for pair in pairs],
+        )
+        links.heal()
+        report(machine_healed=[str(links.get(*pair)) for pair in pairs])
+    report(machine_left=[len(hosts.send(*pair, 5)) for pair in pairs])
+
+
 def main() -> None:
     texts, counts = json.loads(sys.argv[1])
     report(netem=kernel.has_netem())
     single(texts, counts)
     several()
+    machines()
     for name in netns.listnetns():
         netns.remove(name)
 

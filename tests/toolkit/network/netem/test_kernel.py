@@ -1,6 +1,7 @@
 """netem itself, in a machine whose kernel has it: what is set is read back, and happens."""
 
 import json
+import re
 from statistics import median
 from typing import Any
 
@@ -98,6 +99,19 @@ def test_state_refused_by_the_kernel_changes_nothing(results: dict[str, dict[str
     if found["duplicates"] != 20:
         assert "MSGRLAB_LINKS=wire" in found["duplicates"]
         assert found["read"] == "delay 5ms"
+
+
+def test_the_wire_impairs_what_a_virtual_machine_sends(results: dict[str, dict[str, Any]]) -> None:
+    found = results["machine"]
+    assert re.fullmatch(
+        r"netem, in the kernel; from c: the wire, in user space \(process \d+\)(, for all .*)?", found["machine"]
+    )
+    assert len(found["delays_ms"]) == 15
+    assert min(found["delays_ms"]) >= 30
+    assert (found["lost"], found["clear"], found["passed"]) == (0, 5, [5, 5, 5, 5])
+    assert found["read"] == ["delay 30ms"] * 3 + ["loss 100%"]
+    assert results["machine_healed"] == {"machine_healed": ["delay 30ms"] * 4}
+    assert results["machine_left"] == {"machine_left": [5] * 4}
 
 
 def test_closing_leaves_no_queue(results: dict[str, dict[str, Any]]) -> None:
