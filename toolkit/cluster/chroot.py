@@ -113,14 +113,20 @@ def check_shared(directories: Iterable[Path]) -> None:
             raise LocalError(f"{directory}: it cannot be shared: programs find that of their image there")
 
 
-def check_images(hosts: Iterable[HostWish]) -> None:
+def check_names(hosts: Iterable[HostWish]) -> None:
+    """Check that the images of hosts are those of Ceph releases; raises Unsupported."""
+    for host in hosts:
+        if host.image and not host.image.startswith("ceph:"):
+            raise Unsupported(f"node {host.name}: images such as {host.image} take --backend docker")
+
+
+def check_images(hosts: Sequence[HostWish]) -> None:
     """Check that hosts that share this machine's file system can run the programs of their images.
 
     Raises:
         Unsupported: an image is not of a Ceph release, or this process is not root.
     """
+    check_names(hosts)
     for host in hosts:
-        if host.image and not host.image.startswith("ceph:"):
-            raise Unsupported(f"node {host.name}: images such as {host.image} take --backend docker")
         if host.image and os.geteuid() != 0:
             raise Unsupported(f"node {host.name}: {host.image} needs root, or --backend docker")

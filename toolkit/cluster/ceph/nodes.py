@@ -99,6 +99,7 @@ class CephNodes(Admission):
         Raises:
             LocalError: it takes longer; with the remaining problems.
         """
+        timeout_s *= self._slowness
         deadline_s = time.monotonic() + timeout_s
         while True:
             problems = self._problems()
@@ -151,7 +152,7 @@ class CephNodes(Admission):
         Raises:
             LocalError: the monitors do not answer.
         """
-        status = json.loads(self.ceph("status", "--format", "json", "--connect-timeout", "2"))
+        status = json.loads(self.ceph("status", "--format", "json", *self._within(2)))
         osdmap = status["osdmap"].get("osdmap", status["osdmap"])  # one level deeper until Nautilus
         return {
             "health": status["health"]["status"],
@@ -166,7 +167,7 @@ class CephNodes(Admission):
     def listeners(self) -> dict[str, list[tuple[str, int]]]:
         mons = self.of("mon")
         found = {node.name: [(addr.host, addr.port) for addr in AddrVec.parse(node.address)] for node in mons}
-        dump = json.loads(self.ceph("osd", "dump", "--format", "json", "--connect-timeout", "5"))
+        dump = json.loads(self.ceph("osd", "dump", "--format", "json", *self._within(5)))
         by_id = {int(node.member.id): node.name for node in self.of("osd")}
         for osd in dump["osds"]:
             if osd["up"] and osd["osd"] in by_id:
@@ -182,6 +183,14 @@ class CephNodes(Admission):
             raise LocalError("no monitor runs: msgrlab fault restart MON")
         conf = str(monitor.host.directory / "ceph.conf")
         return monitor.host.run(tool, "-c", conf, *arguments, stdin=stdin)
+
+    @property
+    def _slowness(self) -> float:
+        return max(member.host.slowness for member in self.layout.members.values())
+
+    def _within(self, timeout_s: int) -> list[str]:
+        """Return the arguments of a tool that has so many seconds to connect to a monitor."""
+        return ["--connect-timeout", str(round(timeout_s * self._slowness))]
 
     def _introduce(self) -> None:
         layout = self.layout
@@ -211,10 +220,9 @@ class CephNodes(Admission):
         self._report("Ceph: waiting for health")
         self.wait_healthy()
 
-    @staticmethod
-    def _wait_for(nodes: list[CephDaemon]) -> None:
+    def _wait_for(self, nodes: list[CephDaemon]) -> None:
         """Wait for daemons that other threads start."""
-        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        deadline_s = time.monotonic() + READY_TIMEOUT_S * self._slowness
         for node in nodes:
             while not node.ready():
                 if node.state in {"dead", "down"} or time.monotonic() > deadline_s:
@@ -264,7 +272,7 @@ class CephNodes(Admission):
 
     def _is_clean(self, group: str) -> bool:
         try:
-            state: str = json.loads(self.ceph("tell", group, "query", "--connect-timeout", "5"))["state"]
+            state: str = json.loads(self.ceph("tell", group, "query", *self._within(5)))["state"]
         except (LocalError, ValueError):
             return False
         return state.startswith("active+clean")

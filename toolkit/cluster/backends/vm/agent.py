@@ -118,9 +118,17 @@ class Agent:
         """Return a file of a host."""
         return b64encode(self._backend.hosts[host].read(name)).decode()
 
-    def do_run(self, host: str, argv: Sequence[str], stdin: str, timeout_s: float) -> str:
+    def do_run(
+        self, host: str, argv: Sequence[str], stdin: str, variables: Mapping[str, str], timeout_s: float
+    ) -> str:
         """Run a program and return its output."""
-        return self._backend.hosts[host].run(*argv, stdin=stdin, timeout_s=timeout_s)
+        found = self._backend.hosts[host]
+        found.variables.update(variables)
+        return found.run(*argv, stdin=stdin, timeout_s=timeout_s)
+
+    def do_ask(self, host: str, daemon: str, command: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as JSON
+        """Return the answer of a daemon of Ceph on its admin socket."""
+        return self._backend.hosts[host].ask(daemon, command)
 
     def do_start(
         self,
