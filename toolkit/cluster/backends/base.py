@@ -83,8 +83,13 @@ class Host(ABC):
 
     @cached_property
     def options(self) -> dict[str, bool | int | float | str]:
-        """Messenger options that the host requires; a node's own options override them."""
+        """Messenger options that the host requires, by Ceph's names; a node's own options override them."""
         return {}
+
+    @property
+    def has_rdma(self) -> bool:
+        """True if its messengers communicate by RDMA."""
+        return self.options.get("ms_type") == "async+rdma"
 
     @abstractmethod
     def start(self, argv: Sequence[str], *, piped: bool = False, log: str = "") -> Program:

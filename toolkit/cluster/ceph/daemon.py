@@ -3,7 +3,7 @@
 import contextlib
 import signal
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from messenger.compat import override
 from messenger.errors import LocalError
@@ -74,6 +74,8 @@ class CephDaemon(RunningNode):
         company: the daemons of its cluster.
         member: its name, host and options.
     """
+
+    poll_s: ClassVar[float] = 0.02
 
     def __init__(self, company: Company, member: Member) -> None:
         super().__init__(member.node, member.host)

@@ -29,7 +29,6 @@ HARMLESS = {
 }
 """Health checks that do not keep a cluster from being ready, and why."""
 
-_POLL_S = 0.02
 _CLEAN = "Started/Primary/Active/Clean"
 """State of a placement group at its primary OSD, if it is active and clean."""
 _REPLICA = "Started/ReplicaActive/RepNotRecovering"
@@ -107,7 +106,7 @@ class CephNodes(Admission):
                 return
             if time.monotonic() > deadline_s:
                 raise LocalError(f"Ceph is not healthy after {timeout_s:.0f} s: {'; '.join(problems)}")
-            time.sleep(_POLL_S)
+            time.sleep(CephDaemon.poll_s * self._slowness)
 
     # ---- for its daemons
 
@@ -227,7 +226,7 @@ class CephNodes(Admission):
             while not node.ready():
                 if node.state in {"dead", "down"} or time.monotonic() > deadline_s:
                     raise LocalError(f"{node.daemon} did not come up: {node.last_words() or 'no output'}")
-                time.sleep(_POLL_S)
+                time.sleep(CephDaemon.poll_s * self._slowness)
 
     def _problems(self) -> list[str]:
         """Return what keeps the cluster from being ready; the faster queries come first."""

@@ -70,7 +70,8 @@ def furnish(host: Host, release: str, announce: Callable[[str], None]) -> None:
         return
     if release in ON_THIS_MACHINE:
         return
-    inside = shlex.join(in_image(find_or_build(release, images_root(), announce), _shared(host.directory)))
+    image = find_or_build(release, images_root(), announce)
+    inside = shlex.join(in_image(image, *_shared_with(host)))
     host.run("sh", "-ec", _WRITE_SCRIPTS, "sh", inside, *PROGRAMS)
     host.variables["PATH"] = f"{host.directory / 'bin'}:{os.environ['PATH']}"
     host.variables["LC_ALL"] = "C.UTF-8"
@@ -95,13 +96,14 @@ def out_of_image(host: Host, image: Path, argv: Sequence[str], shared: Sequence[
             f"{host.name}: containers have the programs of their image: --backend process or netns, or give the"
             " node an image in the spec"
         )
-    return [*like_here(image, (*shared, _shared(host.directory)), host.directory), *argv]
+    return [*like_here(image, (*shared, *_shared_with(host)), host.directory), *argv]
 
 
-def _shared(directory: Path) -> Path:
-    """Return the directory of this machine that programs of an image see: that of all clusters."""
+def _shared_with(host: Host) -> list[Path]:
+    """Return the directories that programs of an image see besides it: that of all clusters, and of devices."""
     root = state_root().absolute()
-    return root if directory.is_relative_to(root) else directory
+    devices = [Path("/sys")] if host.has_rdma else []
+    return [root if host.directory.is_relative_to(root) else host.directory, *devices]
 
 
 def check_socket(host: Host, daemon: str) -> None:

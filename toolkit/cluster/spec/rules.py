@@ -46,15 +46,14 @@ def networks_of(node: AnyNode, networks: Sequence[str]) -> tuple[str, ...]:
     return node.networks or tuple(networks)
 
 
-def rdma_mistakes(nodes: Nodes, captures: Sequence[Capture], proxies: Sequence[Proxy]) -> list[Mistake]:
-    """Return what the transport rdma does not support: other nodes than messengers, captures, proxies."""
-    found = [
-        Mistake(
-            ("nodes", node.group or name), "messengers of ours alone are linked by RDMA; leave out transport: rdma"
-        )
-        for name, node in nodes.items()
-        if not isinstance(node, Node)
-    ]
+def rdma_mistakes(
+    nodes: Nodes, captures: Sequence[Capture], proxies: Sequence[Proxy], ceph: Ceph
+) -> list[Mistake]:
+    """Return what the transport rdma does not support: daemons of Nautilus, captures, proxies."""
+    found = []
+    if ceph.release == "nautilus" and any(isinstance(node, Daemon) for node in nodes.values()):
+        text = "nautilus has no ms_async_rdma_gid_idx, which selects the address of a device; give pacific"
+        found.append(Mistake(("ceph", "release"), text))
     if captures:
         found.append(Mistake(("captures",), "packets of RDMA links are not captured; leave out transport: rdma"))
     if proxies:
