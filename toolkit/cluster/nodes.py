@@ -32,6 +32,8 @@ class RunningNode(ABC):
 
     kind: str
     """``messenger`` for messengers of msgrlab; ``mon``, ``osd``, ``mgr`` or ``mds`` for Ceph daemons."""
+    keeps_devices: ClassVar[bool] = False
+    """True if its programs keep the RDMA devices of all nodes open until they end."""
     poll_s: ClassVar[float] = 0.005
     """Seconds between two looks at a node that starts, on a processor that is not emulated."""
 

@@ -75,6 +75,7 @@ class CephDaemon(RunningNode):
         member: its name, host and options.
     """
 
+    keeps_devices: ClassVar[bool] = True
     poll_s: ClassVar[float] = 0.02
 
     def __init__(self, company: Company, member: Member) -> None:

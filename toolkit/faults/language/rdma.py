@@ -78,6 +78,10 @@ class RdmaRemove(_OfRdma):
     node: str = argument(NODE)
 
     @override
+    def missing(self, scene: Scene) -> str:
+        return _OfRdma.missing(self, scene) or scene.keeps_devices()
+
+    @override
     def do(self, scene: Scene) -> str:
         is_gone = scene.network.remove_rdma_device(self.node)
         scene.path("rdma device removed", self.node)

@@ -148,6 +148,11 @@ def test_specs_refuse_what_rdma_links_do_not_have(setting: str, mistake: str) ->
         spec_from(SPEC, [setting])
 
 
+def test_daemons_of_nautilus_are_refused() -> None:
+    with pytest.raises(LocalError, match="ceph.release: nautilus has no ms_async_rdma_gid_idx"):
+        spec_from("rdma-ceph", ["ceph.release=nautilus"])
+
+
 @pytest.mark.parametrize(
     "fault", ["rdma-down a", "rdma-remove a", "gid-change a", "not-ready a b", "qp-error a b"]
 )

@@ -7,6 +7,7 @@ closes it.
 import contextlib
 import os
 import queue
+import resource
 import subprocess
 import sys
 import threading
@@ -218,6 +219,7 @@ def _port() -> int:
 def main(name: str, transport: str) -> None:
     """Answer calls until the host closes the port. Nothing is undone, because the guest ends then."""
     zygote = Zygote()  # first, before locks, open files and threads
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY,) * 2)  # Ceph warns of less over RDMA
     lease = Lease.take(name)
     with lease.held():
         backend = backend_named(INNER[transport], transport)(lease, lambda _words: None)

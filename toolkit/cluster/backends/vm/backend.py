@@ -11,7 +11,7 @@ from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish
 from toolkit.cluster.backends.vm.guest import Guest
 from toolkit.cluster.backends.vm.host import GuestHost
 from toolkit.cluster.backends.vm.network import GuestNetwork
-from toolkit.cluster.chroot import check_names, images_root
+from toolkit.cluster.chroot import check_drivers, check_names, images_root, releases
 from toolkit.cluster.images import find_or_build
 from toolkit.machine import vm
 from toolkit.machine.leases import Lease
@@ -56,7 +56,7 @@ class VmBackend(Backend):
 
     def _find_images(self, hosts: Sequence[HostWish]) -> None:
         """Build missing images before the boot: the guest sees this machine's files as they are then."""
-        for release in sorted({host.image.partition(":")[2] for host in hosts if host.image}):
+        for release in releases(hosts):
             find_or_build(release, images_root(), self.announce)
 
     @override
@@ -115,5 +115,6 @@ class RdmaVmBackend(VmBackend):
     @classmethod
     @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        check_drivers(hosts)
         super().check(networks, hosts)
         pyverbs()
