@@ -83,6 +83,8 @@ class RdmaRemove(_OfRdma):
 
     @override
     def do(self, scene: Scene) -> str:
+        if reason := scene.keeps_devices():
+            raise Unsupported(f"{self}: {reason}")
         is_gone = scene.network.remove_rdma_device(self.node)
         scene.path("rdma device removed", self.node)
         return "" if is_gone else f"{self.node} has it still open: the kernel removes it then"

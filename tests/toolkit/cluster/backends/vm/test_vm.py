@@ -195,10 +195,12 @@ def test_daemons_of_ceph_serve_a_client_over_queue_pairs(ceph: Cluster) -> None:
 
 @with_ceph
 def test_tools_and_admin_sockets_of_ceph_answer(ceph: Cluster) -> None:
+    host = ceph.nodes["mon"].host
+    assert host.run("printenv", "CEPH_CONF") == f"{host.directory}/ceph.conf\n"
     status = ceph.nodes["mon"].status()["cluster"]
     assert (status["health"], status["osds"]) == ("HEALTH_OK", {"all": 1, "up": 1, "in": 1})
     assert ceph.nodes["osd"].command("config get", var="ms_type") == {"ms_type": "async+rdma"}
-    with pytest.raises(LocalError, match="osd.0"):
+    with pytest.raises(LocalError, match="no such command"):
         ceph.nodes["osd"].command("no such command")
 
 
@@ -226,8 +228,8 @@ def test_devices_that_daemons_keep_open_are_not_removed(ceph: Cluster) -> None:
 def test_logs_of_daemons_are_copied_to_this_machine(ceph: Cluster) -> None:
     for name, daemon in (("mon", "mon.mon"), ("osd", "osd.0")):
         ceph.nodes[name].gather()
-        assert "Infiniband" not in (ceph.directory / name / f"{daemon}.out").read_text()  # it would complain
-        assert "--> " in (ceph.directory / name / f"{daemon}.log").read_text()
+        assert "memlock" not in (ceph.directory / name / f"{daemon}.out").read_text()  # of which Ceph would warn
+        assert "-->" in (ceph.directory / name / f"{daemon}.log").read_text()
 
 
 @pytest.mark.needs("ceph-mon", "ceph-osd", "ceph", "ceph-image-reef")
