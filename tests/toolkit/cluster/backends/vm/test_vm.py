@@ -196,7 +196,9 @@ def test_daemons_of_ceph_serve_a_client_over_queue_pairs(ceph: Cluster) -> None:
 @with_ceph
 def test_tools_and_admin_sockets_of_ceph_answer(ceph: Cluster) -> None:
     host = ceph.nodes["mon"].host
-    assert host.run("printenv", "CEPH_CONF") == f"{host.directory}/ceph.conf\n"
+    host.variables["CEPH_ARGS"] = "--name client.nobody"  # from now on
+    assert host.run("printenv", "CEPH_CONF", "CEPH_ARGS") == f"{host.directory}/ceph.conf\n--name client.nobody\n"
+    host.variables["CEPH_ARGS"] = ""
     status = ceph.nodes["mon"].status()["cluster"]
     assert (status["health"], status["osds"]) == ("HEALTH_OK", {"all": 1, "up": 1, "in": 1})
     assert ceph.nodes["osd"].command("config get", var="ms_type") == {"ms_type": "async+rdma"}
