@@ -52,7 +52,7 @@ def rdma_mistakes(
     """Return what the transport rdma does not support: daemons of Nautilus, captures, proxies."""
     found = []
     if ceph.release == "nautilus" and any(isinstance(node, Daemon) for node in nodes.values()):
-        text = "listeners of nautilus answer without the queue pair of the connector; give pacific, reef or tentacle"
+        text = "listeners of nautilus answer without the queue pair of the connector; give pacific or later"
         found.append(Mistake(("ceph", "release"), text))
     if captures:
         found.append(Mistake(("captures",), "packets of RDMA links are not captured; leave out transport: rdma"))
