@@ -17,6 +17,7 @@ class RecordedNode:
     def __init__(self, cluster: "RecordedCluster", name: str, kind: str) -> None:
         self.name = name
         self.kind = kind
+        self.keeps_devices = False
         self.alive = True
         self.pid = 0
         self.failing_starts = 0

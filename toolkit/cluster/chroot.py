@@ -113,14 +113,44 @@ def check_shared(directories: Iterable[Path]) -> None:
             raise LocalError(f"{directory}: it cannot be shared: programs find that of their image there")
 
 
-def check_images(hosts: Iterable[HostWish]) -> None:
+def check_names(hosts: Iterable[HostWish]) -> None:
+    """Check that the images of hosts are those of Ceph releases; raises Unsupported."""
+    for host in hosts:
+        if host.image and not host.image.startswith("ceph:"):
+            raise Unsupported(f"node {host.name}: images such as {host.image} take --backend docker")
+
+
+def releases(hosts: Iterable[HostWish]) -> list[str]:
+    """Return the releases of Ceph whose images hosts need."""
+    return sorted({host.image.partition(":")[2] for host in hosts if host.image})
+
+
+def check_drivers(hosts: Sequence[HostWish]) -> None:
+    """Check that programs of images can use RDMA devices; an image that is missing will have the drivers.
+
+    Raises:
+        Unsupported: an image was made without drivers; the message names the commands that make another one.
+    """
+    from toolkit.cluster.images.debian import ceph_directory, is_ready  # noqa: PLC0415 - only for real daemons
+
+    check_names(hosts)
+    for release in releases(hosts):
+        directory = ceph_directory(release, images_root())
+        if is_ready(directory) and not any(directory.glob("usr/lib/*/libibverbs/*.so")):
+            own, name = own_command(), f"ceph:{release}"
+            raise Unsupported(
+                f"transport rdma: {directory} lacks ibverbs-providers, the drivers of RDMA devices:"
+                f" {own} images remove {name}, then {own} images build {name} --directory"
+            )
+
+
+def check_images(hosts: Sequence[HostWish]) -> None:
     """Check that hosts that share this machine's file system can run the programs of their images.
 
     Raises:
         Unsupported: an image is not of a Ceph release, or this process is not root.
     """
+    check_names(hosts)
     for host in hosts:
-        if host.image and not host.image.startswith("ceph:"):
-            raise Unsupported(f"node {host.name}: images such as {host.image} take --backend docker")
         if host.image and os.geteuid() != 0:
             raise Unsupported(f"node {host.name}: {host.image} needs root, or --backend docker")

@@ -15,7 +15,6 @@ from toolkit.node import NodeApp, NodeSpec
 from toolkit.node.program import ProgramSpec
 
 START_TIMEOUT_S = 30.0
-_POLL_S = 0.005
 _RENEWED_NONCE = 1000
 """With ``new_nonce`` the nonce grows by this much, times the number of the process in the node's life."""
 
@@ -33,6 +32,10 @@ class RunningNode(ABC):
 
     kind: str
     """``messenger`` for messengers of msgrlab; ``mon``, ``osd``, ``mgr`` or ``mds`` for Ceph daemons."""
+    keeps_devices: ClassVar[bool] = False
+    """True if its programs keep the RDMA devices of all nodes open until they end."""
+    poll_s: ClassVar[float] = 0.005
+    """Seconds between two looks at a node that starts, on a processor that is not emulated."""
 
     def __init__(self, name: str, host: Host) -> None:
         self.name = name
@@ -84,7 +87,7 @@ class RunningNode(ABC):
                 )
             if time.monotonic() > deadline_s:
                 raise LocalError(f"node {self.name} is not ready after {timeout_s:g} s: {self.last_words()}")
-            time.sleep(_POLL_S)
+            time.sleep(self.poll_s * self.host.slowness)
 
     @abstractmethod
     def kill(self) -> None:

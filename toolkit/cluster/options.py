@@ -46,6 +46,16 @@ OSD = {
 }
 """Options of OSDs."""
 
+RDMA = {
+    # the defaults take 640 MiB for each process, and keep a processor busy
+    "ms_async_rdma_receive_queue_len": "64",
+    "ms_async_rdma_receive_buffers": "256",
+    "ms_async_rdma_send_buffers": "64",
+    "ms_async_rdma_polling_us": "0",
+    "ms_async_op_threads": "1",
+}
+"""Options of programs that communicate by RDMA, besides those that name their device."""
+
 
 def identity(fsid: str, mon_host: str, *, v1: bool = True, v2: bool = True) -> dict[str, str]:
     """Return the options for the cluster's id, its monitors' addresses, and the protocols that daemons bind."""

@@ -1,6 +1,7 @@
 """Derive from a cluster's spec its hosts and networks, and the options of each messenger of msgrlab."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from random import SystemRandom
 
 from messenger.cephx.ciphers import KeyType
@@ -18,6 +19,8 @@ from toolkit.node.auth import SERVICE_SECRET_ID
 
 PORTS = {Protocol.V2: 6800, Protocol.V1: 6801}
 """Ports of messengers of msgrlab, on hosts with their own addresses."""
+_DAEMON_MIB = {"mon": 256, "osd": 384, "mgr": 512, "mds": 256}
+"""Memory of a daemon of Ceph and of its store, in MiB."""
 FIRST_NONCE = 1001
 """Nonce of the first messenger in a cluster; each has another one."""
 
@@ -34,7 +37,11 @@ def host_wishes(spec: ClusterSpec) -> list[HostWish]:
 
 def host_wish(spec: ClusterSpec, name: str) -> HostWish:
     """Return the host of a node."""
-    return HostWish(name, spec.networks_of(name), _image(spec.ceph, spec.nodes[name]))
+    node = spec.nodes[name]
+    wish = HostWish(name, spec.networks_of(name), _image(spec.ceph, node))
+    if isinstance(node, Daemon) and spec.ceph.release != "embedded":
+        return replace(wish, memory_mib=_DAEMON_MIB[node.ceph])
+    return wish
 
 
 def _image(ceph: Ceph, node: AnyNode) -> str:

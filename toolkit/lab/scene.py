@@ -22,6 +22,7 @@ class LabNode:
     """A node of a lab, running or not; :class:`toolkit.faults.language.scene.NodeHere` documents its methods."""
 
     kind = MESSENGER
+    keeps_devices = False
 
     def __init__(self, lab: "NodeVerbs", name: str) -> None:
         self._lab = lab

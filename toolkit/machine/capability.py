@@ -86,7 +86,9 @@ def own_command() -> str:
     beside = Path(sys.executable).with_name("msgrlab")
     if shutil.which("msgrlab") or not beside.exists():
         return "msgrlab"
-    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
+    here = Path.cwd()
+    is_below = here != Path("/") and beside.is_relative_to(here)  # supervisors are in /, their readers are not
+    return str(beside.relative_to(here) if is_below else beside)
 
 
 def _steps(findings: Sequence[Finding], apt_install: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.cluster.backends.base import HostWish
-from toolkit.cluster.chroot import IMAGES_VARIABLE, check_images, images_root, in_image
+from toolkit.cluster.chroot import IMAGES_VARIABLE, check_drivers, check_images, images_root, in_image
 from toolkit.cluster.images import default_root
 from toolkit.errors import Unsupported
 
@@ -49,6 +49,20 @@ def test_image_outside_docker_is_unsupported() -> None:
     check_images([HostWish("a", PUBLIC)])
     with pytest.raises(Unsupported, match="node a: images such as debian take --backend docker"):
         check_images([HostWish("a", PUBLIC, image="debian")])
+
+
+def test_images_for_rdma_have_drivers_of_devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(IMAGES_VARIABLE, str(tmp_path))
+    hosts = [HostWish("a", PUBLIC), HostWish("mon", PUBLIC, image="ceph:reef")]
+    check_drivers(hosts)  # it will be built
+    (tmp_path / "ceph-reef/etc").mkdir(parents=True)
+    (tmp_path / "ceph-reef/etc/msgrlab-image").touch()
+    with pytest.raises(Unsupported, match="ceph-reef lacks ibverbs-providers"):
+        check_drivers(hosts)
+    drivers = tmp_path / "ceph-reef/usr/lib/x86_64-linux-gnu/libibverbs"
+    drivers.mkdir(parents=True)
+    (drivers / "librxe-rdmav59.so").touch()
+    check_drivers(hosts)
 
 
 def test_only_root_can_enter_an_image(monkeypatch: pytest.MonkeyPatch) -> None:

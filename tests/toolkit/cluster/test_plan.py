@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from tests.toolkit.cluster.ceph.conftest import ceph_spec
+from toolkit.cluster.backends.base import HostWish
 from toolkit.cluster.backends.docker.backend import DockerBackend
 from toolkit.cluster.backends.process import ProcessBackend
-from toolkit.cluster.plan import with_release
+from toolkit.cluster.plan import host_wishes, with_release
 from toolkit.errors import Unsupported
 
 
@@ -59,3 +60,10 @@ def test_a_release_that_is_named_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     _engine_with(monkeypatch, ["reef"])
     for spec, backend in ((ceph_spec("nautilus"), DockerBackend), (ceph_spec(), ProcessBackend)):
         assert with_release(spec, backend, print) is spec
+
+
+def test_daemons_of_ceph_need_more_memory_than_messengers() -> None:
+    real = {wish.name: wish.memory_mib for wish in host_wishes(ceph_spec(osds=1))}
+    assert real["osd"] > real["mon"] > real["app"] == HostWish("a", ("public",)).memory_mib
+    embedded = host_wishes(ceph_spec("embedded", osds=1))
+    assert {wish.memory_mib for wish in embedded} == {real["app"]}

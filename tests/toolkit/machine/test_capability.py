@@ -61,6 +61,8 @@ def test_own_command_is_found_by_the_shell(monkeypatch: pytest.MonkeyPatch, tmp_
     assert own_command() == f"{tmp_path}/bin/msgrlab"
     monkeypatch.chdir(tmp_path)
     assert own_command() == "bin/msgrlab"
+    monkeypatch.chdir("/")  # where supervisors are, but not their readers
+    assert own_command() == f"{tmp_path}/bin/msgrlab"
 
 
 def test_commands_alone_need_no_package_lists() -> None:

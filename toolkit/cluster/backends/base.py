@@ -6,9 +6,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, Self, TypeVar
 
+from messenger.errors import LocalError
 from toolkit.capture.target import ANY, Target
+from toolkit.cluster.daemons import ask_admin_socket
 from toolkit.cluster.forks import COMMAND
 from toolkit.errors import Unsupported
 from toolkit.faults.proxies import Proxies
@@ -76,6 +78,10 @@ class Host(ABC):
     """True if the logs of its programs are files of this machine."""
     clock_ahead_s: float = 0.0
     """Seconds by which its monotonic clock is ahead of this process's."""
+    slowness: float = 1.0
+    """Factor of time limits, more than 1 if its processor may be emulated."""
+    lasting: Sequence[str] = ()
+    """Command prefix that makes a daemon die with the thread that started it; empty if impossible."""
 
     @cached_property
     def variables(self) -> dict[str, str]:
@@ -84,8 +90,13 @@ class Host(ABC):
 
     @cached_property
     def options(self) -> dict[str, bool | int | float | str]:
-        """Messenger options that the host requires; a node's own options override them."""
+        """Messenger options that the host requires, by Ceph's names; a node's own options override them."""
         return {}
+
+    @property
+    def has_rdma(self) -> bool:
+        """True if its messengers communicate by RDMA."""
+        return self.options.get("ms_type") == "async+rdma"
 
     @abstractmethod
     def start(self, argv: Sequence[str], *, piped: bool = False, log: str = "") -> Program:
@@ -122,6 +133,22 @@ class Host(ABC):
 
     def fetch(self, name: str) -> None:  # noqa: B027 - most hosts share this machine's file system
         """Copy a file of ``directory`` to this machine, if the host has its own file system; raises LocalError."""
+
+    def ask(self, daemon: str, command: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON it answers
+        """Return the answer of a daemon of Ceph on its admin socket, ``DAEMON.asok`` in ``directory``.
+
+        Args:
+            daemon: name of the daemon: ``osd.0``.
+            command: the command's ``prefix`` and arguments.
+
+        Raises:
+            LocalError: the daemon does not answer, or does not have the command.
+        """
+        path = self.directory / f"{daemon}.asok"
+        try:
+            return ask_admin_socket(path, command)
+        except OSError as error:
+            raise LocalError(f"{daemon}: {path.name}: {error.strerror or error}") from None
 
     def inside(self, what: Callable[[], T]) -> T:
         """Run a function in the host's network namespace, in this process; sockets it opens stay there."""
@@ -182,6 +209,8 @@ class HostWish:
     """Image of its programs, such as ``ceph:tentacle``; empty for this machine's programs."""
     addresses: Mapping[str, str] | None = None
     """Fixed addresses by network; None to assign them."""
+    memory_mib: int = 32
+    """Memory that its programs need, in MiB, besides what they share with those of other hosts."""
 
 
 @dataclass(frozen=True, slots=True)

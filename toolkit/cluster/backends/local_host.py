@@ -57,6 +57,12 @@ class LocalHost(Host):
         self._programs: list[Program] = []
 
     @property
+    @override
+    def lasting(self) -> Sequence[str]:  # type: ignore[override]
+        # the thread that starts a program in a namespace ends at once
+        return ("setpriv", "--pdeathsig", "KILL") if self.namespace is None else ()
+
+    @property
     def environment(self) -> dict[str, str]:
         """Environment of every program on the host."""
         return {**interpreters.environment(), **self.variables, PROCESS_VARIABLE: self._label}

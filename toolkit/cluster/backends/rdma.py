@@ -11,6 +11,7 @@ from messenger.compat import override
 from toolkit.cluster.backends.base import HostWish, NetworkWish
 from toolkit.cluster.backends.process import ProcessBackend
 from toolkit.cluster.backends.rdma_network import RdmaNetwork
+from toolkit.cluster.chroot import check_drivers
 from toolkit.machine.changes import Processes
 from toolkit.machine.leases import Lease
 from toolkit.network.rdma.fabric import GID_INDEX, Fabric
@@ -27,6 +28,7 @@ class RdmaBackend(ProcessBackend):
     @classmethod
     @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        check_drivers(hosts)
         super().check(networks, hosts)
         Fabric.check("transport rdma", "--backend vm")
 

@@ -85,7 +85,7 @@ class Admission(ABC):
             pool=client.pool,
             mode=speech.mode,
             names={str(addrs): name for name, addrs in [*monitors.items(), *addresses.items()]},
-            options=dict(client.options),
+            options={**self._hosts[node].options, **client.options},
             seed=spec.seed,
             start_s=start_s,
         )

@@ -3,13 +3,13 @@
 import contextlib
 import signal
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Program
 from toolkit.cluster.ceph.layout import Layout, Member
-from toolkit.cluster.ceph.programs import ask, check_socket, furnish, lasting
+from toolkit.cluster.ceph.programs import check_socket, furnish
 from toolkit.cluster.nodes import RunningNode
 
 READY_TIMEOUT_S = 90.0
@@ -74,6 +74,9 @@ class CephDaemon(RunningNode):
         company: the daemons of its cluster.
         member: its name, host and options.
     """
+
+    keeps_devices: ClassVar[bool] = True
+    poll_s: ClassVar[float] = 0.02
 
     def __init__(self, company: Company, member: Member) -> None:
         super().__init__(member.node, member.host)
@@ -162,7 +165,7 @@ class CephDaemon(RunningNode):
                 if self.kind == "osd":
                     self._company.introduce()
             conf = str(self.host.directory / "ceph.conf")
-            argv = [*lasting(self.host), f"ceph-{self.kind}", "-c", conf, "-i", self.member.id, "-f"]
+            argv = [*self.host.lasting, f"ceph-{self.kind}", "-c", conf, "-i", self.member.id, "-f"]
             self._program = self._company.launch(lambda: self.host.start(argv, log=self._output))
         except LocalError:
             self._state = "dead"
@@ -172,7 +175,7 @@ class CephDaemon(RunningNode):
     @override
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until the daemon is ready; after the first start, until the whole cluster is healthy."""
-        super().wait_ready(timeout_s)
+        super().wait_ready(timeout_s * self.host.slowness)
         self._company.settle()
         if self._has_lost:
             self._company.recreate()
@@ -259,7 +262,7 @@ class CephDaemon(RunningNode):
         Raises:
             LocalError: the daemon does not answer, or does not have the command.
         """
-        return ask(self.host, self.daemon, {"prefix": prefix, **args})
+        return self.host.ask(self.daemon, {"prefix": prefix, **args})
 
     @override
     def command(self, verb: str, **args: Any) -> dict[str, Any]:
@@ -294,8 +297,10 @@ class CephDaemon(RunningNode):
 
     @override
     def gather(self) -> None:
-        with contextlib.suppress(LocalError):  # it has not started to log
-            self.host.fetch(f"{self.daemon}.log")
+        names = [f"{self.daemon}.log"] if self.host.keeps_logs_here else [f"{self.daemon}.log", self._output]
+        for name in names:
+            with contextlib.suppress(LocalError):  # it has not started to log
+                self.host.fetch(name)
 
     @property
     def _is_memstore(self) -> bool:

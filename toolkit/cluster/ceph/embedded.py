@@ -157,7 +157,7 @@ class EmbeddedNodes(Admission):
             osds={osd.id: osd.node for osd in layout.of("osd")} if is_mon else {},
             pools=layout.pools if is_mon else {},
             names=names,
-            options=dict(spec.daemons()[member.node].options),
+            options={**member.host.options, **spec.daemons()[member.node].options},
             seed=spec.seed,
             start_s=start_s,
         )

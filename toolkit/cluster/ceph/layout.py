@@ -134,6 +134,8 @@ class Layout:
             "run_dir": str(directory),
             "crash_dir": f"{directory}/crash",
             **self._compression,
+            **(options.RDMA if host.has_rdma else {}),
+            **_texts(host.options),
             **_texts(self.spec.ceph.options),
         }
         if not self.of("mgr"):

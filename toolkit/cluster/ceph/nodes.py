@@ -29,7 +29,6 @@ HARMLESS = {
 }
 """Health checks that do not keep a cluster from being ready, and why."""
 
-_POLL_S = 0.02
 _CLEAN = "Started/Primary/Active/Clean"
 """State of a placement group at its primary OSD, if it is active and clean."""
 _REPLICA = "Started/ReplicaActive/RepNotRecovering"
@@ -99,6 +98,7 @@ class CephNodes(Admission):
         Raises:
             LocalError: it takes longer; with the remaining problems.
         """
+        timeout_s *= self._slowness
         deadline_s = time.monotonic() + timeout_s
         while True:
             problems = self._problems()
@@ -106,7 +106,7 @@ class CephNodes(Admission):
                 return
             if time.monotonic() > deadline_s:
                 raise LocalError(f"Ceph is not healthy after {timeout_s:.0f} s: {'; '.join(problems)}")
-            time.sleep(_POLL_S)
+            time.sleep(CephDaemon.poll_s * self._slowness)
 
     # ---- for its daemons
 
@@ -151,7 +151,7 @@ class CephNodes(Admission):
         Raises:
             LocalError: the monitors do not answer.
         """
-        status = json.loads(self.ceph("status", "--format", "json", "--connect-timeout", "2"))
+        status = json.loads(self.ceph("status", "--format", "json", *self._within(2)))
         osdmap = status["osdmap"].get("osdmap", status["osdmap"])  # one level deeper until Nautilus
         return {
             "health": status["health"]["status"],
@@ -166,7 +166,7 @@ class CephNodes(Admission):
     def listeners(self) -> dict[str, list[tuple[str, int]]]:
         mons = self.of("mon")
         found = {node.name: [(addr.host, addr.port) for addr in AddrVec.parse(node.address)] for node in mons}
-        dump = json.loads(self.ceph("osd", "dump", "--format", "json", "--connect-timeout", "5"))
+        dump = json.loads(self.ceph("osd", "dump", "--format", "json", *self._within(5)))
         by_id = {int(node.member.id): node.name for node in self.of("osd")}
         for osd in dump["osds"]:
             if osd["up"] and osd["osd"] in by_id:
@@ -182,6 +182,14 @@ class CephNodes(Admission):
             raise LocalError("no monitor runs: msgrlab fault restart MON")
         conf = str(monitor.host.directory / "ceph.conf")
         return monitor.host.run(tool, "-c", conf, *arguments, stdin=stdin)
+
+    @property
+    def _slowness(self) -> float:
+        return max(member.host.slowness for member in self.layout.members.values())
+
+    def _within(self, timeout_s: int) -> list[str]:
+        """Return the arguments of a tool that has so many seconds to connect to a monitor."""
+        return ["--connect-timeout", str(round(timeout_s * self._slowness))]
 
     def _introduce(self) -> None:
         layout = self.layout
@@ -211,15 +219,14 @@ class CephNodes(Admission):
         self._report("Ceph: waiting for health")
         self.wait_healthy()
 
-    @staticmethod
-    def _wait_for(nodes: list[CephDaemon]) -> None:
+    def _wait_for(self, nodes: list[CephDaemon]) -> None:
         """Wait for daemons that other threads start."""
-        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        deadline_s = time.monotonic() + READY_TIMEOUT_S * self._slowness
         for node in nodes:
             while not node.ready():
                 if node.state in {"dead", "down"} or time.monotonic() > deadline_s:
                     raise LocalError(f"{node.daemon} did not come up: {node.last_words() or 'no output'}")
-                time.sleep(_POLL_S)
+                time.sleep(CephDaemon.poll_s * self._slowness)
 
     def _problems(self) -> list[str]:
         """Return what keeps the cluster from being ready; the faster queries come first."""
@@ -264,7 +271,7 @@ class CephNodes(Admission):
 
     def _is_clean(self, group: str) -> bool:
         try:
-            state: str = json.loads(self.ceph("tell", group, "query", "--connect-timeout", "5"))["state"]
+            state: str = json.loads(self.ceph("tell", group, "query", *self._within(5)))["state"]
         except (LocalError, ValueError):
             return False
         return state.startswith("active+clean")

@@ -1,16 +1,14 @@
 """The Ceph programs of a host, and commands on its daemons' admin sockets."""
 
-import json
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Host
 from toolkit.cluster.chroot import images_root, in_image, like_here
-from toolkit.cluster.daemons import SOCKET_PATH_LIMIT, ask_admin_socket, require_tools
+from toolkit.cluster.daemons import SOCKET_PATH_LIMIT, require_tools
 from toolkit.cluster.images import find_or_build
 from toolkit.errors import Unsupported
 from toolkit.machine.leases import STATE_VARIABLE, state_root
@@ -30,28 +28,25 @@ _TOOLS = {
     "mgr": ("ceph-mgr",),
     "mds": ("ceph-mds",),
 }
-_ASK = """\
-import json, socket, struct, sys
-connection = socket.socket(socket.AF_UNIX)
-connection.settimeout(20)
-connection.connect(sys.argv[1])
-connection.sendall(sys.argv[2].encode() + bytes(1))
-stream = connection.makefile("rb")
-print(stream.read(struct.unpack(">I", stream.read(4))[0]).decode())
+_WRITE_SCRIPTS = """\
+inside=$1
+shift
+mkdir -p bin
+for program in "$@"; do
+    printf '#!/bin/sh\\nexec %s /usr/bin/%s "$@"\\n' "$inside" "$program" > "bin/$program"
+    chmod 755 "bin/$program"
+done
 """
 
 
 def require_programs(kinds: set[str], release: str) -> None:
-    """Check that daemons of these kinds can run on this machine.
+    """Check that daemons of these kinds are installed, unless they come from an image.
 
     Raises:
-        LocalError: they are not installed; the message names their packages.
-        Unsupported: an image needs root.
+        Unsupported: they are not installed; the message names their packages.
     """
     if release == "host":
         require_tools([tool for kind in sorted(kinds) for tool in _TOOLS[kind]])
-    elif os.geteuid() != 0:
-        raise Unsupported(f"Ceph {release} comes from an image, which needs root; release: host needs none")
 
 
 def furnish(host: Host, release: str, announce: Callable[[str], None]) -> None:
@@ -75,14 +70,10 @@ def furnish(host: Host, release: str, announce: Callable[[str], None]) -> None:
         return
     if release in ON_THIS_MACHINE:
         return
-    scripts = host.directory / "bin"
-    scripts.mkdir(parents=True, exist_ok=True)
-    inside = shlex.join(in_image(find_or_build(release, images_root(), announce), _shared(host.directory)))
-    for program in PROGRAMS:
-        script = scripts / program
-        script.write_text(f'#!/bin/sh\nexec {inside} /usr/bin/{program} "$@"\n')
-        script.chmod(0o755)
-    host.variables["PATH"] = f"{scripts}:{os.environ['PATH']}"
+    image = find_or_build(release, images_root(), announce)
+    inside = shlex.join(in_image(image, *_shared_with(host)))
+    host.run("sh", "-ec", _WRITE_SCRIPTS, "sh", inside, *PROGRAMS)
+    host.variables["PATH"] = f"{host.directory / 'bin'}:{os.environ['PATH']}"
     host.variables["LC_ALL"] = "C.UTF-8"
 
 
@@ -105,19 +96,14 @@ def out_of_image(host: Host, image: Path, argv: Sequence[str], shared: Sequence[
             f"{host.name}: containers have the programs of their image: --backend process or netns, or give the"
             " node an image in the spec"
         )
-    return [*like_here(image, (*shared, _shared(host.directory)), host.directory), *argv]
+    return [*like_here(image, (*shared, *_shared_with(host)), host.directory), *argv]
 
 
-def _shared(directory: Path) -> Path:
-    """Return the directory of this machine that programs of an image see: that of all clusters."""
+def _shared_with(host: Host) -> list[Path]:
+    """Return the directories that programs of an image see besides it: that of all clusters, and of devices."""
     root = state_root().absolute()
-    return root if directory.is_relative_to(root) else directory
-
-
-def lasting(host: Host) -> list[str]:
-    """Return the command prefix that makes a daemon die with the thread that started it; empty if impossible."""
-    # In a container the parent is a process of Docker's; in a namespace the starting thread ends at once.
-    return ["setpriv", "--pdeathsig", "KILL"] if host.namespace is None and not host.is_container else []
+    devices = [Path("/sys")] if host.has_rdma else []
+    return [root if host.directory.is_relative_to(root) else host.directory, *devices]
 
 
 def check_socket(host: Host, daemon: str) -> None:
@@ -129,27 +115,3 @@ def check_socket(host: Host, daemon: str) -> None:
     path = host.directory / f"{daemon}.asok"
     if len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
         raise LocalError(f"{path} is too long a path for a socket; {STATE_VARIABLE} names a shorter directory")
-
-
-def ask(host: Host, daemon: str, command: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON it answers
-    """Return a daemon's answer on its admin socket.
-
-    Args:
-        host: host that the daemon runs on.
-        daemon: name of the daemon: ``osd.0``.
-        command: the command's ``prefix`` and arguments.
-
-    Raises:
-        LocalError: the daemon does not answer, or does not have the command.
-    """
-    path = host.directory / f"{daemon}.asok"
-    if not host.is_container:
-        try:
-            return ask_admin_socket(path, command)
-        except OSError as error:
-            raise LocalError(f"{daemon}: {path.name}: {error.strerror or error}") from None
-    reply = host.run("python3", "-I", "-c", _ASK, str(path), json.dumps({**command, "format": "json"}))
-    try:
-        return json.loads(reply)
-    except ValueError:
-        raise LocalError(f"{daemon} on {command['prefix']!r}: {reply.strip() or 'no answer'}") from None

@@ -17,7 +17,11 @@ from toolkit.errors import Unsupported
 from toolkit.machine.cache import default_root
 from toolkit.machine.private import check_own
 
-PACKAGES = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph-common", "python3-rados")
+PACKAGES = (
+    *("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph-common", "python3-rados"),
+    "ibverbs-providers",
+)
+"""Packages of an image; the last one has the drivers of RDMA devices."""
 PYTHON_SUITE = Suite("bookworm", "20260901T000000Z")
 PYTHON_VERSION = "3.11"
 """Version of Python in that suite."""

@@ -71,8 +71,8 @@ class ClusterSpec(Part):
     """What runs the nodes, unless the command line names another backend: programs on this machine's loopback,
     network namespaces, containers, or a micro-VM."""
     transport: TransportName = "tcp"
-    """Transport of links between messengers of msgrlab: TCP, or queue pairs of soft-RoCE devices that the cluster
-    makes (docs/rdma.md; backends process and vm)."""
+    """Transport of all links: TCP, or queue pairs of soft-RoCE devices that the cluster makes (docs/rdma.md;
+    backends process and vm)."""
     seed: Seed = 1
     """Seed of the nodes' random numbers, for injected faults (ms_inject_*) and back-off; keys differ in each
     run."""
@@ -192,12 +192,11 @@ class ClusterSpec(Part):
 
     @model_validator(mode="after")
     def _check_together(self) -> "ClusterSpec":
-        networks = list(self.networks)
-        refuse(
-            rules.room_mistakes(self.networks, self.nodes)
-            + rules.ceph_mistakes(self.ceph, self.nodes, self.speaks, networks)
-            + (rules.rdma_mistakes(self.nodes, self.proxies) if self.transport == "rdma" else [])
-        )
+        mistakes = rules.room_mistakes(self.networks, self.nodes)
+        mistakes += rules.ceph_mistakes(self.ceph, self.nodes, self.speaks, list(self.networks))
+        if self.transport == "rdma":
+            mistakes += rules.rdma_mistakes(self.nodes, self.proxies, self.ceph)
+        refuse(mistakes)
         return self
 
     def daemons(self) -> dict[str, Daemon]:

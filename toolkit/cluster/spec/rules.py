@@ -46,15 +46,12 @@ def networks_of(node: AnyNode, networks: Sequence[str]) -> tuple[str, ...]:
     return node.networks or tuple(networks)
 
 
-def rdma_mistakes(nodes: Nodes, proxies: Sequence[Proxy]) -> list[Mistake]:
-    """Return what the transport rdma does not support: other nodes than messengers, and proxies."""
-    found = [
-        Mistake(
-            ("nodes", node.group or name), "messengers of ours alone are linked by RDMA; leave out transport: rdma"
-        )
-        for name, node in nodes.items()
-        if not isinstance(node, Node)
-    ]
+def rdma_mistakes(nodes: Nodes, proxies: Sequence[Proxy], ceph: Ceph) -> list[Mistake]:
+    """Return what the transport rdma does not support: daemons of Nautilus, and proxies."""
+    found = []
+    if ceph.release == "nautilus" and any(isinstance(node, Daemon) for node in nodes.values()):
+        text = "listeners of nautilus answer without the queue pair of the connector; give pacific or later"
+        found.append(Mistake(("ceph", "release"), text))
     if proxies:
         found.append(Mistake(("proxies",), "frames of RDMA links pass no proxy; leave out transport: rdma"))
     return found

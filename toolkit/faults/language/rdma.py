@@ -78,7 +78,13 @@ class RdmaRemove(_OfRdma):
     node: str = argument(NODE)
 
     @override
+    def missing(self, scene: Scene) -> str:
+        return _OfRdma.missing(self, scene) or scene.keeps_devices()
+
+    @override
     def do(self, scene: Scene) -> str:
+        if reason := scene.keeps_devices():
+            raise Unsupported(f"{self}: {reason}")
         is_gone = scene.network.remove_rdma_device(self.node)
         scene.path("rdma device removed", self.node)
         return "" if is_gone else f"{self.node} has it still open: the kernel removes it then"

@@ -29,6 +29,8 @@ class NodeHere(Protocol):
 
     name: str
     kind: str
+    keeps_devices: bool
+    """True if its programs keep the RDMA devices of all nodes open until they end."""
 
     @property
     def alive(self) -> bool:
@@ -379,6 +381,11 @@ class Scene:
         """Return why a node takes no commands; empty if it does."""
         kind = self.node(name).kind
         return "" if kind == MESSENGER else f"{name} is a real {kind}: only nodes of ours take such commands"
+
+    def keeps_devices(self) -> str:
+        """Return why the kernel cannot remove an RDMA device; empty if it can."""
+        keepers = [name for name, node in self._cluster.nodes.items() if node.keeps_devices]
+        return f"{keepers[0]} is of Ceph, whose programs keep the devices of all nodes open" if keepers else ""
 
     def lacks(self, what: str) -> str:
         """Return why the network cannot do something (a method of :class:`NetworkFaults`); empty if it can."""

@@ -147,6 +147,11 @@ def test_specs_refuse_what_rdma_links_do_not_have(setting: str, mistake: str) ->
         spec_from(SPEC, [setting])
 
 
+def test_daemons_of_nautilus_are_refused() -> None:
+    with pytest.raises(LocalError, match=r"ceph\.release: listeners of nautilus answer without the queue pair"):
+        spec_from("rdma-ceph", ["ceph.release=nautilus"])
+
+
 @pytest.mark.parametrize(
     "fault", ["rdma-down a", "rdma-remove a", "gid-change a", "not-ready a b", "qp-error a b"]
 )

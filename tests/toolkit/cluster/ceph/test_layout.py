@@ -185,3 +185,17 @@ def test_keys_are_random_and_identities_depend_on_the_seed() -> None:
     assert first.keyring.entries.keys() == second.keyring.entries.keys()
     keys = [entry.key.secret for of in (first, second) for entry in of.keyring.entries.values()]
     assert len(set(keys)) == len(keys)
+
+
+def test_daemons_and_clients_have_the_options_of_their_host_and_few_buffers_over_rdma() -> None:
+    spec = ClusterSpec.model_validate({"name": "paper", "nodes": {"mon": {"ceph": "mon"}}})
+    host = PaperHost("mon", {"public": "127.0.0.1"})
+    device = {"ms_type": "async+rdma", "ms_async_rdma_device_name": "rxe0", "ms_async_rdma_gid_idx": "0"}
+    host.options.update(device)
+    found = Layout(spec, {"mon": host})
+    for text in (found.conf(found.members["mon"]), found.client_conf(host)):
+        parser = ConfigParser(interpolation=None)
+        parser.read_string(text)
+        assert device.items() <= parser["global"].items()
+        assert int(parser["global"]["ms_async_rdma_receive_buffers"]) <= 256
+    assert not any(name.startswith("ms_async") for name in conf(layout(), "m0")["global"])

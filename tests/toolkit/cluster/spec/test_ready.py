@@ -50,7 +50,7 @@ def test_ready_made_specs_cover_every_kind_of_cluster() -> None:
     assert releases == {
         **{name: name for name in ("embedded", "nautilus", "pacific", "reef", "tentacle")},
         "mixed": "host",
-        "replication": "host",
+        **dict.fromkeys(("rdma-ceph", "replication"), "host"),
     }
     assert {daemon.ceph for daemon in specs["tentacle"].daemons().values()} == {"mon", "osd", "mgr", "mds"}
     assert {specs["mixed-protocols"].speech_of(node).protocol for node in specs["mixed-protocols"].nodes} == {

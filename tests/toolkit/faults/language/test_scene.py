@@ -264,3 +264,12 @@ def test_history_records_faults(cluster: RecordedCluster) -> None:
         ("heal", "a", "b"),
     ]
     assert cluster.recorded("cut") == [{"a": "a", "b": "b", "at": {}, "detail": "reset of 2 connections"}]
+
+
+def test_devices_that_programs_of_ceph_keep_open_are_not_removed(cluster: RecordedCluster) -> None:
+    assert ("rdma_remove", "a") in cluster.do("rdma-remove a")
+    cluster.do("rdma-add a")
+    cluster.nodes["d"].keeps_devices = True
+    with pytest.raises(Unsupported, match="d is of Ceph, whose programs keep the devices of all nodes open"):
+        cluster.do("rdma-remove a")
+    assert cluster.scene.in_force == ()

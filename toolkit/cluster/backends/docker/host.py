@@ -1,6 +1,7 @@
 """A host that is a container."""
 
 import io
+import json
 import os
 import signal
 import tarfile
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from messenger.compat import override
 from messenger.errors import LocalError
@@ -32,6 +33,15 @@ T = TypeVar("T")
 _END_TIMEOUT_S = 5.0
 _BIRTH_TIMEOUT_S = 1.0
 _POLL_S = 0.005
+_ASK = """\
+import json, socket, struct, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.settimeout(20)
+connection.connect(sys.argv[1])
+connection.sendall(sys.argv[2].encode() + bytes(1))
+stream = connection.makefile("rb")
+print(stream.read(struct.unpack(">I", stream.read(4))[0]).decode())
+"""
 DIRECTORY = PurePosixPath("/var/lib/msgrlab")
 
 
@@ -167,6 +177,15 @@ class ContainerHost(Host):
     @override
     def fetch(self, name: str) -> None:
         (self._logs / name).write_bytes(self._packed(name))
+
+    @override
+    def ask(self, daemon: str, command: Mapping[str, Any]) -> Any:
+        path, asked = self.directory / f"{daemon}.asok", json.dumps({**command, "format": "json"})
+        reply = self.run("python3", "-I", "-c", _ASK, str(path), asked)
+        try:
+            return json.loads(reply)
+        except ValueError:
+            raise LocalError(f"{daemon} on {command['prefix']!r}: {reply.strip() or 'no answer'}") from None
 
     @override
     def inside(self, what: Callable[[], T]) -> T:

@@ -7,6 +7,7 @@ closes it.
 import contextlib
 import os
 import queue
+import resource
 import subprocess
 import sys
 import threading
@@ -127,9 +128,17 @@ class Agent:
         """Return a file of a host."""
         return b64encode(self._backend.hosts[host].read(name)).decode()
 
-    def do_run(self, host: str, argv: Sequence[str], stdin: str, timeout_s: float) -> str:
+    def do_run(
+        self, host: str, argv: Sequence[str], stdin: str, variables: Mapping[str, str], timeout_s: float
+    ) -> str:
         """Run a program and return its output."""
-        return self._backend.hosts[host].run(*argv, stdin=stdin, timeout_s=timeout_s)
+        found = self._backend.hosts[host]
+        found.variables.update(variables)
+        return found.run(*argv, stdin=stdin, timeout_s=timeout_s)
+
+    def do_ask(self, host: str, daemon: str, command: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as JSON
+        """Return the answer of a daemon of Ceph on its admin socket."""
+        return self._backend.hosts[host].ask(daemon, command)
 
     def do_start(
         self,
@@ -219,6 +228,7 @@ def _port() -> int:
 def main(name: str, transport: str) -> None:
     """Answer calls until the host closes the port. Nothing is undone, because the guest ends then."""
     zygote = Zygote()  # first, before locks, open files and threads
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY,) * 2)  # Ceph warns of less over RDMA
     lease = Lease.take(name)
     with lease.held():
         backend = backend_named(INNER[transport], transport)(lease, lambda _words: None)

@@ -15,15 +15,14 @@ from toolkit.cluster.backends.vm.guest import Guest
 from toolkit.cluster.backends.vm.host import GuestHost
 from toolkit.cluster.backends.vm.network import GuestNetwork
 from toolkit.cluster.backends.vm.proxies import GuestProxy
-from toolkit.errors import Unsupported
+from toolkit.cluster.chroot import check_drivers, check_names, images_root, releases
+from toolkit.cluster.images import find_or_build
 from toolkit.machine import vm
 from toolkit.machine.leases import Lease
 from toolkit.machine.vm.kernels import KERNELS
 from toolkit.machine.vm.probe import require_programs
 
-_LEAST_MIB, _NODE_MIB = vm.MEMORY_MIB, 32
 _GUEST = "the virtual machine"
-_NO_DAEMONS = "no daemons of Ceph run in a virtual machine: --backend netns"
 
 
 class VmBackend(Backend):
@@ -46,20 +45,14 @@ class VmBackend(Backend):
     @classmethod
     @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
-        if daemon := next((wish.name for wish in hosts if wish.image), ""):
-            raise Unsupported(f"node {daemon}: {_NO_DAEMONS}")
+        check_names(hosts)
         require_programs()
         vm.find(KERNELS[0])
 
-    @classmethod
-    @override
-    def ceph_releases(cls) -> Sequence[str]:
-        raise Unsupported(f"ceph: {_NO_DAEMONS}")
-
     @override
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
-        memory_mib = max(_LEAST_MIB, _LEAST_MIB // 2 + _NODE_MIB * len(hosts))
-        self._guest = Guest(self.lease, self.transport, memory_mib)
+        self._find_images(hosts)
+        self._guest = Guest(self.lease, self.transport, _memory_mib(hosts))
         self.report("a virtual machine boots; without KVM its nodes run after half a minute")
         self._guest.boot()
         about = self._guest.call(
@@ -67,6 +60,11 @@ class VmBackend(Backend):
         )
         self._network = GuestNetwork(self._guest, about)
         self._know(about["hosts"])
+
+    def _find_images(self, hosts: Sequence[HostWish]) -> None:
+        """Build missing images before the boot: the guest sees this machine's files as they are then."""
+        for release in releases(hosts):
+            find_or_build(release, images_root(), self.announce)
 
     @override
     def add(self, *wishes: HostWish) -> None:
@@ -144,6 +142,11 @@ class VmBackend(Backend):
                 undo.callback(self._guest.close)
 
 
+def _memory_mib(hosts: Sequence[HostWish]) -> int:
+    """Return the memory of the guest, in MiB."""
+    return max(vm.MEMORY_MIB, vm.MEMORY_MIB // 2 + sum(host.memory_mib for host in hosts))
+
+
 class RdmaVmBackend(VmBackend):
     """Programs in a micro-VM that communicate by RDMA, over soft-RoCE devices of its kernel."""
 
@@ -153,5 +156,6 @@ class RdmaVmBackend(VmBackend):
     @classmethod
     @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        check_drivers(hosts)
         super().check(networks, hosts)
         pyverbs()

@@ -98,8 +98,8 @@ class Guest:
             self._channel.close()
             self._channel = None
 
-    def call(self, do: str, **args: Any) -> Any:  # noqa: ANN401 - as JSON
-        """Call the agent and return its answer; from any thread.
+    def call(self, do: str, patience_s: float = _CALL_S, /, **args: Any) -> Any:  # noqa: ANN401 - as JSON
+        """Call the agent and return its answer, within ``patience_s``; from any thread.
 
         Raises:
             Unsupported: the guest cannot do it.
@@ -109,11 +109,11 @@ class Guest:
         answers = self._answers[number] = SimpleQueue()
         try:
             self._send(Kind.CALL, number, [do, args])
-            return result(answers.get(timeout=_CALL_S))
+            return result(answers.get(timeout=patience_s))
         except BrokenPipeError as error:
             raise LocalError(str(error)) from None
         except Empty:
-            raise LocalError(f"the virtual machine: no answer to {do} within {_CALL_S:g} s") from None
+            raise LocalError(f"the virtual machine: no answer to {do} within {patience_s:g} s") from None
         finally:
             del self._answers[number]
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, cast
 
 from messenger.compat import override
 
-_SLOWNESS = 10
+SLOWNESS = 10.0
 """Factor of time limits: an emulated processor is ten to twenty times slower."""
 _LOST = -9
 """Exit code of programs whose guest has ended."""
@@ -69,7 +69,7 @@ class GuestProgram:
 
     def wait(self, timeout_s: float) -> int:
         """Wait until it exits and return its exit code, ten times as long; raises TimeoutError."""
-        if not self._ended.wait(timeout_s * _SLOWNESS):
+        if not self._ended.wait(timeout_s * SLOWNESS):
             raise TimeoutError("a program in the virtual machine still runs")
         assert self._code is not None
         return self._code

@@ -1,6 +1,7 @@
 """Clusters in a virtual machine: nodes and faults are in the guest, the history is here."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,7 +16,10 @@ from tests.support.guests import PATIENCE_S, marks
 from tests.support.needs import require
 from toolkit.checks.history import Record
 from toolkit.cluster import Cluster, up
+from toolkit.cluster.chroot import existing_image, in_image
+from toolkit.errors import Unsupported
 from toolkit.machine.leases import STATE_VARIABLE, Lease
+from toolkit.machine.vm import MEMORY_MIB
 from toolkit.network.state import LinkState
 
 pytestmark = [*marks("iproute2", "pyverbs")]
@@ -212,3 +216,78 @@ def test_nothing_is_left_of_a_killed_supervisor(ready: dict[str, Any], state: Pa
     wait_until(lambda: not processes_of(label), "the guest outlives its supervisor")
     assert run("down", "rdma").returncode == 0
     assert "rdma" not in remains(state)
+
+
+# ---- daemons of Ceph, over RDMA
+
+
+with_ceph = pytest.mark.needs("ceph-mon", "ceph-osd", "ceph")
+RTS = re.compile(r"^link [^ ]+r-(\w+)/1 .* type RC state RTS", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def ceph(state: Path) -> Iterator[Cluster]:
+    with up("rdma-ceph", backend="vm") as cluster:
+        yield cluster
+
+
+def wrong_objects(cluster: Cluster) -> object:
+    found = cluster.nodes["app"].command("verify")
+    assert found["checked"] == 5
+    return found["wrong"]
+
+
+@with_ceph
+def test_daemons_of_ceph_serve_a_client_over_queue_pairs(ceph: Cluster) -> None:
+    ceph.nodes["app"].command("fill", count=5)
+    assert wrong_objects(ceph) == []
+    assert {*RTS.findall(ceph.nodes["mon"].host.run("rdma", "resource", "show", "qp"))} == {"mon", "osd", "app"}
+
+
+@with_ceph
+def test_tools_and_admin_sockets_of_ceph_answer(ceph: Cluster) -> None:
+    host = ceph.nodes["mon"].host
+    host.variables["CEPH_ARGS"] = "--name client.nobody"  # from now on
+    assert host.run("printenv", "CEPH_CONF", "CEPH_ARGS") == f"{host.directory}/ceph.conf\n--name client.nobody\n"
+    host.variables["CEPH_ARGS"] = ""
+    status = ceph.nodes["mon"].status()["cluster"]
+    assert (status["health"], status["osds"]) == ("HEALTH_OK", {"all": 1, "up": 1, "in": 1})
+    assert ceph.nodes["osd"].command("config get", var="ms_type") == {"ms_type": "async+rdma"}
+    with pytest.raises(LocalError, match="no such command"):
+        ceph.nodes["osd"].command("no such command")
+
+
+@with_ceph
+def test_the_guest_has_memory_for_the_daemons(ceph: Cluster) -> None:
+    found = re.match(r"MemTotal: +(\d+) kB", ceph.nodes["mon"].host.run("cat", "/proc/meminfo"))
+    assert found is not None
+    assert int(found[1]) >> 10 > MEMORY_MIB
+
+
+@with_ceph
+def test_an_osd_keeps_its_objects_over_a_restart(ceph: Cluster) -> None:
+    ceph.fault("restart osd")
+    assert wrong_objects(ceph) == []
+    assert not ceph.scene_faults()
+
+
+@with_ceph
+def test_devices_that_daemons_keep_open_are_not_removed(ceph: Cluster) -> None:
+    with pytest.raises(Unsupported, match="mon is of Ceph, whose programs keep the devices of all nodes open"):
+        ceph.fault("rdma-remove app")
+
+
+@with_ceph
+def test_logs_of_daemons_are_copied_to_this_machine(ceph: Cluster) -> None:
+    for name, daemon in (("mon", "mon.mon"), ("osd", "osd.0")):
+        ceph.nodes[name].gather()
+        assert "memlock" not in (ceph.directory / name / f"{daemon}.out").read_text()  # of which Ceph would warn
+        assert "-->" in (ceph.directory / name / f"{daemon}.log").read_text()
+
+
+@pytest.mark.needs("ceph-mon", "ceph-osd", "ceph", "ceph-image-reef")
+def test_programs_of_an_image_run_in_the_guest(ceph: Cluster) -> None:
+    host = ceph.nodes["mon"].host
+    command = in_image(existing_image("reef"), host.directory)
+    assert "ceph version 18.2" in host.run(*command, "ceph-mon", "--version")
+    assert host.run(*command, "ls", str(host.directory / "ceph.conf"))
