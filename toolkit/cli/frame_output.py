@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -36,8 +35,8 @@ def output_file(path: Path | None, *, replace: bool, sources: Sequence[Path]) ->
         LocalError: the file exists, or cannot be written.
     """
     if path is None:
-        with _standard_output() as file:
-            yield file
+        yield sys.stdout.buffer
+        sys.stdout.flush()
         return
     if path.exists() and any(source.exists() and path.samefile(source) for source in sources):
         raise LocalError(f"-o {path}: this is the capture itself")
@@ -48,20 +47,6 @@ def output_file(path: Path | None, *, replace: bool, sources: Sequence[Path]) ->
             yield file
     except OSError as error:
         raise LocalError(f"-o {path}: {error.strerror or error}") from None
-
-
-@contextlib.contextmanager
-def _standard_output() -> Iterator[IO[bytes]]:
-    try:
-        yield sys.stdout.buffer
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        # the interpreter flushes stdout once more at exit, and would report the same error again
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise LocalError(f"standard output: {error.strerror or error}") from None
 
 
 _encode = json.JSONEncoder(check_circular=False).encode  # records are trees
