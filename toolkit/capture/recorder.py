@@ -287,6 +287,11 @@ def new_capture(path: Path, notes: Sequence[str] = ()) -> Iterator[PcapngWriter]
             if path != STANDARD_OUTPUT:
                 file.close()
         except OSError as error:
+            if path != STANDARD_OUTPUT:
+                with contextlib.suppress(OSError):  # the same one
+                    file.close()
+                if not path.stat().st_size:
+                    path.unlink()  # it would only be in the way of the next attempt
             raise _not_written(path, error) from None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
 from messenger.errors import LocalError
-from messenger.files import new_file, replacing
+from messenger.files import created, replacing
 from toolkit.dissect.frames import DecodedFrame
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def output_file(path: Path | None, *, replace: bool, sources: Sequence[Path]) ->
     if path.exists() and (not replace or not path.is_file()):
         raise LocalError(f"-o {path} exists already{'; --force replaces it' if path.is_file() else ''}")
     try:
-        with replacing(path) if replace else new_file(path) as file:
+        with replacing(path) if replace else created(path) as file:
             yield file
     except OSError as error:
         raise LocalError(f"-o {path}: {error.strerror or error}") from None

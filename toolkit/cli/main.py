@@ -8,6 +8,7 @@ closed the pipe, as a shell reports a program that SIGPIPE ended.
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -148,6 +149,10 @@ def run(arguments: Sequence[str]) -> int:
         return _complain(str(error), UNSUPPORTED)
     except LocalError as error:
         return _complain(str(error))
+    except FileNotFoundError:
+        if _has_directory():
+            raise
+        return _complain("the current directory has been removed: change to another one")
     except ModuleNotFoundError as error:
         if (missing := missing_extra(error)) is None:
             raise
@@ -177,6 +182,14 @@ def _complain(message: str, code: int = USAGE_ERROR) -> int:
     text = shown("\n".join(lines))
     print(f"msgrlab: {text}", file=sys.stderr)
     return code
+
+
+def _has_directory() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _hint(error: typer.TyperException) -> str:

@@ -501,7 +501,7 @@ class Cluster:
                 except LocalError as error:
                     problems.append(str(error))
             self.stage = "removing"
-            return problems + self.lease.journal.undo()
+            return problems + self.lease.journal.undo(keep_directory=bool(problems))
 
     def _gather(self) -> None:
         """Copy all logs to the cluster's directory, also from the file systems of containers."""
