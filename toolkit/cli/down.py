@@ -9,7 +9,6 @@ import typer
 from messenger.errors import LocalError
 from toolkit.cli.cluster_names import ClusterName, ClusterPlace, one_name
 from toolkit.cli.report_files import Html, Junit, ReportFiles
-from toolkit.machine.private import DIRECTORY_MODE
 from toolkit.report.terminal import shown_line
 
 LEFT = 1
@@ -21,18 +20,15 @@ def _check_place(keep: Path, names: list[str]) -> None:
     Raises:
         LocalError: a folder exists already, or cannot be made.
     """
-    from toolkit.cluster.retention import make_directories
+    from toolkit.cluster.retention import check_writable
 
     for name in names:
         if (keep / name).exists():
             raise LocalError(f"--keep: {keep / name} exists already, and nothing is overwritten")
     try:
-        make_directories(keep.absolute())
-        for name in names:
-            (keep / name).mkdir(mode=DIRECTORY_MODE)
-            (keep / name).rmdir()
-    except OSError as error:
-        raise LocalError(f"--keep {keep}: {error.strerror}; nothing was taken down") from None
+        check_writable(keep)
+    except LocalError as error:
+        raise LocalError(f"--keep {error}; nothing was taken down") from None
 
 
 def down(

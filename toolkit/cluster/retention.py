@@ -1,6 +1,7 @@
 """Keep files of a cluster that goes down: readable by their owner alone, and without keys unless requested."""
 
 import contextlib
+import errno
 import os
 import shutil
 import struct
@@ -59,6 +60,20 @@ def keep_files(cluster: Path, directory: Path, *, keys: bool = False) -> None:
             directory.rmdir()  # if it is empty, it would only be in the way of the next attempt
         problems.append(f"the files are still in {cluster}, until msgrlab down {cluster.name}")
         raise LocalError("; ".join(problems))
+
+
+def check_writable(directory: Path) -> None:
+    """Make the directory for the copies of :func:`keep_files`, before there is anything to lose.
+
+    Raises:
+        LocalError: it cannot be made, or not be written to.
+    """
+    try:
+        make_directories(directory.absolute())
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "cannot be written to")
+    except OSError as error:
+        raise LocalError(f"{directory}: {error.strerror}") from None
 
 
 def is_kept(cluster: Path, directory: Path, *, keys: bool = False) -> bool:

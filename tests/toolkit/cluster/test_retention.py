@@ -163,6 +163,20 @@ def test_what_cannot_be_kept_stays_in_the_directory_of_the_cluster(state: Path, 
     assert (tmp_path / "second" / "two-peers" / "a" / "mine.pcapng").read_bytes() == bytes(100)
 
 
+def test_cluster_with_a_place_to_keep_that_cannot_be_made_is_not_started(state: Path) -> None:
+    with pytest.raises(LocalError, match="/dev/null/kept: Not a directory"), up(peers(), keep="/dev/null/kept"):
+        pytest.fail("it is up")
+    assert not state.exists()
+
+
+def test_what_a_script_cannot_keep_stays_in_the_directory_of_the_cluster(state: Path, tmp_path: Path) -> None:
+    stays = pytest.raises(LocalError, match=r"the files are still in .*pair, until msgrlab down pair")
+    with stays, up(peers(), keep=tmp_path / "kept") as pair:
+        (pair.directory / "mine.pcapng").write_bytes(bytes(100))
+    assert (state / "pair" / "mine.pcapng").read_bytes() == bytes(100)
+    done("down", "pair")
+
+
 def test_folder_without_a_copy_is_not_left_behind(cluster: Path, tmp_path: Path) -> None:
     for path in cluster.glob("**/*"):
         if path.is_file() and path.name != "a.pcapng":
