@@ -1,5 +1,6 @@
 """Options with Ceph's names and defaults (docs/protocol.md §7), and those that only this messenger has."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
@@ -42,6 +43,13 @@ FIXED_OPTIONS = frozenset(
     }
 )
 """Options that are read once, when a messenger or its policies are created."""
+_RANGES = {
+    "ms_bind_port_min": range(1 << 16),
+    "ms_bind_port_max": range(1 << 16),
+    "ms_tcp_rcvbuf": range(1 << 31),
+    "ms_tcp_listen_backlog": range(1 << 31),
+}
+"""What the kernel accepts."""
 _ZLIB_LEVELS = range(10)
 _ZSTD_LEVELS = range(1, 23)
 _MONITORS = (EntityType.MON, EntityType.MGR)
@@ -140,6 +148,8 @@ class Config(RuleOptions):
         self._check("compressor_zstd_level", _ZSTD_LEVELS)
         self._check("msgr2_features", range(MSGR2_SUPPORTED + 1))
         self._check_kinds()
+        for option, numbers in _RANGES.items():
+            self._check(option, numbers)
         self.check_injection()
         self.check_transport()
         self.check_rules()
@@ -229,10 +239,15 @@ def _is_number(value: object, *kinds: type) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool) and value >= 0  # type: ignore[operator]
 
 
+def _exceeds_float(value: object) -> bool:
+    """True for a whole number that no time could be added to."""
+    return isinstance(value, int) and value > sys.float_info.max
+
+
 _WANTED: dict[type, tuple[Callable[[object], bool], str]] = {
     bool: (lambda value: isinstance(value, int) and value in (0, 1), "True or False"),
     int: (lambda value: _is_number(value, int), "a whole number, 0 or more"),
-    float: (lambda value: _is_number(value, int, float), "a number, 0 or more"),
+    float: (lambda value: _is_number(value, int, float) and not _exceeds_float(value), "a number, 0 or more"),
     str: (lambda value: isinstance(value, str), "a text"),
 }
 """By the type of an option's default: the values that it accepts, and how an error message describes them."""

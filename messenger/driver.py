@@ -16,7 +16,7 @@ from messenger.denc.entity import EntityType
 from messenger.dispatch import Dispatcher, Dispatchers
 from messenger.dispatch_queue import DispatchQueue, Handler
 from messenger.endpoint import Endpoint
-from messenger.errors import DieError, Fault, FaultReason, LocalError, check_kind, describe
+from messenger.errors import DieError, Fault, FaultReason, LocalError, check_kind, check_seconds, describe
 from messenger.keylog import LinkSecrets
 from messenger.messages.message import Message
 from messenger.outputs import (
@@ -40,10 +40,24 @@ from messenger.session.policy import Policy
 from messenger.session.session import Session
 from messenger.session.states import SessionState
 
-__all__ = ["Connection", "Driver"]
+__all__ = ["Connection", "Driver", "addrs_of"]
 
 _FATAL = (DieError, KeyboardInterrupt, SystemExit, GeneratorExit)
 """Exceptions that end the messenger or the program, not only the callback that raised them."""
+
+
+def addrs_of(addrs: AddrVec | EntityAddr | str) -> AddrVec:
+    """The addresses that an application gives in one of three forms.
+
+    Raises:
+        LocalError: the text is malformed, or ``addrs`` has another type.
+    """
+    if isinstance(addrs, str):
+        return AddrVec.parse(addrs)
+    if isinstance(addrs, EntityAddr):
+        return AddrVec((addrs,))
+    check_kind("addrs", addrs, AddrVec, "text such as 'v2:HOST:PORT', an EntityAddr or an AddrVec")
+    return addrs
 
 
 class Driver(ABC):
@@ -175,12 +189,8 @@ class Driver(ABC):
         Raises:
             LocalError: the address cannot be dialled; see :meth:`messenger.endpoint.Endpoint.connect`.
         """
-        if isinstance(addrs, str):
-            addrs = AddrVec.parse(addrs)
-        elif isinstance(addrs, EntityAddr):
-            addrs = AddrVec((addrs,))
-        check_kind("addrs", addrs, AddrVec, "text such as 'v2:HOST:PORT', an EntityAddr or an AddrVec")
-        session = self.endpoint.connect(addrs, peer_type, self._input(), policy, anonymous=anonymous)
+        now = self._input()
+        session = self.endpoint.connect(addrs_of(addrs), peer_type, now, policy, anonymous=anonymous)
         return self._connection(session)
 
     def configure(self, **options: object) -> None:
@@ -206,15 +216,18 @@ class Driver(ABC):
         config = self.endpoint.config
         interval_s = config.mon_client_ping_interval if interval_s is None else interval_s
         timeout_s = config.mon_client_ping_timeout if timeout_s is None else timeout_s
+        check_seconds("interval_s", interval_s)
+        check_seconds("timeout_s", timeout_s)
         self.endpoint.keep_alive(connection.session, interval_s, timeout_s, self._input())
 
     def release(self, connection: Connection, message: Message) -> None:
         """Return to the throttles what a message holds that ``ms_dispatch`` kept by returning True."""
+        check_kind("message", message, Message, "the Message that was received")
         size_bytes = message.held_bytes
         if size_bytes is None:
             raise LocalError(f"{message!r} holds nothing of the throttles: was it released before?")
-        message.held_bytes = None
         self.endpoint.release(size_bytes, self._input(), connection.session)
+        message.held_bytes = None
 
     def perf_dump(self) -> PerfDump:
         """The performance counters, in the format of ``ceph daemon NAME perf dump``."""
@@ -259,6 +272,8 @@ class Driver(ABC):
 
     def begin_shutdown(self, connection: Connection) -> None:
         """Refuse further messages, and close the session without an event once its queue is sent."""
+        if connection.state is SessionState.CLOSED:
+            return  # it keeps the fault that ended it
         self._shutting[connection.session.id] = connection
         self.endpoint.close_gracefully(connection.session, self._input())
 
@@ -366,7 +381,13 @@ class Driver(ABC):
                 taken: bool | None = None
                 try:
                     if not connection.marked_down:
-                        taken = handler(connection, message)
+                        result = handler(connection, message)
+                        if result and result is not True:
+                            kind = type(result).__name__
+                            raise LocalError(
+                                f"a dispatcher returned a {kind}: give True to keep the message, or None"
+                            )
+                        taken = result
                 except BaseException as error:  # noqa: BLE001 - the application's; the message is released
                     self._escaped(error, connection)
                 finally:

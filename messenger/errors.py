@@ -6,6 +6,7 @@ A caller's mistake raises :class:`LocalError` at the call.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from types import UnionType
 
 _DETAIL_CHARS = 200
 """Most characters of a peer's data that an error quotes."""
@@ -110,7 +111,7 @@ class LocalError(MsgrError):
     """A mistake of the caller: an argument, or a call in this state, is not acceptable."""
 
 
-def check_kind(argument: str, value: object, kind: type, example: str) -> None:
+def check_kind(argument: str, value: object, kind: type | UnionType, example: str) -> None:
     """Raise if an argument has the wrong type.
 
     Args:
@@ -124,6 +125,16 @@ def check_kind(argument: str, value: object, kind: type, example: str) -> None:
     """
     if not isinstance(value, kind):
         raise LocalError(f"{argument} is of type {type(value).__name__}: give {example}")
+
+
+def check_seconds(argument: str, value: object) -> None:
+    """Check that a time is a number; NaN is none, since it would put the timers of an event loop out of order.
+
+    Raises:
+        LocalError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+        raise LocalError(f"{argument} = {value!r}: give a number of seconds")
 
 
 class DieError(MsgrError):

@@ -169,6 +169,22 @@ def new_file(path: Path | str, mode: int = PRIVATE_MODE) -> BinaryIO:
 
 
 @contextlib.contextmanager
+def created(path: Path | str, mode: int = PRIVATE_MODE) -> Iterator[BinaryIO]:
+    """Open a new file as :func:`new_file` does; it is removed again if it cannot be written to its end.
+
+    Raises:
+        OSError: the path exists, or the file cannot be written.
+    """
+    file = new_file(path, mode)
+    try:
+        with file:
+            yield file
+    except OSError:
+        Path(path).unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
 def replacing(path: Path | str, mode: int = PRIVATE_MODE) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces ``path`` when the block ends, and is removed if the block raises.
 

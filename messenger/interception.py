@@ -6,7 +6,7 @@ There is a breakpoint for each frame tag and direction, and five more at the soc
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from messenger.link import Link
@@ -59,6 +59,7 @@ class Point:
         return self.tag if self.way is None else f"{self.tag} {self.way}"
 
 
+@runtime_checkable
 class Interceptor(Protocol):
     """Decides at every breakpoint."""
 

@@ -13,6 +13,7 @@ from threading import get_ident
 from typing import Self
 
 from messenger.addressing import in_order
+from messenger.arguments import check_arguments, check_place, check_protocol
 from messenger.calls import ToShard
 from messenger.cephx.exchange import AuthClient, AuthServer
 from messenger.compat import override
@@ -22,9 +23,9 @@ from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
-from messenger.driver import Driver
+from messenger.driver import Driver, addrs_of
 from messenger.endpoint import Endpoint
-from messenger.errors import Fault, FaultError, FaultReason, LocalError, check_kind, describe
+from messenger.errors import Fault, FaultError, FaultReason, LocalError, check_seconds, describe
 from messenger.interception import Interceptor
 from messenger.keylog import LinkSecrets
 from messenger.messages.message import Message
@@ -62,7 +63,10 @@ class Connection(CoreConnection):
         Raises:
             FaultError: the peer refused the session, or the session ended; ``fault`` says why.
             TimeoutError: neither happened within ``timeout_s``.
+            LocalError: ``timeout_s`` is no number.
         """
+        if timeout_s is not None:
+            check_seconds("timeout_s", timeout_s)
         if self.state is SessionState.CLOSED:
             raise FaultError(self.last_fault or Fault(FaultReason.SHUTDOWN))
         if self.state is not SessionState.READY:
@@ -101,27 +105,17 @@ class Connection(CoreConnection):
                 waiter.set_exception(FaultError(fault))
 
 
-_KINDS: dict[str, tuple[type, str]] = {
-    "name": (EntityName, "an EntityName, such as EntityName(EntityType.OSD, 3)"),
-    "auth_client": (AuthClient, "a CephxClient or a NoneClient"),
-    "auth_server": (AuthServer, "an AuthServer, such as NoneServer()"),
-    "policies": (PolicySet, "a PolicySet, such as PolicySet(STATELESS_SERVER)"),
-    "config": (Config, "a Config"),
-}
-"""Type of each checked argument of a messenger, and the example that the error message gives."""
-
-
-def _check(**arguments: object) -> None:
-    for argument, value in arguments.items():
-        if value is not None:
-            check_kind(argument, value, *_KINDS[argument])
-
-
 def _running_loop() -> asyncio.AbstractEventLoop:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         raise LocalError("a messenger lives on an event loop: make it in a coroutine") from None
+
+
+def _checked(transport: Transport, workers: int) -> Transport:
+    if workers and not transport.crosses_threads:
+        raise LocalError(f"workers={workers}: streams of {transport!r} stay on one thread; give 0")
+    return transport
 
 
 class Messenger(Driver):
@@ -171,11 +165,23 @@ class Messenger(Driver):
         key_log: Path | str | Callable[[str], None] | None = None,
         transport: Transport | None = None,
     ) -> None:
-        _check(name=name, auth_client=auth_client, auth_server=auth_server, policies=policies, config=config)
+        check_arguments(
+            name=name,
+            auth_client=auth_client,
+            auth_server=auth_server,
+            policies=policies,
+            config=config,
+            rng=rng,
+            nonce=nonce,
+            route=route,
+            trace=trace,
+            interceptor=interceptor,
+            workers=workers,
+            key_log=key_log,
+            transport=transport,
+        )
         self._loop = _running_loop()
-        self._transport = transport or transport_of(config or Config())
-        if workers and not self._transport.crosses_threads:
-            raise LocalError(f"workers={workers}: streams of {self._transport!r} stay on one thread; give 0")
+        self._transport = _checked(transport or transport_of(config or Config()), workers)
         self._key_log = key_log_writer(key_log) if isinstance(key_log, Path | str) else key_log
         rng = rng or random.SystemRandom()
         self._nonce = rng.getrandbits(32) if nonce is None else nonce
@@ -207,17 +213,21 @@ class Messenger(Driver):
         self._deadline_s: float | None = None
         self._pump_scheduled = False
         self._clock_due_s = 0.0
-        self._workers = [
-            Worker(
-                self.endpoint.shards.new_shard(index),
-                self._loop.call_soon_threadsafe,
-                self._from_worker,
-                self._loop.call_exception_handler,
-            )
-            for index in range(1, workers + 1)
-        ]
         self._for_workers: dict[int, tuple[list[MovedStream], list[ToShard]]] = {}
         """By shard: links and calls to hand to its worker at the end of this turn of the loop."""
+        self._workers: list[Worker] = []
+        self._start_workers(workers)
+
+    def _start_workers(self, count: int) -> None:
+        to_home, report = self._loop.call_soon_threadsafe, self._loop.call_exception_handler
+        try:
+            for index in range(1, count + 1):
+                shard = self.endpoint.shards.new_shard(index)
+                self._workers.append(Worker(shard, to_home, self._from_worker, report))
+        except (OSError, RuntimeError) as error:  # out of descriptors or threads
+            for worker in self._workers:
+                worker.stop()
+            raise LocalError(f"workers={count}: only {len(self._workers)} could be started: {error}") from None
 
     async def __aenter__(self) -> Self:
         if self.endpoint.is_shut:
@@ -255,14 +265,15 @@ class Messenger(Driver):
                 given for its peers, or it has been shut down.
         """
         self._check_can_listen()
+        check_place("listen on", host, port)
+        check_protocol(protocol)
         try:
             listener = self._transport.listen(host, port, self.endpoint.config)
-        except (OSError, OverflowError) as error:
-            why = error.strerror if isinstance(error, OSError) else "a port is 0 to 65535"
-            raise LocalError(f"cannot listen on {host}:{port}: {why}") from None
+        except OSError as error:
+            raise LocalError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         return self._listen(listener, protocol)
 
-    async def bind_all(self, addrs: AddrVec | str | None = None) -> AddrVec:
+    async def bind_all(self, addrs: AddrVec | EntityAddr | str | None = None) -> AddrVec:
         """Listen on several addresses, all of them or none. Returns this messenger's addresses, v2 before v1.
 
         Args:
@@ -276,20 +287,22 @@ class Messenger(Driver):
         self._check_can_listen()
         if addrs is None:
             addrs = wanted_addrs(self.endpoint.config, self.endpoint.protocols)
-        elif isinstance(addrs, str):
-            addrs = AddrVec.parse(addrs)
         with ExitStack() as on_failure:
             found = []
-            for addr in addrs:
+            for addr in addrs_of(addrs):
+                if not addr.ip:
+                    raise LocalError(f"{addr} has no IP address to listen on; 0.0.0.0 and [::] are all of them")
                 listener = await listen(self._transport, addr.host, addr.port, self.endpoint.config)
                 on_failure.callback(listener.close)
                 found.append((listener, Protocol.of(addr)))
+            self._check_can_listen()  # the messenger may have been shut down during a pause
             on_failure.pop_all()
         for listener, protocol in found:
             self._listen(listener, protocol)
         return self.addrs
 
     def _check_can_listen(self) -> None:
+        self._check_loop()
         if self.endpoint.is_shut:
             raise LocalError("this messenger has been shut down")
         if not self._can_accept:
@@ -313,7 +326,11 @@ class Messenger(Driver):
         Args:
             graceful: first send what is queued on every connection, for up to ``ms_shutdown_timeout``; no new
                 connection is accepted meanwhile.
+
+        Raises:
+            LocalError: called on another event loop than the messenger's.
         """
+        self._check_loop()
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
@@ -386,8 +403,14 @@ class Messenger(Driver):
         if get_ident() != self._thread_id:
             raise LocalError("called from another thread than the messenger's: use loop.call_soon_threadsafe")
         if not self._pump_scheduled:
+            if self._loop.is_closed():
+                raise LocalError("the messenger's event loop is closed: a messenger lives as long as its loop")
             self._loop.call_soon(self._scheduled_pump)
             self._pump_scheduled = True
+
+    def _check_loop(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise LocalError("called on another event loop than the messenger's: use run_coroutine_threadsafe")
 
     def _scheduled_pump(self) -> None:
         self._pump_scheduled = False
@@ -415,27 +438,28 @@ class Messenger(Driver):
         self._dials[link_id] = self._loop.create_task(self._dial(link_id, addr))
 
     async def _dial(self, link_id: int, addr: EntityAddr) -> None:
+        where = str(addr)
         try:
             host, port = self._route(addr) if self._route else (addr.host, addr.port)
-        except Exception as error:  # noqa: BLE001 - of the application's route; the dial fails
-            self._dials.pop(link_id, None)
-            self.failed(error)
-            self.endpoint.link_failed(link_id, FaultReason.LOCAL, describe(error), self.now())
-            self.pump()
-            return
-        try:
+            check_place("dial", host, port)
+            where = f"{host}:{port}"
             stream = await self._transport.dial(host, port, self.endpoint.config, source=self._source(host))
+        except ConnectionRefusedError:
+            self._dial_failed(link_id, FaultReason.REFUSED, where)
         except OSError as error:
-            refused = isinstance(error, ConnectionRefusedError)
-            detail = f"{host}:{port}" if refused else f"{host}:{port}: {error.strerror or error}"
-            reason = FaultReason.REFUSED if refused else FaultReason.SOCKET
-            self.endpoint.link_failed(link_id, reason, detail, self.now())
-            self.pump()
-            return
-        finally:
+            self._dial_failed(link_id, FaultReason.SOCKET, f"{where}: {error.strerror or error}")
+        except Exception as error:  # noqa: BLE001 - of the application's route or transport; the dial fails
+            self.failed(error)
+            self._dial_failed(link_id, FaultReason.LOCAL, describe(error))
+        else:
             self._dials.pop(link_id, None)
-        self.endpoint.link_opened(link_id, stream.local_addr, self.now())
-        self._start_link(link_id, stream)
+            self.endpoint.link_opened(link_id, stream.local_addr, self.now())
+            self._start_link(link_id, stream)
+
+    def _dial_failed(self, link_id: int, reason: FaultReason, detail: str) -> None:
+        self._dials.pop(link_id, None)
+        self.endpoint.link_failed(link_id, reason, detail, self.now())
+        self.pump()
 
     def _source(self, host: str) -> str:
         """The local IP address to dial from; empty if the kernel chooses it."""
@@ -544,7 +568,10 @@ class Inbox(Dispatcher):
 
         Raises:
             TimeoutError: no message arrived within ``timeout_s``.
+            LocalError: ``timeout_s`` is no number.
         """
+        if timeout_s is not None:
+            check_seconds("timeout_s", timeout_s)
         async with asyncio.timeout(timeout_s):
             while not self._waiting:
                 await self._something()

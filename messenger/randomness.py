@@ -1,8 +1,9 @@
 """The source of random numbers, which is injected into the core so that a seed reproduces a run."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class RandomSource(Protocol):
     """The methods that the core uses of a generator; ``random.Random`` and ``random.SystemRandom`` have them."""
 

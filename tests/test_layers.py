@@ -66,7 +66,7 @@ TOOLKIT = (
 """From the top down."""
 
 MESSENGER = (
-    *(Row("facade", name) for name in ("", "messenger", "mon_login")),
+    *(Row("facade", name) for name in ("", "messenger", "arguments", "mon_login")),
     Row("transports", "transport"),
     *(Row("driver", name) for name in ("driver", "connection", "dispatch", "dispatch_queue", "prioritized")),
     *(Row("endpoint", name) for name in ("endpoint", "core", "shards", "addressing", "loopback")),

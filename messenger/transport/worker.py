@@ -54,7 +54,11 @@ class Worker:
         self._for_home: ToHomeLoop = []
         self._timer: asyncio.TimerHandle | None = None
         self._thread = threading.Thread(target=self._run, name=f"msgr-worker-{shard.index}", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # the machine has no room for another thread
+            self._loop.close()
+            raise
 
     # ---- from the home loop's thread
 

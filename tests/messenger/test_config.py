@@ -186,6 +186,25 @@ def test_injection_values_out_of_range_are_refused(option: str, value: float) ->
         Config(**{option: value})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("ms_bind_port_min", 65536),
+        ("ms_bind_port_max", 65536),
+        ("ms_tcp_rcvbuf", 1 << 31),
+        ("ms_tcp_listen_backlog", 1 << 31),
+    ],
+)
+def test_values_that_the_kernel_does_not_take_are_refused(option: str, value: int) -> None:
+    with pytest.raises(LocalError, match=f"{option} = {value}: give 0 to {value - 1}"):
+        Config(**{option: value})  # type: ignore[arg-type]
+
+
+def test_time_to_which_no_other_can_be_added_is_refused() -> None:
+    with pytest.raises(LocalError, match=r"ms_max_backoff = 1000.*: give a number, 0 or more"):
+        Config(ms_max_backoff=10**400)
+
+
 # ---- compression
 
 

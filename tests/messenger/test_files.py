@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from messenger.files import append_private, new_file, open_file, read_bytes, read_lines, read_text, replacing
+from messenger.files import (
+    append_private,
+    created,
+    new_file,
+    open_file,
+    read_bytes,
+    read_lines,
+    read_text,
+    replacing,
+)
+from tests.support.limits import files_limited_to
 
 MIB = 1 << 20
 Reader = Callable[[Path], object]
@@ -126,6 +136,18 @@ def test_new_files_are_private_and_never_there_before(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError):
             new_file(tmp_path / name)
     assert not elsewhere.exists()
+
+
+def test_new_file_that_cannot_be_written_is_not_left_behind(tmp_path: Path) -> None:
+    with pytest.raises(FileExistsError), created(__file__):
+        pytest.fail("it exists")
+    assert Path(__file__).exists()
+    with files_limited_to(1000), pytest.raises(OSError, match="File too large"), created(tmp_path / "x") as file:
+        file.write(bytes(2000))
+    assert list(tmp_path.iterdir()) == []
+    with created(tmp_path / "x") as file:
+        file.write(bytes(2000))
+    assert (tmp_path / "x").stat().st_size == 2000
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -1,23 +1,32 @@
 """The asyncio messenger in careless hands, and on a machine whose clock is set."""
 
 import asyncio
+import gc
+import re
+import resource
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from messenger.denc.address import EntityAddr
+from messenger.cephx.none import NoneClient
+from messenger.config import Config
+from messenger.denc.address import AddressType, EntityAddr
 from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection as CoreConnection
 from messenger.errors import FaultError, FaultReason, LocalError
 from messenger.messages.message import Message
 from messenger.messages.types import MessageType
-from messenger.messenger import Inbox, Messenger
+from messenger.messenger import Connection, Inbox, Messenger
 from messenger.outputs import TraceRecord
-from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, STATELESS_SERVER, PolicySet
+from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, STATELESS_SERVER, PolicySet
 from messenger.session.session import SessionState
+from messenger.transport.tcp import TcpStream, TcpTransport
 from tests.support import aio
 from tests.support.aio import connected, messenger, on_loop, until
 from tests.support.node import auth_pair, numbered
@@ -61,6 +70,19 @@ async def test_to_listen_takes_policies_for_the_peers() -> None:
         ({"policies": STATELESS_SERVER}, "policies is of type Policy: give a PolicySet"),
         ({"config": {"ms_initial_backoff": 1}}, "config is of type dict: give a Config"),
         ({"dispatcher": print}, "is no dispatcher: derive its class from messenger.Dispatcher"),
+        ({"auth_client": NoneClient}, "auth_client is the class NoneClient: give a CephxClient or a NoneClient"),
+        ({"workers": "2"}, "workers is of type str: give a number of threads"),
+        ({"workers": 1.5}, "workers is of type float: give a number of threads"),
+        ({"nonce": 1.5}, "nonce is of type float: give a number of 32 bits"),
+        ({"rng": 7}, "rng is of type int: give a generator"),
+        ({"route": ("127.0.0.1", 6800)}, "route is of type tuple: give a function"),
+        ({"trace": []}, "trace is of type list: give a function"),
+        (
+            {"interceptor": print},
+            "interceptor is of type builtin_function_or_method: give an object with a method",
+        ),
+        ({"key_log": b"keys"}, "key_log is of type bytes: give a path or a function"),
+        ({"transport": "tcp"}, "transport is of type str: give a Transport"),
     ],
 )
 @on_loop
@@ -139,6 +161,176 @@ async def test_a_port_is_one_of_16_bits(port: int) -> None:
             await server.bind("127.0.0.1", port)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ((None,), "host is of type NoneType: give an IP address"),
+        (("127.0.0.1\0",), "cannot listen on '127.0.0.1.x00': give an IP address"),
+        (("ü" * 70,), "give an IP address"),
+        (("127.0.0.1", "6800"), "port is of type str: give a number from 0 to 65535"),
+        (("127.0.0.1", 0, "v2"), "protocol is of type str: give Protocol.V1 or Protocol.V2"),
+    ],
+)
+@on_loop
+async def test_a_place_to_listen_of_another_type_is_refused(arguments: tuple[object, ...], hint: str) -> None:
+    async with messenger(1) as server:
+        with pytest.raises(LocalError, match=hint):
+            await server.bind(*arguments)  # type: ignore[arg-type]
+        assert server._listeners == []
+
+
+@pytest.mark.parametrize(
+    ("addrs", "hint"),
+    [
+        (["v2:127.0.0.1:0"], "addrs is of type list: give text such as"),
+        ("-", "- has no IP address to listen on"),
+        (EntityAddr.blank(AddressType.MSGR2, 1), "has no IP address to listen on"),
+    ],
+)
+@on_loop
+async def test_addresses_to_listen_on_name_an_ip(addrs: object, hint: str) -> None:
+    async with messenger(1) as server:
+        with pytest.raises(LocalError, match=hint):
+            await server.bind_all(addrs)  # type: ignore[arg-type]
+        assert server._listeners == []
+        assert len(await server.bind_all(EntityAddr.from_host("127.0.0.1", 0))) == 1
+
+
+@on_loop
+async def test_shutdown_during_the_pause_of_a_bind_leaves_no_listener() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        server = messenger(1, ms_bind_retry_delay=0.05, ms_bind_retry_count=200)
+        binding = asyncio.ensure_future(server.bind_all(f"v2:127.0.0.1:{port}"))
+        await asyncio.sleep(0)
+        await server.shutdown()
+    with pytest.raises(LocalError, match="this messenger has been shut down"):
+        await binding
+    with socket.create_server(("127.0.0.1", port)):  # nobody listens there
+        pass
+
+
+@pytest.mark.parametrize("timeout_s", [float("nan"), "5"])
+@on_loop
+async def test_a_time_that_is_no_number_is_refused(timeout_s: object) -> None:
+    """NaN would put the loop's timers out of order, and those of the whole program would fire late or never."""
+    inbox = Inbox()
+    async with messenger(1) as client, messenger(2, inbox) as server:
+        connection = await connected(client, server)
+        for call in (connection.ready, inbox.get):
+            with pytest.raises(LocalError, match=r"timeout_s = .*: give a number of seconds"):
+                await call(timeout_s)  # type: ignore[arg-type]
+        for times in ((timeout_s, 1.0), (1.0, timeout_s)):
+            with pytest.raises(LocalError, match=r"_s = .*: give a number of seconds"):
+                connection.keep_alive(*times)  # type: ignore[arg-type]
+        assert client.endpoint.keepalives == {}
+
+
+@on_loop
+async def test_shutdown_on_another_loop_is_refused_and_changes_nothing() -> None:
+    async with messenger(1) as client, messenger(2) as server:
+        connection = await connected(client, server)
+        for call in (client.shutdown, client.bind, client.bind_all):
+            with pytest.raises(LocalError, match="called on another event loop than the messenger's"):
+                await asyncio.to_thread(asyncio.run, call())
+        assert connection.is_connected
+
+
+def test_messenger_of_a_closed_loop_is_refused() -> None:
+    """Each ``asyncio.run`` has a loop of its own, which ends with it."""
+
+    async def left_open() -> tuple[Messenger, Connection]:
+        client = messenger(1)
+        return client, client.connect("v2:127.0.0.1:1/1", EntityType.OSD)
+
+    token = aio.workers.set(0)
+    client, connection = asyncio.run(left_open())
+    aio.workers.reset(token)
+    for call in (lambda: connection.send(numbered(1)), lambda: asyncio.run(connection.ready())):
+        with pytest.raises(LocalError, match="the messenger's event loop is closed"):
+            call()
+    with pytest.raises(LocalError, match="called on another event loop than the messenger's"):
+        asyncio.run(client.shutdown())
+
+
+class Deferring(Dispatcher):
+    """Returns a task, which is true, from its callback."""
+
+    async def _later(self) -> None:
+        pass
+
+    def ms_dispatch(self, _connection: CoreConnection, _message: Message) -> object:  # type: ignore[override]
+        return asyncio.ensure_future(self._later())
+
+
+@on_loop
+async def test_a_dispatcher_that_returns_an_object_keeps_no_message() -> None:
+    """Else the messages would fill the throttle, and the connection would stop."""
+    reported = reports()
+    async with messenger(1) as client, messenger(2, Deferring()) as server:
+        connection = await connected(client, server)
+        connection.send(numbered(1, 100))
+        await until(lambda: reported)
+        await until(lambda: not connection.session.queue.sent)
+        assert server.endpoint.snapshot()["dispatch_bytes"] == 0
+    assert reported == ["a dispatcher returned a Task: give True to keep the message, or None"]
+
+
+@on_loop
+async def test_release_on_another_connection_leaves_the_message_held() -> None:
+    class Keeping(Dispatcher):
+        def __init__(self) -> None:
+            self.kept: list[tuple[CoreConnection, Message]] = []
+
+        def ms_dispatch(self, connection: CoreConnection, message: Message) -> bool:
+            self.kept.append((connection, message))
+            return True
+
+    keeping = Keeping()
+    async with messenger(1) as client, messenger(2, keeping) as server:
+        connection = await connected(client, server)
+        connection.send(numbered(1, 100))
+        await until(lambda: keeping.kept)
+        receiver, message = keeping.kept[0]
+        with pytest.raises(LocalError, match="message is of type NoneType"):
+            receiver.release(None)  # type: ignore[arg-type]
+        if not aio.workers.get():
+            with pytest.raises(LocalError, match="released where 0 are held"):
+                connection.release(message)
+        receiver.release(message)
+        await until(lambda: server.endpoint.snapshot()["dispatch_bytes"] == 0)
+
+
+@on_loop
+async def test_shutdown_of_an_ended_connection_keeps_its_fault() -> None:
+    async with messenger(1) as client:
+        connection = client.connect("v2:127.0.0.1:1/1", EntityType.OSD)
+        connection.mark_down()
+        await connection.shutdown()
+        await asyncio.sleep(0)
+        assert connection.last_fault is not None
+        assert connection.last_fault.reason is FaultReason.MARKED_DOWN
+
+
+def highest_descriptor() -> int:
+    return max(int(file.name) for file in Path("/proc/self/fd").iterdir())
+
+
+@on_loop
+async def test_workers_that_cannot_be_started_leave_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = threading.active_count()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest_descriptor() + 8, hard))
+        monkeypatch.setattr("sys.unraisablehook", lambda _error: None)  # of the loop that asyncio left half made
+        with pytest.raises(LocalError, match=r"workers=200: only .* could be started: .*Too many open files"):
+            Messenger(workers=200)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    gc.collect()
+    assert threading.active_count() == before
+
+
 @on_loop
 async def test_a_messenger_that_was_shut_down_does_nothing_more() -> None:
     async with messenger(1) as client, messenger(2) as server:
@@ -198,6 +390,43 @@ async def test_waiting_in_vain_leaves_nothing_behind() -> None:
                 with pytest.raises(TimeoutError):
                     await connection.ready(0.01)
             assert connection._waiters == []
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        (None, "cannot unpack non-iterable NoneType object"),
+        (("127.0.0.1", 70000), "cannot dial 127.0.0.1:70000: a port is 0 to 65535"),
+        ((None, 6800), "host is of type NoneType: give an IP address"),
+        (("a\0b", 6800), "cannot dial 'a.x00b': give an IP address"),
+    ],
+)
+@on_loop
+async def test_a_route_to_no_place_is_a_dial_that_fails(place: Any, why: str) -> None:
+    reported = reports()
+    async with messenger(1, route=lambda _addr: place, policy=LOSSY_CLIENT) as client:
+        connection = client.connect("v2:127.0.0.1:1/1", EntityType.OSD)
+        await until(lambda: connection.last_fault)
+        assert connection.last_fault is not None
+        assert connection.last_fault.reason is FaultReason.LOCAL
+        assert re.search(why, connection.last_fault.detail)
+        assert re.search(why, reported[0])
+
+
+class BrokenTransport(TcpTransport):
+    async def dial(self, host: str, port: int, config: Config, *, source: str = "") -> TcpStream:
+        raise KeyError("no such transport")
+
+
+@on_loop
+async def test_a_transport_that_raises_is_a_dial_that_fails() -> None:
+    reported = reports()
+    async with messenger(1, transport=BrokenTransport(), policy=LOSSY_CLIENT) as client:
+        connection = client.connect("v2:127.0.0.1:1/1", EntityType.OSD)
+        await until(lambda: connection.last_fault)
+        assert connection.last_fault is not None
+        assert connection.last_fault.reason is FaultReason.LOCAL
+    assert reported[0] == "'no such transport'"
 
 
 @on_loop

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from struct import Struct
 
-from messenger.errors import LocalError
+from messenger.errors import LocalError, check_kind
 
 CEPH_PORTS = "3300,6789,6800-7568"
 """Ports of monitors (v2 and v1), and the range of the other daemons (``ms_bind_port_min`` and ``_max``)."""
@@ -41,6 +41,7 @@ def parse_ports(text: str) -> tuple[range, ...]:
     Raises:
         LocalError: the text is malformed.
     """
+    check_kind("ports", text, str, f"text such as '3300' or '{CEPH_PORTS}'")
     if text.strip() == ALL:
         return ()
     ranges = []

@@ -316,6 +316,10 @@ def opened(path: Path | BinaryIO) -> Iterator[BinaryIO]:
         try:
             file.close()
         except OSError as error:
+            with contextlib.suppress(OSError):  # the same one
+                file.close()
+            if not path.stat().st_size:
+                path.unlink()  # it would only be in the way of the next attempt
             raise not_written(path, error) from None
 
 

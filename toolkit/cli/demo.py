@@ -2,11 +2,14 @@
 
 import os
 import sys
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from messenger.errors import LocalError
 from toolkit.cli.report_files import Html, Junit, ReportFiles
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ def demo(
     from toolkit.scenarios.runner import run_scenario, save_artefacts
 
     ReportFiles(html, junit)
-    directory = out or _unused_directory()
+    directory = out or _new_directory()
     todo = [(scenario, way) for scenario in select("TOUR") for way in ways("v2-crc", "v2-secure")]
     runs: list[ScenarioRun] = []
     interrupted = False
@@ -54,6 +57,8 @@ def demo(
         except KeyboardInterrupt:
             interrupted = True
     if not runs:
+        with suppress(OSError):
+            directory.rmdir()  # if nothing was written
         return INTERRUPTED
     files = ReportFiles(html or directory / "report.html", junit)
     files.write([done.report(files.folder) for done in runs], "Sessions under faults")
@@ -92,9 +97,19 @@ def _open(report: Path) -> None:
     viewer.returncode = 0  # the browser outlives this process; without this, Popen would warn about it
 
 
-def _unused_directory() -> Path:
-    """Return the first folder msgrlab-out/demo-N that does not exist."""
-    number = 1
-    while (directory := _DEFAULT_OUT / f"demo-{number}").exists():
-        number += 1
-    return directory
+def _new_directory() -> Path:
+    """Make the first folder msgrlab-out/demo-N that does not exist; no other demo gets the same.
+
+    Raises:
+        LocalError: it cannot be made.
+    """
+    try:
+        _DEFAULT_OUT.mkdir(exist_ok=True)
+        for number in count(1):
+            directory = _DEFAULT_OUT / f"demo-{number}"
+            with suppress(FileExistsError):
+                directory.mkdir()
+                return directory
+    except OSError as error:
+        raise LocalError(f"{_DEFAULT_OUT}: {error.strerror}; --out names another folder") from None
+    raise AssertionError("count() has no end")

@@ -14,6 +14,23 @@ from toolkit.report.terminal import shown_line
 LEFT = 1
 
 
+def _check_place(keep: Path, names: list[str]) -> None:
+    """Check that a folder for each cluster can be made, before anything is taken down.
+
+    Raises:
+        LocalError: a folder exists already, or cannot be made.
+    """
+    from toolkit.cluster.retention import check_writable
+
+    for name in names:
+        if (keep / name).exists():
+            raise LocalError(f"--keep: {keep / name} exists already, and nothing is overwritten")
+    try:
+        check_writable(keep)
+    except LocalError as error:
+        raise LocalError(f"--keep {error}; nothing was taken down") from None
+
+
 def down(
     cluster: ClusterPlace = "",
     name: ClusterName = "",
@@ -51,9 +68,8 @@ def down(
     if keep_keys and keep is None:
         raise LocalError("--keep-keys needs --keep DIR")
     found = clusters() if everything else [chosen(name)]
-    for lease in found:
-        if keep is not None and (keep / lease.label.name).exists():
-            raise LocalError(f"--keep: {keep / lease.label.name} exists already, and nothing is overwritten")
+    if keep is not None:
+        _check_place(keep, [lease.label.name for lease in found])
     if files:
         from toolkit.cluster.report_page import cluster_report
 

@@ -3,14 +3,13 @@
 import contextlib
 import io
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
 from messenger.errors import LocalError
-from messenger.files import new_file, replacing
+from messenger.files import created, replacing
 from toolkit.dissect.frames import DecodedFrame
 
 if TYPE_CHECKING:
@@ -36,32 +35,18 @@ def output_file(path: Path | None, *, replace: bool, sources: Sequence[Path]) ->
         LocalError: the file exists, or cannot be written.
     """
     if path is None:
-        with _standard_output() as file:
-            yield file
+        yield sys.stdout.buffer
+        sys.stdout.flush()
         return
     if path.exists() and any(source.exists() and path.samefile(source) for source in sources):
         raise LocalError(f"-o {path}: this is the capture itself")
     if path.exists() and (not replace or not path.is_file()):
         raise LocalError(f"-o {path} exists already{'; --force replaces it' if path.is_file() else ''}")
     try:
-        with replacing(path) if replace else new_file(path) as file:
+        with replacing(path) if replace else created(path) as file:
             yield file
     except OSError as error:
         raise LocalError(f"-o {path}: {error.strerror or error}") from None
-
-
-@contextlib.contextmanager
-def _standard_output() -> Iterator[IO[bytes]]:
-    try:
-        yield sys.stdout.buffer
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        # the interpreter flushes stdout once more at exit, and would report the same error again
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise LocalError(f"standard output: {error.strerror or error}") from None
 
 
 _encode = json.JSONEncoder(check_circular=False).encode  # records are trees

@@ -5,16 +5,17 @@ something that the command needs, both with one line on stderr; 130 after Ctrl-C
 closed the pipe, as a shell reports a program that SIGPIPE ended.
 """
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from messenger.errors import LocalError
 from toolkit.cli.report_files import command_line
+from toolkit.cli.streams import OutputError, discard, prepare
 from toolkit.errors import Unsupported
 from toolkit.extras import missing_extra
 from toolkit.report.terminal import shown
@@ -127,6 +128,7 @@ def _add(command: _Command, panel: str) -> None:
 
 def main() -> None:
     """Run the command line of this process and exit."""
+    prepare()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -141,10 +143,16 @@ def run(arguments: Sequence[str]) -> int:
         # typer puts lists of choices on their own lines, and its type checks prefix "Value error"
         message = " ".join(error.format_message().split()).replace(": Value error, ", ": ")
         return _complain(f"{message.rstrip('.')}{_hint(error)}")
+    except OutputError as error:
+        return _complain(str(error))
     except Unsupported as error:
         return _complain(str(error), UNSUPPORTED)
     except LocalError as error:
         return _complain(str(error))
+    except FileNotFoundError:
+        if _has_directory():
+            raise
+        return _complain("the current directory has been removed: change to another one")
     except ModuleNotFoundError as error:
         if (missing := missing_extra(error)) is None:
             raise
@@ -176,6 +184,14 @@ def _complain(message: str, code: int = USAGE_ERROR) -> int:
     return code
 
 
+def _has_directory() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def _hint(error: typer.TyperException) -> str:
     """Name the help of the sub-command whose command line was wrong; empty if the error names none."""
     context = getattr(error, "ctx", None)
@@ -187,5 +203,5 @@ def _ended(error: BrokenPipeError | SystemExit) -> int:
     if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     # the interpreter flushes stdout once more at exit, and would report the same broken pipe again
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    discard(sys.stdout.fileno())
     return BROKEN_PIPE

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CHECK_FAILED = 1
 INTERRUPTED = 130
+_MOST_SEEDS = 1 << 40
+"""More than a lifetime of a machine; a range of a length beyond 63 bits has none in Python."""
 _MOST_SHRUNK = 3
 """Number of failed seeds that are shrunk and reported in full: more seeds seldom show more bugs."""
 
@@ -35,7 +37,7 @@ def sim(
             help="Run these scenarios, named as in `msgrlab run`, instead of random simulations.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 1000,
+    seeds: Annotated[int, typer.Option(min=1, max=_MOST_SEEDS, help="Number of seeds.")] = 1000,
     first: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     jobs: Annotated[
         int | None, typer.Option(min=1, max=256, help="Processes that share the seeds; by default one per core.")

@@ -29,7 +29,7 @@ from toolkit.cluster.plan import (
     service_keys,
     with_release,
 )
-from toolkit.cluster.retention import SERVICE_KEYS, keep_files
+from toolkit.cluster.retention import SERVICE_KEYS, check_writable, is_kept, keep_files
 from toolkit.cluster.spec.model import ClusterSpec, LinkSpec, Proxy
 from toolkit.cluster.taps import Captures, Middlemen
 from toolkit.dissect.keys import KeyBook
@@ -501,7 +501,7 @@ class Cluster:
                 except LocalError as error:
                     problems.append(str(error))
             self.stage = "removing"
-            return problems + self.lease.journal.undo()
+            return problems + self.lease.journal.undo(keep_directory=bool(problems))
 
     def _gather(self) -> None:
         """Copy all logs to the cluster's directory, also from the file systems of containers."""
@@ -559,7 +559,8 @@ def up(
         report: called with a short text at each step, for display.
         progress: called with the progress of each node.
         settings: changes of the spec, as ``KEY=VALUE``.
-        keep: directory that receives history, captures and logs at the end; they are deleted unless given.
+        keep: directory that receives history, captures and logs at the end; they are deleted unless given. What
+            cannot be copied stays in the cluster's directory, until ``msgrlab down``.
         keep_keys: True to keep keys there, too.
 
     Raises:
@@ -570,21 +571,24 @@ def up(
     from toolkit.cluster import warm_zygote  # noqa: PLC0415 - a supervisor has its own
     from toolkit.cluster.spec_lookup import spec_from  # noqa: PLC0415 - only specs in files need YAML
 
-    wanted = spec_from(spec, settings)
+    wanted, place = spec_from(spec, settings), None if keep is None else Path(keep)
+    if place is not None:
+        check_writable(place)
     lease = Lease.take(name or wanted.name)
     try:
         with lease.held():
             cluster = Cluster(wanted, lease, backend, report, progress)
             cluster.backend.zygote = cluster.backend.zygote or warm_zygote.shared
-            cluster.up(None if keep is None else Path(keep))
+            cluster.up(place)
             try:
                 yield cluster
             finally:
-                remains = cluster.down(None if keep is None else Path(keep), keep_keys=keep_keys)
+                remains = cluster.down(place, keep_keys=keep_keys)
                 if remains:
                     raise LocalError("; ".join(remains))
     finally:
-        lease.journal.undo()
+        is_done = place is None or is_kept(lease.directory, place, keys=keep_keys)
+        lease.journal.undo(keep_directory=not is_done)
 
 
 __all__ = ["Cluster", "LocalError", "Progress", "Unsupported", "up"]

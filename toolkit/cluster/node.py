@@ -17,15 +17,15 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from messenger.denc.address import EntityAddr
-from messenger.errors import LocalError, MsgrError
+from messenger.errors import LocalError
 from messenger.link import Protocol
 from messenger.messenger import Messenger
 from toolkit.node import NodeApp, NodeSpec
+from toolkit.node.control import MISTAKES, MOST_LINE_BYTES
 from toolkit.node.live_random import LiveRandom
 
 VERBS = frozenset(NodeApp.VERBS)
 """The commands that a node accepts."""
-_MAX_LINE_BYTES = 1 << 20
 
 
 class ControlChannel:
@@ -52,7 +52,7 @@ async def run_node(lines: BinaryIO, out: BinaryIO) -> None:
     """
     control = ControlChannel(out)
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_MAX_LINE_BYTES)
+    reader = asyncio.StreamReader(limit=MOST_LINE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), lines)
     try:
         values = json.loads(await reader.readline())
@@ -132,7 +132,7 @@ def _carry_out(app: NodeApp, line: bytes) -> dict[str, Any]:
         if verb not in VERBS:
             raise LocalError(f"unknown verb {verb!r}; known: {', '.join(sorted(VERBS))}")
         answer = getattr(app, verb)(**command.get("args", {}))
-    except (ValueError, TypeError, KeyError, AttributeError, MsgrError) as error:
+    except MISTAKES as error:
         words = str(error) if isinstance(error, LocalError) else f"{type(error).__name__}: {error}"
         return {"reply": number, "error": words}
     return {"reply": number, "answer": answer or {}}

@@ -11,7 +11,9 @@ from typing import Any
 
 from messenger.compat import override
 from messenger.errors import LocalError
+from messenger.files import amount
 from toolkit.cluster.backends.base import Program
+from toolkit.node.control import MOST_LINE_BYTES
 from toolkit.node.program import ProgramSpec
 
 _REPLY_TIMEOUT_S = 20.0
@@ -102,7 +104,7 @@ class NodeProcess(NodeLife):
         self._program = program
         self._reader = threading.Thread(target=self._read, name=f"node {spec.name}", daemon=True)
         self._reader.start()
-        self._write(spec.as_json())
+        self._write(json.dumps(spec.as_json()).encode())
 
     @property
     @override
@@ -125,9 +127,13 @@ class NodeProcess(NodeLife):
         failures: list[LocalError] = []
         with self._asking:
             for first in range(0, len(commands), _AT_ONCE):
-                part = commands[first : first + _AT_ONCE]
-                numbers = [self._send(verb, args) for verb, args in part]
-                for (verb, _), number in zip(part, numbers, strict=True):
+                sent: list[tuple[str, int]] = []
+                for verb, args in commands[first : first + _AT_ONCE]:
+                    try:
+                        sent.append((verb, self._send(verb, args)))
+                    except LocalError as error:
+                        failures.append(error)
+                for verb, number in sent:
                     try:
                         self._answer(verb, number, _REPLY_TIMEOUT_S)
                     except LocalError as error:
@@ -136,10 +142,22 @@ class NodeProcess(NodeLife):
             raise failures[0]
 
     def _send(self, verb: str, args: dict[str, Any]) -> int:
-        """Send a command; returns its number."""
-        self._last_id += 1
-        self._write({"id": self._last_id, "verb": verb, "args": args})
-        return self._last_id
+        """Send a command; returns its number.
+
+        Raises:
+            LocalError: its arguments cannot be sent, or the node has exited.
+        """
+        number = self._last_id + 1
+        try:
+            line = json.dumps({"id": number, "verb": verb, "args": args}).encode()
+        except (TypeError, ValueError) as error:
+            raise LocalError(f"node {self.name}: {verb}: {error}") from None
+        if len(line) >= MOST_LINE_BYTES:
+            limit = f"give less than {amount(MOST_LINE_BYTES)} of arguments"
+            raise LocalError(f"node {self.name}: {verb}: {len(line)} bytes: {limit}")
+        self._last_id = number
+        self._write(line)
+        return number
 
     def _answer(self, verb: str, number: int, timeout_s: float) -> dict[str, Any]:
         """Wait for the answer to a command and return it; raises LocalError as :meth:`command`."""
@@ -191,10 +209,10 @@ class NodeProcess(NodeLife):
                 with contextlib.suppress(OSError):
                     pipe.close()
 
-    def _write(self, values: dict[str, Any]) -> None:
+    def _write(self, line: bytes) -> None:
         assert self._program.stdin is not None
         try:
-            self._program.stdin.write(json.dumps(values).encode() + b"\n")
+            self._program.stdin.write(line + b"\n")
             self._program.stdin.flush()
         except (BrokenPipeError, ValueError):
             raise self._fail("it exited") from None

@@ -1,5 +1,7 @@
 """Keep files of a cluster that goes down: readable by their owner alone, and without keys unless requested."""
 
+import contextlib
+import errno
 import os
 import shutil
 import struct
@@ -38,13 +40,14 @@ def keep_files(cluster: Path, directory: Path, *, keys: bool = False) -> None:
         keys: True to keep keys, too.
 
     Raises:
-        LocalError: a file exists already or cannot be written; the others are copied nevertheless.
+        LocalError: a file exists already or cannot be written; the others are copied nevertheless. Leave the
+            cluster's directory then: the text says that its files are still there.
     """
     problems = []
     for path in _worth_keeping(cluster, keys=keys):
         target = directory / path.relative_to(cluster)
         try:
-            _make_directories(target.parent)
+            make_directories(target.parent)
             _copy(path, target, without_keys=path.suffix == _CAPTURE and not keys)
         except FileExistsError:
             problems.append(f"{target}: it exists already, and nothing is overwritten")
@@ -53,7 +56,30 @@ def keep_files(cluster: Path, directory: Path, *, keys: bool = False) -> None:
         except LocalError as error:
             problems.append(str(error))
     if problems:
+        with contextlib.suppress(OSError):
+            directory.rmdir()  # if it is empty, it would only be in the way of the next attempt
+        problems.append(f"the files are still in {cluster}, until msgrlab down {cluster.name}")
         raise LocalError("; ".join(problems))
+
+
+def check_writable(directory: Path) -> None:
+    """Make the directory for the copies of :func:`keep_files`, before there is anything to lose.
+
+    Raises:
+        LocalError: it cannot be made, or not be written to.
+    """
+    try:
+        make_directories(directory.absolute())
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "cannot be written to")
+    except OSError as error:
+        raise LocalError(f"{directory}: {error.strerror}") from None
+
+
+def is_kept(cluster: Path, directory: Path, *, keys: bool = False) -> bool:
+    """True if :func:`keep_files` has copied all files: copies that could not be completed do not exist."""
+    kept = _worth_keeping(cluster, keys=keys)
+    return all((directory / path.relative_to(cluster)).exists() for path in kept)
 
 
 def _worth_keeping(cluster: Path, *, keys: bool) -> Iterator[Path]:
@@ -65,7 +91,8 @@ def _worth_keeping(cluster: Path, *, keys: bool) -> Iterator[Path]:
                 yield path
 
 
-def _make_directories(directory: Path) -> None:
+def make_directories(directory: Path) -> None:
+    """Make a directory and those above it, each for its owner alone; raises OSError."""
     for each in reversed([directory, *directory.parents]):
         if not each.exists():
             each.mkdir(mode=DIRECTORY_MODE)

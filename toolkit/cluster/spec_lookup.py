@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from messenger.errors import LocalError
+from messenger.errors import LocalError, check_kind
 from messenger.files import read_text
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ def spec_from(spec: "ClusterSpec | Path | str", settings: Sequence[str] = ()) ->
     from toolkit.cluster.spec.files import read_spec, read_values  # noqa: PLC0415 - pydantic takes its time
 
     if not isinstance(spec, Path | str):
+        from toolkit.cluster.spec import ClusterSpec  # noqa: PLC0415 - as above
+
+        check_kind("spec", spec, ClusterSpec, "a ClusterSpec, a path, or the name of a ready-made spec")
         return _changed(spec.as_json(), settings) if settings else spec
     found = read_spec(spec)
     if not settings:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from messenger.errors import LocalError
-from toolkit.cluster.retention import keep_files
+from toolkit.cluster.retention import is_kept, keep_files
 from toolkit.cluster.supervisor.client import ask_down
 from toolkit.machine.changes import Processes
 from toolkit.machine.leases import Lease
@@ -24,6 +24,8 @@ def take_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False
     if remains is None:
         return end_by_force(lease, keep, keep_keys=keep_keys)
     if remains and lease.directory.exists():
+        if keep is not None and not is_kept(lease.directory, keep, keys=keep_keys):
+            return remains  # the directory has what could not be kept
         remains += end_by_force(lease)
     return list(dict.fromkeys(remains))
 
@@ -31,14 +33,17 @@ def take_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False
 def end_by_force(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False) -> list[str]:
     """Kill all processes with a cluster's label and undo its journal; returns what could not be undone."""
     problems: list[str] = []
+    is_unkept = False
     try:
         # first, so that no process of the cluster undoes the journal at the same time
         Processes(str(lease.label)).undo()
         if keep is not None and lease.directory.exists():
+            is_unkept = True
             keep_files(lease.directory, keep, keys=keep_keys)
+            is_unkept = False
     except LocalError as error:
         problems.append(str(error))
-    return problems + lease.journal.undo()
+    return problems + lease.journal.undo(keep_directory=is_unkept)
 
 
 def take_all_down(

@@ -68,10 +68,13 @@ class Journal:
             raise LocalError(problems[0])
         return found
 
-    def undo(self) -> list[str]:
+    def undo(self, *, keep_directory: bool = False) -> list[str]:
         """Undo all changes in reverse order, and remove the directory.
 
         If something cannot be undone, the directory with its journal stays for the next attempt.
+
+        Args:
+            keep_directory: True to leave the directory, for files in it that could not be copied elsewhere.
 
         Returns:
             A line for each change that could not be undone.
@@ -85,7 +88,7 @@ class Journal:
                 change.undo()
             except LocalError as error:
                 remains.append(str(error))
-        if remains:
+        if remains or keep_directory:
             return remains
         try:
             if any(map(self._is_own_tree, changes)):

@@ -35,9 +35,16 @@ _FIRST_FILES = frozenset({LABEL_FILE, FILE_NAME})
 
 
 def state_root() -> Path:
-    """Return the parent of all clusters' directories; the path is short, because sockets lie below it."""
+    """Return the parent of all clusters' directories; the path is short, because sockets lie below it.
+
+    Raises:
+        LocalError: the path that the variable names is no printable text: records of clusters are lines of text.
+    """
     if named := os.environ.get(STATE_VARIABLE):
-        return Path(named).absolute()
+        path = Path(named).absolute()
+        if not str(path).isprintable():
+            raise LocalError(f"{STATE_VARIABLE} = {str(path)!r}: give a path of printable characters")
+        return path
     if os.geteuid() == 0:
         return Path("/run/msgrlab")
     runtime = os.environ.get("XDG_RUNTIME_DIR")

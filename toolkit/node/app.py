@@ -12,6 +12,7 @@ from messenger.denc.codec import Buffer
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection, Driver
 from messenger.errors import Fault, LocalError
+from messenger.files import amount
 from messenger.messages.message import PRIORITY_DEFAULT, Message, Payload
 from messenger.messages.types import MessageType
 from messenger.outputs import EventKind, TraceRecord
@@ -25,6 +26,8 @@ from toolkit.node.message_records import message_fields
 from toolkit.node.rhythm import Later, Rhythm
 from toolkit.node.spec import NodeSpec, parse_entity
 
+_MOST_BYTES = 2 << 30
+"""Most bytes that one command queues."""
 _TIDS_OF_A_LIFE = 1_000_000
 """Tids per incarnation: a restarted node continues at the next multiple, so that no tid means two messages."""
 
@@ -217,7 +220,16 @@ class NodeApp(Inside, Dispatcher):
         """Send ``count`` messages with data of ``size_bytes``, numbered by their tid.
 
         With ``dials=False`` nothing is sent unless there is a connection.
+
+        Raises:
+            LocalError: there is no such peer, or the messages are more than a node can hold: they are queued in
+                one turn, in which the node does nothing else.
         """
+        if count > _TIDS_OF_A_LIFE:
+            raise LocalError(f"count = {count}: give at most {_TIDS_OF_A_LIFE}")
+        total_bytes = count * (size_bytes + front_bytes + middle_bytes)
+        if total_bytes > _MOST_BYTES:
+            raise LocalError(f"{total_bytes} bytes in one command: give at most {amount(_MOST_BYTES)}")
         if not dials and not self.has_connection(peer):
             return
         connection = self._connection(peer)

@@ -6,6 +6,20 @@ from typing import Any, Protocol
 
 from messenger.errors import LocalError, MsgrError
 
+MOST_LINE_BYTES = 1 << 20
+"""Longest line to a program."""
+MISTAKES = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+    TimeoutError,
+    MsgrError,
+)
+"""What arguments of a wrong type or size raise; the program goes on."""
+
 
 class Control(Protocol):
     """Writes lines to the controller."""
@@ -60,6 +74,6 @@ async def _carry_out(app: Served, line: bytes) -> dict[str, Any]:
         if not isinstance(command.get("verb"), str):
             raise LocalError("a command needs a verb")
         answer = await app.carry_out(command["verb"], command.get("args", {}))
-    except (ValueError, TypeError, KeyError, AttributeError, TimeoutError, MsgrError) as error:
+    except MISTAKES as error:
         return {"reply": number, "error": f"{type(error).__name__}: {error}"}
     return {"reply": number, "answer": answer}

@@ -114,6 +114,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.msgrlab_seed = str(random.getrandbits(_SEED_BITS))
     elif not (seed.isascii() and seed.isdecimal()):
         raise pytest.UsageError(f"--msgrlab-seed {seed}: give a whole number, or {_RANDOM}")
+    _check_out(options_of(config).out)
+
+
+def _check_out(out: Path | None) -> None:
+    """Check, before any test is run, that files can be kept; the directory is made for the first of them.
+
+    Raises:
+        pytest.UsageError: the directory cannot be made, or not be written to.
+    """
+    there = next((each for each in (out, *out.parents) if each.exists()), None) if out is not None else None
+    if there is not None and not (there.is_dir() and os.access(there, os.W_OK)):
+        raise pytest.UsageError(f"--msgrlab-out {out}: {there} is no directory that can be written to")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -132,10 +132,11 @@ def _extras(one: Evidence, text: str) -> list[dict[str, Any]]:
 
 
 def _saved(item: pytest.Item, one: Evidence) -> dict[str, Path]:
-    folder = _new_folder(_folder(item), _NOT_IN_NAMES.sub("_", one.title))
+    """Keep the files of a piece of evidence; what prevents that is a note, and the other tests are run."""
     try:
+        folder = _new_folder(_folder(item), _NOT_IN_NAMES.sub("_", one.title))
         return dict(one.save(folder))
-    except LocalError as error:
+    except (LocalError, OSError) as error:
         one.notes.append(f"not kept: {error}")
         return {}
 

@@ -362,5 +362,9 @@ def save_artefacts(run: ScenarioRun, directory: Path) -> None:
         "outcome": directory / "outcome.json",
     }
     run.history.save(run.artefacts["history"])
-    run.artefacts["chart"].write_text(run.chart.svg(), encoding="utf-8")
-    run.artefacts["outcome"].write_text(json.dumps(run.as_json(), indent=2) + "\n", encoding="utf-8")
+    outcome = json.dumps(run.as_json(), indent=2) + "\n"
+    for name, text in ("chart", run.chart.svg()), ("outcome", outcome):
+        try:
+            run.artefacts[name].write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise LocalError(f"{run.artefacts[name]}: {error.strerror}") from None

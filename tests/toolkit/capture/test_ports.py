@@ -16,6 +16,11 @@ def test_ports_are_numbers_and_ranges() -> None:
     assert parse_ports("all") == ()
 
 
+def test_number_that_is_no_text_is_an_error_with_an_example() -> None:
+    with pytest.raises(LocalError, match="ports is of type int: give text such as '3300' or"):
+        parse_ports(3300)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "text", ["", "x", "3300,", "0", "65536", "7000-6000", "1-", "-1", "3300;6789", "1-2-3", "ALL"]
 )

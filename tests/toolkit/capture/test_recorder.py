@@ -13,6 +13,7 @@ import pytest
 
 from messenger.errors import LocalError
 from tests.conftest import require
+from tests.support.limits import files_limited_to
 from tests.toolkit.capture.conftest import converse
 from tests.toolkit.capture.test_key_log import LINES
 from toolkit.capture import capturing, open_capture
@@ -102,6 +103,13 @@ def test_capture_without_packets_is_readable(tmp_path: Path) -> None:
     with capturing("lo", path, ports="1"):
         pass
     assert payloads(path) == []
+
+
+def test_capture_of_which_nothing_can_be_written_is_not_left_behind(tmp_path: Path) -> None:
+    path = tmp_path / "mine.pcapng"
+    with files_limited_to(0), pytest.raises(LocalError, match="File too large"), new_capture(path):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_full_disk_is_an_error() -> None:

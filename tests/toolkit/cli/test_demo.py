@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,22 @@ def test_demo_runs_everything_and_opens_its_report(
     assert report.count('id="s') >= len(RUNS)
     assert report.count("msgrlab run ") >= len(RUNS), "each scenario shows the command that repeats it"
     assert not re.search(r"""(?:src|href)=["']https?://""", report), "the report is self-contained"
+
+
+def test_two_demos_at_once_have_a_folder_each(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from toolkit.cli.main import main; main()", "demo"]
+    demos = [subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [demo.wait(60) for demo in demos] == [0, 0]
+    assert sorted(path.parent.name for path in tmp_path.rglob("report.html")) == ["demo-1", "demo-2"]
+
+
+def test_folder_of_a_demo_that_cannot_be_made_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "msgrlab-out").write_text("mine")
+    assert msgrlab(["demo"]) == 2
+    assert capsys.readouterr().err == "msgrlab: msgrlab-out: File exists; --out names another folder\n"
 
 
 def test_demo_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

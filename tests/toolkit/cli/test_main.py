@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import typer
@@ -83,6 +84,23 @@ def test_exit_codes(
 ) -> None:
     assert cli.run(failing(error)) == code
     assert capsys.readouterr().out == ""
+
+
+def test_removed_current_directory_is_one_line_and_exit_2(
+    failing: Callable[[BaseException], list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        cli.run(failing(FileNotFoundError("an internal error")))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gone").mkdir()
+    os.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert cli.run(["list"]) == 2
+    expected = "msgrlab: the current directory has been removed: change to another one\n"
+    assert capsys.readouterr() == ("", expected)
 
 
 def test_internal_errors_are_raised(failing: Callable[[BaseException], list[str]]) -> None:

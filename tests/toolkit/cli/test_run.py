@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.limits import files_limited_to
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
 from toolkit.cli.main import run as msgrlab
@@ -163,3 +164,12 @@ def test_list_describes_a_single_scenario(capsys: pytest.CaptureFixture[str]) ->
     assert "NF-14[bridge c]" in coverage
     assert msgrlab(["list", "NF", "--json"]) == 0
     assert {row["family"] for row in json.loads(capsys.readouterr().out)["scenarios"]} == {"NF"}
+
+
+def test_chart_on_a_full_disk_is_one_line_and_exit_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(History, "save", lambda _history, path: path.touch())  # it is longer than the chart
+    with files_limited_to(1000):
+        assert msgrlab(["run", "reconnect", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.endswith("/reconnect-sim-v2-crc/chart.svg: File too large\n")

@@ -167,6 +167,27 @@ def test_commands_of_nodes_are_checked() -> None:
         assert [record["step_s"] for record in cluster.history.so_far().of("clock")] == [3600]
 
 
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"count": 10**15}, "count = 1000000000000000: give at most 1000000"),
+        ({"size_bytes": 10**15}, "1000000000000000 bytes in one command: give at most 2 GiB"),
+        ({"count": 100_000, "front_bytes": 1 << 20}, "bytes in one command: give at most 2 GiB"),
+        ({"size_bytes": -(10**30)}, "OverflowError"),
+        ({"count": "3"}, "TypeError"),
+        ({"count": object()}, "send: Object of type object is not JSON serializable"),
+        ({"more": "x" * (1 << 20)}, "bytes: give less than 1 MiB of arguments"),
+    ],
+)
+def test_node_that_is_asked_for_too_much_answers_and_goes_on(arguments: dict[str, object], why: str) -> None:
+    with up(peers()) as cluster:
+        with pytest.raises(LocalError, match=why):
+            cluster.nodes["a"].command("send", peer="b", **arguments)
+        cluster.nodes["a"].command("send", peer="b", count=3)
+        assert cluster.nodes["a"].state == "up"
+
+
 def test_cluster_that_fails_to_start_leaves_nothing(state: Path) -> None:
     wrong = peers().model_copy(update={"nodes": {**peers().nodes}})
     wrong.nodes["b"] = wrong.nodes["b"].model_copy(update={"policy": "friendly"})

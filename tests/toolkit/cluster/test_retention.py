@@ -141,6 +141,52 @@ def test_keys_alone_are_not_kept() -> None:
     assert (refused.returncode, refused.stderr) == (2, "msgrlab: --keep-keys needs --keep DIR\n")
 
 
+def test_down_with_a_folder_that_cannot_be_made_takes_nothing_down(state: Path) -> None:
+    done("up", "two-peers")
+    refused = msgrlab("down", "--keep", "/dev/null/kept")
+    expected = "msgrlab: --keep /dev/null/kept: Not a directory; nothing was taken down\n"
+    assert (refused.returncode, refused.stderr) == (2, expected)
+    assert "two-peers on process: up" in done("status")
+    done("down")
+
+
+def test_what_cannot_be_kept_stays_in_the_directory_of_the_cluster(state: Path, tmp_path: Path) -> None:
+    done("up", "two-peers")
+    (state / "two-peers" / "a" / "mine.pcapng").write_bytes(bytes(100))
+    first = msgrlab("down", "--keep", str(tmp_path / "first"))
+    assert first.returncode == 1
+    assert "not a capture that keys can be taken out of: give --keep-keys" in first.stdout
+    assert f"the files are still in {state}/two-peers, until msgrlab down two-peers" in first.stdout
+    assert (state / "two-peers" / "history.ndjson").exists()
+    assert "left behind" in done("status")
+    done("down", "two-peers", "--keep", str(tmp_path / "second"), "--keep-keys")
+    assert (tmp_path / "second" / "two-peers" / "a" / "mine.pcapng").read_bytes() == bytes(100)
+
+
+def test_cluster_with_a_place_to_keep_that_cannot_be_made_is_not_started(state: Path) -> None:
+    with pytest.raises(LocalError, match="/dev/null/kept: Not a directory"), up(peers(), keep="/dev/null/kept"):
+        pytest.fail("it is up")
+    assert not state.exists()
+
+
+def test_what_a_script_cannot_keep_stays_in_the_directory_of_the_cluster(state: Path, tmp_path: Path) -> None:
+    stays = pytest.raises(LocalError, match=r"the files are still in .*pair, until msgrlab down pair")
+    with stays, up(peers(), keep=tmp_path / "kept") as pair:
+        (pair.directory / "mine.pcapng").write_bytes(bytes(100))
+    assert (state / "pair" / "mine.pcapng").read_bytes() == bytes(100)
+    done("down", "pair")
+
+
+def test_folder_without_a_copy_is_not_left_behind(cluster: Path, tmp_path: Path) -> None:
+    for path in cluster.glob("**/*"):
+        if path.is_file() and path.name != "a.pcapng":
+            path.unlink()
+    (cluster / "a.pcapng").write_bytes(bytes(100))
+    with pytest.raises(LocalError, match="give --keep-keys"):
+        keep_files(cluster, tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
+
+
 def test_down_keeps_keys_on_request(state: Path, tmp_path: Path) -> None:
     for name, words in (("without", []), ("with", ["--keep-keys"])):
         done("up", "two-peers")

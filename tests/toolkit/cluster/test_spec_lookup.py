@@ -25,6 +25,12 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("spec", [5, None, b"two-peers", {"nodes": {"a": {"entity": "osd.1"}}}])
+def test_object_of_another_type_is_no_spec(spec: object) -> None:
+    with pytest.raises(LocalError, match=r"spec is of type .*: give a ClusterSpec, a path, or the name"):
+        spec_from(spec)  # type: ignore[arg-type]
+
+
 def test_setting_adds_a_count_to_a_node_without_one(file: Path) -> None:
     spec = spec_from(file, ["nodes.client.count=3", "nodes.osd.count=1"])
     assert list(spec.nodes) == ["server", "client0", "client1", "client2", "osd"]

@@ -35,6 +35,17 @@ def test_lease_skips_numbers_used_in_the_machine(tmp_path: Path) -> None:
     assert [Lease.take(name).label.number for name in ("one", "two")] == [1, 3]
 
 
+@pytest.mark.parametrize("name", ["\udcff", "two\nlines", "\x1b[2J"])
+def test_state_directory_that_no_line_of_text_can_name_is_refused(
+    name: str, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSGRLAB_STATE", f"{state}/{name}")
+    for attempt in (leases, lambda: Lease.take("one")):
+        with pytest.raises(LocalError, match=r"MSGRLAB_STATE = .*: give a path of printable characters"):
+            attempt()
+    assert not state.exists()
+
+
 def test_a_name_is_taken_until_its_cluster_is_down() -> None:
     Lease.take("one")
     with pytest.raises(LocalError, match="msgrlab down one"):

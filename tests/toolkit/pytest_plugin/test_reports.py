@@ -40,6 +40,21 @@ def test_unchecked(msgrlab_sim):
 """
 
 
+def test_place_for_kept_files_that_is_no_directory_is_refused_before_the_tests(session: pytest.Pytester) -> None:
+    result = run_tests(session, FAILING, "--msgrlab-out=test_it.py/kept")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --msgrlab-out */test_it.py is no directory that can be written to"])
+
+
+def test_files_that_cannot_be_kept_are_a_note_and_later_tests_run(session: pytest.Pytester) -> None:
+    tests = (
+        f"{FAILING}\nimport pathlib\npathlib.Path('kept').write_text('in the way')\n\ndef test_last():\n    pass\n"
+    )
+    result = run_tests(session, tests, "--msgrlab-out=kept")
+    result.assert_outcomes(failed=1, passed=1)
+    assert re.search(r"^not kept: .*File exists: '.*/kept'$", str(result.stdout), re.MULTILINE)
+
+
 def test_failure_report_shows_events_and_frames_and_keeps_files(session: pytest.Pytester) -> None:
     result = run_tests(session, FAILING, "--msgrlab-seed=7", "--msgrlab-out=kept", "--junitxml=junit.xml")
     result.assert_outcomes(failed=1)

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from messenger.errors import LocalError
 from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.failure import NotUp
+from toolkit.cluster.retention import is_kept
 from toolkit.cluster.spec_lookup import spec_from
 from toolkit.cluster.supervisor import wire
 from toolkit.cluster.supervisor.requests import Requests
@@ -95,12 +96,17 @@ class Supervisor:
             self._ending = True
             if self._cluster is not None:
                 self._remains += self._cluster.down(self._keep, keep_keys=self._keep_keys)
-            self._remains += self._lease.journal.undo()
+            self._remains += self._lease.journal.undo(keep_directory=not self._is_kept)
         self._over.set()
         for thread in self._waiting:
             thread.join(_GOODBYE_S)
         listening.close()
         return 1 if self._remains else code
+
+    @property
+    def _is_kept(self) -> bool:
+        """True unless the cluster's directory has files that were to be kept and could not be copied."""
+        return self._keep is None or is_kept(self._lease.directory, self._keep, keys=self._keep_keys)
 
     def _bring_up(self) -> None:
         spec = spec_from(Path(self._wanted["spec"]), self._wanted["settings"])
