@@ -122,7 +122,7 @@ def test_proxies_in_the_guest_cut_and_hold_frames(cluster: Cluster) -> None:
     more_arrive(cluster, "a", "b")
     for a, b in both:
         cluster.fault(f"proxy {a} {b} '<-> MESSAGE #1: hold one'")
-    wait_until(lambda: bool(records(cluster, "path")), "no message was held")
+    wait_until(lambda: any(each["fault"] == "hold" for each in records(cluster, "path")), "no message was held")
     assert {cluster.fault(f"release {a} {b} one") for a, b in both} == {"0 released", "1 released"}
     for ways in both:
         cluster.remove_proxy(*ways)
