@@ -1,5 +1,6 @@
 """Captures of conversations whose bytes are known, and what tshark with our dissector makes of them."""
 
+import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -90,7 +91,9 @@ def tshark(path: Path, *arguments: str, ours: bool = True) -> str:
         script.write_text(dissector(), encoding="utf-8")
     load = ["-X", f"lua_script:{script}"] if ours else []
     command = ["tshark", "-n", *load, "-r", str(path), *arguments]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    # without this user's plugins, which may have an installed dissector
+    environment = {**os.environ, "HOME": str(path.parent)}
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=environment)
     assert "Lua" not in answer.stderr, answer.stderr
     assert "Lua Error" not in answer.stdout, answer.stdout
     return answer.stdout

@@ -38,7 +38,7 @@ def bind(tmp_path: Path) -> Iterator[Callable[[Path], Path]]:
 def test_mounts_are_undone_whatever_their_names(
     name: str, bind: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / name / "state"))
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / (name if name.isprintable() else "plain") / "state"))
     lease = Lease.take("pair")
     (lease.directory / name).mkdir()
     file = bind(lease.directory / name)

@@ -32,6 +32,7 @@ INNER = {"tcp": "netns", "rdma": "process"}
 """Backend that makes the hosts in the guest, by the transport of their links."""
 _CHUNK_BYTES = 1 << 16
 _LOOK_S = 3600.0
+_PORT_S, _POLL_S = 30.0, 0.02
 
 
 class Agent:
@@ -217,12 +218,15 @@ def _host_wish(values: Mapping[str, Any]) -> HostWish:
 
 
 def _port() -> int:
-    """Open the port of the guest that is connected to the host."""
+    """Open the port of the guest that is connected to the host; QEMU names it after the driver has begun."""
     subprocess.run(["modprobe", "virtio_console"], check=True)
-    for name in Path("/sys/class/virtio-ports").glob("*/name"):
-        if name.read_text().strip() == PORT:
-            return os.open(f"/dev/{name.parent.name}", os.O_RDWR | os.O_CLOEXEC)
-    raise LocalError("this guest has no port")
+    deadline_s = time.monotonic() + _PORT_S
+    while time.monotonic() < deadline_s:
+        for name in Path("/sys/class/virtio-ports").glob("*/name"):
+            if name.read_text().strip() == PORT:
+                return os.open(f"/dev/{name.parent.name}", os.O_RDWR | os.O_CLOEXEC)
+        time.sleep(_POLL_S)
+    raise LocalError(f"this guest has no port after {_PORT_S:g} s")
 
 
 def main(name: str, transport: str) -> None:
