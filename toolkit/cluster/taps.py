@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from messenger.denc.address import AddrVec
 from toolkit.capture.ports import ALL
+from toolkit.cluster.backends.base import CaptureWish
 from toolkit.cluster.backends.process import LOOPBACK
 from toolkit.cluster.nodes import MessengerNode
 from toolkit.cluster.retention import KEY_LOG
@@ -48,16 +49,11 @@ class Captures:
             if not node.spec.key_log:  # else the node may be writing to it
                 node.spec.key_log = str(node.host.write(KEY_LOG, b""))
         notes = [f"cluster {cluster.name}, node {capture.node}"]
-        taken = self._open.setdefault(capture.node, ExitStack()).enter_context(
-            node.host.capturing(
-                path,
-                ports=ports or ALL,
-                key_log=key_log,
-                notes=notes,
-                loopback=is_shared
-                or isinstance(node, MessengerNode),  # others have nothing but redirections there
-            )
-        )
+        # Other nodes have nothing but redirected connections on loopback.
+        loopback = is_shared or isinstance(node, MessengerNode)
+        wish = CaptureWish(ports or ALL, key_log, notes, loopback)
+        stack = self._open.setdefault(capture.node, ExitStack())
+        taken = stack.enter_context(node.host.capturing(path, wish))
         self.taken[capture.node] = taken
 
     def _ports(self, name: str) -> list[str]:

@@ -158,24 +158,12 @@ class Host(ABC):
         """Return a free TCP port for an address (the first by default): ``wanted`` if no other host shares it."""
         return wanted
 
-    def capturing(
-        self,
-        file: Path | BinaryIO,
-        *,
-        ports: str,
-        key_log: str = "",
-        notes: Sequence[str] = (),
-        loopback: bool = True,
-    ) -> "AbstractContextManager[Taken]":
+    def capturing(self, file: Path | BinaryIO, wish: "CaptureWish") -> "AbstractContextManager[Taken]":
         """Capture the host's packets while the ``with`` block runs.
 
         Args:
             file: path of the pcapng file to write, which must not exist; or an open file, which stays open.
-            ports: TCP ports of either end, such as ``3300,6800-7568``, or ``all``.
-            key_log: name of a file in ``directory`` whose keys are embedded in the capture; empty for none.
-            notes: comments to embed in the capture.
-            loopback: False to leave out the loopback interface, which shows the directions of a connection that is
-                redirected to a proxy as two connections.
+            wish: what it records.
 
         Raises:
             Unsupported: this process may not capture there.
@@ -183,9 +171,9 @@ class Host(ABC):
         """
         from toolkit.capture.recorder import capturing
 
-        target = Target(f"node {self.name}", self.interface, self.namespace, loopback=loopback)
-        log = self.directory / key_log if key_log else None
-        return capturing(target, file, ports=ports, key_log=log, notes=notes)
+        target = Target(f"node {self.name}", self.interface, self.namespace, loopback=wish.loopback)
+        log = self.directory / wish.key_log if wish.key_log else None
+        return capturing(target, file, ports=wish.ports, key_log=log, notes=wish.notes)
 
     def entering(self, argv: Sequence[str]) -> list[str]:
         """Return the command line that runs a program on the host from this machine (``msgrlab exec``)."""
@@ -211,6 +199,21 @@ class HostWish:
     """Fixed addresses by network; None to assign them."""
     memory_mib: int = 32
     """Memory that its programs need, in MiB, besides what they share with those of other hosts."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureWish:
+    """Requirements for a capture of a host."""
+
+    ports: str
+    """TCP ports of either end, such as ``3300,6800-7568``, or ``all``."""
+    key_log: str = ""
+    """Name of a file in the host's directory whose keys are embedded in the capture; empty for none."""
+    notes: Sequence[str] = ()
+    """Comments to embed in the capture."""
+    loopback: bool = True
+    """False to leave out the loopback interface, which shows the directions of a redirected connection as two
+    connections."""
 
 
 @dataclass(frozen=True, slots=True)

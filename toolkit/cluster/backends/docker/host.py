@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from messenger.compat import override
 from messenger.errors import LocalError
-from toolkit.cluster.backends.base import Host
+from toolkit.cluster.backends.base import CaptureWish, Host
 from toolkit.cluster.backends.docker.program import ContainerProgram
 from toolkit.errors import Unsupported
 from toolkit.machine.docker_engine import refused
@@ -195,20 +195,12 @@ class ContainerHost(Host):
         return inside(self.namespace, what)
 
     @override
-    def capturing(
-        self,
-        file: Path | BinaryIO,
-        *,
-        ports: str,
-        key_log: str = "",
-        notes: Sequence[str] = (),
-        loopback: bool = True,
-    ) -> "AbstractContextManager[Taken]":
+    def capturing(self, file: Path | BinaryIO, wish: CaptureWish) -> "AbstractContextManager[Taken]":
         if self.namespace is None:
             raise Unsupported(
                 f"capture {self.name}: its packets are not on this machine, or this process may not capture them"
             )
-        return super().capturing(file, ports=ports, key_log=key_log, notes=notes, loopback=loopback)
+        return super().capturing(file, wish)
 
 
 def _is_here(pid: int, label: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, BinaryIO
 
 from toolkit.capture.recorder import Taken
-from toolkit.cluster.backends.base import Backend
+from toolkit.cluster.backends.base import Backend, CaptureWish
 from toolkit.cluster.backends.vm.channel import Channel, Kind
 
 _CHUNK_BYTES = 1 << 16
@@ -27,7 +27,7 @@ class AgentCaptures:
         self._backend = backend
         self._open: dict[int, tuple[ExitStack, Taken]] = {}
 
-    def do_start(self, number: int, host: str, how: Mapping[str, Any]) -> None:
+    def do_start(self, number: int, host: str, wish: Mapping[str, Any]) -> None:
         """Start a capture."""
         with ExitStack() as undo:
             reading, writing = os.pipe()
@@ -36,7 +36,7 @@ class AgentCaptures:
             thread.start()
             undo.callback(thread.join)
             file = undo.enter_context(os.fdopen(writing, "wb"))
-            taken = undo.enter_context(self._backend.hosts[host].capturing(file, **how))
+            taken = undo.enter_context(self._backend.hosts[host].capturing(file, CaptureWish(**wish)))
             self._open[number] = undo.pop_all(), taken
 
     def do_end(self, number: int) -> dict[str, Any]:

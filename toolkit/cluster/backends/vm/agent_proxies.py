@@ -46,7 +46,7 @@ class AgentProxies:
         """Close the proxies from one node to another."""
         self._backend.end_proxy(dialler, dialled)
 
-    def do_do(self, proxy: int, method: str, args: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as JSON
+    def do_call(self, proxy: int, method: str, args: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as JSON
         """Call a method of a proxy."""
         return getattr(self._proxies[proxy], method)(**args)
 

@@ -1,12 +1,14 @@
 """Captures of hosts in the guest of a cluster: the guest writes pcapng, and the file is here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from messenger.errors import LocalError
 from toolkit.capture.recorder import Taken, not_written, opened
+from toolkit.cluster.backends.base import CaptureWish
 from toolkit.cluster.backends.vm.guest import Guest
 
 
@@ -32,7 +34,7 @@ class _Stream:
 
 
 @contextmanager
-def capturing(guest: Guest, host: str, file: Path | BinaryIO, how: Mapping[str, Any]) -> Iterator[Taken]:
+def capturing(guest: Guest, host: str, file: Path | BinaryIO, wish: CaptureWish) -> Iterator[Taken]:
     """Capture the packets of a host while the ``with`` block runs.
 
     Counters are known after the end of the block.
@@ -41,7 +43,7 @@ def capturing(guest: Guest, host: str, file: Path | BinaryIO, how: Mapping[str, 
         guest: the guest.
         host: name of the host.
         file: path of the file to write, or an open file.
-        how: the other arguments of :meth:`toolkit.cluster.backends.base.Host.capturing`, as JSON.
+        wish: what it records.
 
     Raises:
         LocalError: the file exists, or cannot be written.
@@ -52,7 +54,7 @@ def capturing(guest: Guest, host: str, file: Path | BinaryIO, how: Mapping[str, 
         stream = _Stream(undo.enter_context(opened(file)))
         number = guest.register(stream)
         undo.callback(guest.forget, number)
-        guest.call("captures.start", number=number, host=host, how=how)
+        guest.call("captures.start", number=number, host=host, wish=asdict(wish))
         try:
             yield taken
         finally:

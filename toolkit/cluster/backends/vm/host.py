@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from messenger.compat import override
-from toolkit.cluster.backends.base import Host
+from toolkit.cluster.backends.base import CaptureWish, Host
 from toolkit.cluster.backends.vm.guest import Guest
 from toolkit.cluster.backends.vm.program import SLOWNESS, GuestProgram
 from toolkit.errors import Unsupported
@@ -86,19 +86,10 @@ class GuestHost(Host):
         write_private(self._copies / name, self.read(name))
 
     @override
-    def capturing(
-        self,
-        file: Path | BinaryIO,
-        *,
-        ports: str,
-        key_log: str = "",
-        notes: Sequence[str] = (),
-        loopback: bool = True,
-    ) -> "AbstractContextManager[Taken]":
+    def capturing(self, file: Path | BinaryIO, wish: CaptureWish) -> "AbstractContextManager[Taken]":
         from toolkit.cluster.backends.vm.captures import capturing
 
-        how = {"ports": ports, "key_log": key_log, "notes": [*notes], "loopback": loopback}
-        return capturing(self._guest, self.name, file, how)
+        return capturing(self._guest, self.name, file, wish)
 
     @override
     def port(self, wanted: int, address: str = "") -> int:

@@ -76,4 +76,4 @@ class GuestProxy:
         self._do("heal")
 
     def _do(self, method: str, **args: Any) -> Any:  # noqa: ANN401 - as JSON
-        return self._guest.call("proxies.do", proxy=self._number, method=method, args=args)
+        return self._guest.call("proxies.call", proxy=self._number, method=method, args=args)

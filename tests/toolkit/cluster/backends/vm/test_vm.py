@@ -16,6 +16,7 @@ from tests.support.guests import PATIENCE_S, marks
 from tests.support.needs import require
 from toolkit.checks.history import Record
 from toolkit.cluster import Cluster, up
+from toolkit.cluster.backends.base import CaptureWish
 from toolkit.cluster.chroot import existing_image, in_image
 from toolkit.errors import Unsupported
 from toolkit.machine.leases import STATE_VARIABLE, Lease
@@ -148,7 +149,7 @@ def test_a_capture_that_cannot_be_written_is_one_error(cluster: Cluster) -> None
     with (
         pytest.raises(LocalError, match="capture: No space left on device"),
         Path("/dev/full").open("wb", buffering=0) as full,
-        cluster.nodes["b"].host.capturing(full, ports="all"),
+        cluster.nodes["b"].host.capturing(full, CaptureWish("all")),
     ):
         more_arrive(cluster, "b")
 
@@ -178,12 +179,14 @@ def ready(state: Path) -> dict[str, Any]:
     return ready
 
 
-def test_a_cluster_over_rdma_stays_up_without_its_command(ready: dict[str, Any]) -> None:
-    def are_open() -> bool:
-        (status,) = json.loads(run("status", "rdma", "--json").stdout)["clusters"]
-        sessions = [session for node in status["nodes"].values() for session in node["sessions"]]
-        return len(sessions) == 2 and all(session["in_seq"] > 3 for session in sessions)
+def are_open() -> bool:
+    """True if both sessions of the cluster over RDMA have got messages."""
+    (status,) = json.loads(run("status", "rdma", "--json").stdout)["clusters"]
+    sessions = [session for node in status["nodes"].values() for session in node["sessions"]]
+    return len(sessions) == 2 and all(session["in_seq"] > 3 for session in sessions)
 
+
+def test_a_cluster_over_rdma_stays_up_without_its_command(ready: dict[str, Any]) -> None:
     wait_until(are_open, "the sessions are not open")
 
 
@@ -202,6 +205,7 @@ def test_faults_of_devices_and_commands_reach_the_guest(ready: dict[str, Any]) -
 
 
 def test_a_capture_has_the_packets_of_a_nodes_device(ready: dict[str, Any], state: Path) -> None:
+    wait_until(are_open, "the sessions are not open")
     run("node", "capture", "--name", "rdma", "a")
     assert run("fault", "--name", "rdma", "qp-error a b").returncode == 0
     path = state / "rdma" / "a.pcapng"
