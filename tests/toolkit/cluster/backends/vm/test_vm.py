@@ -14,7 +14,7 @@ from messenger.errors import LocalError
 from tests.support.clusters import kill_processes_of, msgrlab, processes_of, remains
 from tests.support.guests import PATIENCE_S, marks
 from tests.support.needs import require
-from toolkit.checks.history import Record
+from toolkit.checks.records import Record
 from toolkit.cluster import Cluster, up
 from toolkit.cluster.backends.base import CaptureWish
 from toolkit.cluster.chroot import existing_image, in_image
