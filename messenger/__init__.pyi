@@ -23,6 +23,7 @@ from .errors import (
     MsgrError,
     PeerError,
 )
+from .inbox import Inbox
 from .interception import Action, Custom, Interceptor, Point, Way
 from .messages.config import MConfig
 from .messages.log import MLog, MLogAck
@@ -42,7 +43,7 @@ from .messages.osd import MOSDMap
 from .messages.osdmap import OSDMap
 from .messages.ping import MPing
 from .messages.types import MessageType
-from .messenger import Connection, Inbox, Messenger
+from .messenger import Connection, Messenger
 from .protocols import Protocol
 from .session.policy import (
     LOSSLESS_CLIENT,

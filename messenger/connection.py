@@ -142,7 +142,7 @@ class Connection:
 
     def mark_disposable(self) -> None:
         """Make the next fault of the open session end it, whatever its policy; nothing else changes."""
-        self._driver.endpoint.mark_disposable(self.session)
+        self._driver.mark_disposable(self)
 
     def begin_shutdown(self) -> None:
         """Refuse further messages, and close the session without an event once its queue is sent.

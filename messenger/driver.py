@@ -88,6 +88,7 @@ class Driver(ABC):
 
     @dispatcher.setter
     def dispatcher(self, dispatcher: Dispatcher) -> None:
+        self.check_caller()
         self.dispatchers.replace(dispatcher)
         self._by_batch = self._in_order and not self.dispatchers.has_fast
 
@@ -150,6 +151,15 @@ class Driver(ABC):
         """Report an exception of the application's code; the messenger itself continues. By default raise it."""
         raise error
 
+    def check_caller(self) -> None:  # noqa: B027 - most drivers run in one thread
+        """Refuse a call of the application from a place where the messenger does not live.
+
+        Every call that changes something begins with this check. By default all callers are right.
+
+        Raises:
+            LocalError: the caller runs in another thread or process than the messenger.
+        """
+
     # ---- for applications
 
     def add_dispatcher_head(self, dispatcher: Dispatcher) -> None:
@@ -161,12 +171,14 @@ class Driver(ABC):
         self._add_dispatcher(dispatcher, head=False)
 
     def _add_dispatcher(self, dispatcher: Dispatcher, *, head: bool) -> None:
+        self.check_caller()
         self.dispatchers.add(dispatcher, head=head)
         self._by_batch = self._in_order and not self.dispatchers.has_fast
 
     @property
     def loopback(self) -> Connection:
         """The messenger's connection to itself: messages sent on it are dispatched here, in order."""
+        self.check_caller()
         return self._connection(self.endpoint.loopback)
 
     def connect(
@@ -200,8 +212,7 @@ class Driver(ABC):
 
     def send(self, connection: Connection, message: Message) -> bool:
         """Queue a message. Returns False if the connection has ended."""
-        now = self._turn_s
-        return self.endpoint.send(connection.session, message, self._input() if now is None else now)
+        return self.endpoint.send(connection.session, message, self._input())
 
     def wake(self, connection: Connection) -> None:
         """Dial if the session is in STANDBY, unless its policy makes it a server."""
@@ -246,6 +257,7 @@ class Driver(ABC):
 
         Has no effect on the messenger's connection to itself.
         """
+        self.check_caller()
         if connection.is_loopback:
             return
         connection.marked_down = True
@@ -254,6 +266,11 @@ class Driver(ABC):
         if connection.session.id in self.connections:  # otherwise it has ended before and keeps its own fault
             self._forget(connection, Fault(FaultReason.MARKED_DOWN))
 
+    def mark_disposable(self, connection: Connection) -> None:
+        """Make the next fault of the open session end it; see :meth:`.Connection.mark_disposable`."""
+        self.check_caller()
+        self.endpoint.mark_disposable(connection.session)
+
     @property
     def moment_s(self) -> float:
         """The current time; the time at which the pump began while one runs."""
@@ -261,6 +278,7 @@ class Driver(ABC):
 
     def _input(self) -> float:
         """Time of an input from the application; makes sure that a pump carries out the resulting outputs."""
+        self.check_caller()
         if self._turn_s is not None:
             return self._turn_s
         self.soon()
@@ -272,6 +290,7 @@ class Driver(ABC):
 
     def begin_shutdown(self, connection: Connection) -> None:
         """Refuse further messages, and close the session without an event once its queue is sent."""
+        self.check_caller()
         if connection.state is SessionState.CLOSED:
             return  # it keeps the fault that ended it
         self._shutting[connection.session.id] = connection

@@ -161,7 +161,10 @@ class Endpoint(Core):
         if self.injector is not None and self.injector.swallows(session):
             return True
         if session.stint is None and (fault := self.rules.queue_fault(session, message)) is not None:
-            self.stop_session(session, fault, now)
+            if session.link is not None:
+                session.link.break_off(fault, now)
+            else:
+                self.stop_session(session, fault, now)
             return False
         return None
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import random
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -28,8 +27,8 @@ from messenger.endpoint import Endpoint
 from messenger.errors import Fault, FaultError, FaultReason, LocalError, check_seconds, describe
 from messenger.interception import Interceptor
 from messenger.keylog import LinkSecrets
-from messenger.messages.message import Message
 from messenger.outputs import CallHome, TraceRecord
+from messenger.owner import Owner
 from messenger.protocols import Protocol
 from messenger.randomness import RandomSource
 from messenger.session.policy import Policy, PolicySet
@@ -181,6 +180,7 @@ class Messenger(Driver):
             transport=transport,
         )
         self._loop = _running_loop()
+        self._owner = Owner(self._loop)
         self._transport = _checked(transport or transport_of(config or Config()), workers)
         self._key_log = key_log_writer(key_log) if isinstance(key_log, Path | str) else key_log
         rng = rng or random.SystemRandom()
@@ -200,7 +200,6 @@ class Messenger(Driver):
             key_log=key_log is not None,
         )
         super().__init__(endpoint, Dispatcher() if dispatcher is None else dispatcher)
-        self._thread_id = get_ident()
         self._route = route
         self._trace = trace
         self._listeners: list[Listener] = []
@@ -219,11 +218,10 @@ class Messenger(Driver):
         self._start_workers(workers)
 
     def _start_workers(self, count: int) -> None:
-        to_home, report = self._loop.call_soon_threadsafe, self._loop.call_exception_handler
         try:
             for index in range(1, count + 1):
                 shard = self.endpoint.shards.new_shard(index)
-                self._workers.append(Worker(shard, to_home, self._from_worker, report))
+                self._workers.append(Worker(shard, self._loop, self._from_worker))
         except (OSError, RuntimeError) as error:  # out of descriptors or threads
             for worker in self._workers:
                 worker.stop()
@@ -302,7 +300,7 @@ class Messenger(Driver):
         return self.addrs
 
     def _check_can_listen(self) -> None:
-        self._check_loop()
+        self._owner.check_coroutine()
         if self.endpoint.is_shut:
             raise LocalError("this messenger has been shut down")
         if not self._can_accept:
@@ -330,7 +328,7 @@ class Messenger(Driver):
         Raises:
             LocalError: called on another event loop than the messenger's.
         """
-        self._check_loop()
+        self._owner.check_coroutine()
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
@@ -358,6 +356,7 @@ class Messenger(Driver):
     @override
     def pump(self) -> None:
         """Carry out the endpoint's outputs, then hand the workers their links and calls."""
+        self.check_caller()
         super().pump()
         if time.monotonic() >= self._clock_due_s:
             self._read_wall_clock()
@@ -400,17 +399,15 @@ class Messenger(Driver):
 
     def soon(self) -> None:
         """Pump at the end of this turn of the loop, so that messages sent in one turn leave in one write."""
-        if get_ident() != self._thread_id:
-            raise LocalError("called from another thread than the messenger's: use loop.call_soon_threadsafe")
         if not self._pump_scheduled:
-            if self._loop.is_closed():
-                raise LocalError("the messenger's event loop is closed: a messenger lives as long as its loop")
+            self._owner.check_loop()
             self._loop.call_soon(self._scheduled_pump)
             self._pump_scheduled = True
 
-    def _check_loop(self) -> None:
-        if asyncio.get_running_loop() is not self._loop:
-            raise LocalError("called on another event loop than the messenger's: use run_coroutine_threadsafe")
+    @override
+    def check_caller(self) -> None:
+        if get_ident() != self._owner.thread_id:
+            self._owner.refuse_thread()
 
     def _scheduled_pump(self) -> None:
         self._pump_scheduled = False
@@ -529,65 +526,3 @@ class Messenger(Driver):
         """Report an exception of the application as asyncio reports those of its callbacks."""
         message = "exception in the application of a messenger"
         self._loop.call_exception_handler({"message": message, "exception": error})
-
-
-class Inbox(Dispatcher):
-    """A dispatcher for coroutines: messages wait in a queue until a coroutine reads them with :meth:`get`.
-
-    Queued messages count against the dispatch throttle, so a slow reader pauses the senders and memory stays
-    bounded::
-
-        connection, message = await inbox.get(timeout_s=5)
-    """
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[CoreConnection, Message]] = deque()
-        self._readers: deque[asyncio.Future[None]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def ms_dispatch(self, connection: CoreConnection, message: Message) -> bool:
-        """Queue the message and wake one reader."""
-        self._waiting.append((connection, message))
-        self._wake()
-        return True
-
-    def _wake(self) -> None:
-        while self._readers:
-            reader = self._readers.popleft()
-            if not reader.done():
-                reader.set_result(None)
-                break
-
-    async def get(self, timeout_s: float | None = None) -> tuple[CoreConnection, Message]:
-        """Wait for the next message. Returns the connection on which it arrived, and the message.
-
-        Args:
-            timeout_s: seconds to wait; None waits without limit.
-
-        Raises:
-            TimeoutError: no message arrived within ``timeout_s``.
-            LocalError: ``timeout_s`` is no number.
-        """
-        if timeout_s is not None:
-            check_seconds("timeout_s", timeout_s)
-        async with asyncio.timeout(timeout_s):
-            while not self._waiting:
-                await self._something()
-        connection, message = self._waiting.popleft()
-        if message.held_bytes is not None:  # None if another dispatcher has released it already
-            connection.release(message)
-        return connection, message
-
-    async def _something(self) -> None:
-        reader = asyncio.get_running_loop().create_future()
-        self._readers.append(reader)
-        try:
-            await reader
-        except asyncio.CancelledError:
-            if reader in self._readers:
-                self._readers.remove(reader)
-            elif not reader.cancelled():
-                self._wake()  # this reader was woken for a message: wake another one
-            raise

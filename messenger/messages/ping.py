@@ -1,19 +1,22 @@
-"""Messages without contents or effect: MPing and others (docs/protocol.md §6.2)."""
+"""Messages without effect: MPing and others (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from messenger.denc.layout import U32
-from messenger.messages.layout import Fields
+from messenger.messages.layout import Fields, Rest
 from messenger.messages.types import MessageType
 
 
 @dataclass(slots=True)
 class MPing(Fields):
-    """A message without contents."""
+    """A sign of life; a monitor answers one of a client with another that describes the monitor."""
 
     TYPE: ClassVar = MessageType.PING
     COMPAT_VERSION: ClassVar = 1
+
+    contents: Rest = b""
+    """Empty, or of a monitor: a string with a JSON object."""
 
 
 @dataclass(slots=True)

@@ -276,6 +276,7 @@ _LOGGED_OTHERWISE = {
     MessageType.MDS_EXPORTCAPSACK: "export_caps_ack",
     MessageType.MDS_GATHERCAPS: "gather_caps",
     MessageType.MDS_PING: "mdsping",
+    MessageType.MDS_HEARTBEAT: "HB",
     MessageType.TIMECHECK2: "time_check",
     MessageType.MGR_OPEN: "mgropen",
     MessageType.MGR_CONFIGURE: "mgrconfigure",

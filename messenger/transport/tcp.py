@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import errno
+import os
 import socket
 import struct
 from collections.abc import Callable, Sequence
 from itertools import islice
+from weakref import WeakSet
 
 from messenger.compat import override
 from messenger.config import Config
@@ -18,8 +20,25 @@ _LISTEN_BACKLOG = 512
 _ACCEPT_PAUSE_S = 0.1
 _MAX_IOVECS = 512
 _WOULD_BLOCK = (BlockingIOError, InterruptedError)
+SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""Errors of accept() for lack of descriptors or memory; the connection waits, and a later call can accept it."""
 _LINGER_NOT = struct.pack("ii", 1, 0)
 """Value of SO_LINGER with which closing a socket resets the connection."""
+_sockets: WeakSet[socket.socket] = WeakSet()
+"""The sockets of all streams and listeners of this process."""
+
+
+def _leave_to_parent() -> None:
+    """Close a forked child's copies of the sockets.
+
+    With such a copy a connection or a port stays open after the parent has closed it, for as long as the child
+    lives. Nothing is unregistered: the kernel's list of watched sockets belongs to parent and child together.
+    """
+    for sock in list(_sockets):
+        sock.close()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class TcpStream(Stream):
@@ -36,6 +55,7 @@ class TcpStream(Stream):
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, peer_addr: EntityAddr) -> None:
         super().__init__(loop, peer_addr)
         self.sock = sock
+        _sockets.add(sock)
         self._reads = self._writes = False  # True while the loop watches the socket
 
     @property
@@ -103,6 +123,7 @@ class TcpListener(Listener):
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, config: Config) -> None:
         self._loop = loop
         self._sock = sock
+        _sockets.add(sock)
         self._config = config
         self._accepted: Callable[[Stream], None]
         self._failed: Callable[[str], bool]
@@ -129,7 +150,7 @@ class TcpListener(Listener):
         except (*_WOULD_BLOCK, ConnectionAbortedError):
             return
         except OSError as error:
-            if error.errno not in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}:
+            if error.errno not in SCARCE:
                 raise
             # Out of descriptors or memory: the listener survives and looks again when some may be free. A link
             # that was closed has freed one of this process's descriptors; nothing of the machine's is sure.

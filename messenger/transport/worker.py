@@ -6,6 +6,7 @@ turn of a loop together.
 
 import asyncio
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,8 @@ from messenger.transport.stream_link import StreamLink
 
 MovedStream = tuple[int, Stream, deque[Buffer]]
 """Link id, stream, and the bytes not written to it yet."""
+_HOME_LOOK_S = 1.0
+"""Seconds between two looks whether the home loop was closed."""
 ToHomeLoop = list[CallHome | TraceRecord | Escaped]
 
 
@@ -33,23 +36,24 @@ class Worker:
 
     Args:
         shard: the core of the shard.
-        home: calls a function on the home loop, from any thread.
+        home: the home loop. When it is closed, the thread ends and closes its links: their messenger cannot be
+            shut down any more, and the peers would wait for it.
         deliver: called on the home loop with the shard's outputs for it.
-        report: called on the home loop with asyncio's report of an exception in a callback of the thread.
     """
 
     def __init__(
         self,
         shard: IoShard,
-        home: Callable[[Callable[[], None]], object],
+        home: asyncio.AbstractEventLoop,
         deliver: Callable[[ToHomeLoop], None],
-        report: Callable[[dict[str, Any]], None],
     ) -> None:
         self._shard = shard
         self._home = home
         self._deliver = deliver
         self._loop = asyncio.new_event_loop()
-        self._loop.set_exception_handler(lambda _loop, context: home(partial(report, _for_another_loop(context))))
+        self._loop.set_exception_handler(
+            lambda _loop, context: self._at_home(partial(home.call_exception_handler, _for_another_loop(context)))
+        )
         self._links: dict[int, StreamLink] = {}
         self._for_home: ToHomeLoop = []
         self._timer: asyncio.TimerHandle | None = None
@@ -76,11 +80,29 @@ class Worker:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
+        self._look_for_home()
         self._loop.run_forever()
         for link in self._links.values():
             link.close()
         if self._timer is not None:
             self._timer.cancel()
+        if self._home.is_closed():
+            self._loop.close()
+            name = threading.current_thread().name
+            warnings.warn(f"{name}: its messenger was never shut down", ResourceWarning, stacklevel=1)
+
+    def _look_for_home(self) -> None:
+        if self._home.is_closed():
+            self._loop.stop()
+        else:
+            self._loop.call_later(_HOME_LOOK_S, self._look_for_home)
+
+    def _at_home(self, function: Callable[[], None]) -> None:
+        """Call a function on the home loop."""
+        try:
+            self._home.call_soon_threadsafe(function)
+        except RuntimeError:  # it is closed
+            self._loop.stop()
 
     def _called(self, streams: list[MovedStream], calls: list[ToShard]) -> None:
         now = self._loop.time()
@@ -98,7 +120,7 @@ class Worker:
                 self._carry_out(output)
         if self._for_home:
             for_home, self._for_home = self._for_home, []
-            self._home(lambda: self._deliver(for_home))
+            self._at_home(lambda: self._deliver(for_home))
         self._set_timer(self._shard.next_deadline())
 
     def _carry_out(self, output: Output) -> None:

@@ -28,7 +28,7 @@ def crowd(side: Side, count: int, **options: Any) -> tuple[Node, list[Any]]:
 
 
 def values(node: Node) -> list[int]:
-    """What the throttles of a node hold."""
+    """Return the values of a node's throttles."""
     return [throttle.value for throttle in node.endpoint.all_throttles]
 
 

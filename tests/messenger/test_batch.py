@@ -1,4 +1,4 @@
-"""Which buffers are joined for the transport, and which are passed on without a copy."""
+"""Buffers that are joined for the transport, and those that are passed on without a copy."""
 
 from messenger.batch import JOIN_BELOW_BYTES, joined
 

@@ -1,4 +1,4 @@
-"""What connections offer under Ceph's names: to oneself, without a name, disposable, ending in order."""
+"""Connections under Ceph's names: to oneself, without a name, disposable, closed in order."""
 
 import pytest
 

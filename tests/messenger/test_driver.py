@@ -1,4 +1,4 @@
-"""What all drivers share: carrying out outputs in order, whatever the application does meanwhile (INV-3)."""
+"""The common part of all drivers: outputs are carried out in order, in spite of the application (INV-3)."""
 
 import pytest
 

@@ -25,7 +25,7 @@ by_addr = pytest.mark.parametrize("addr", [A_ADDR, SWAPPED_ADDR], ids=["a lower"
 
 
 class Race(Pair):
-    """Both want to talk to each other: ``a`` has 1 and 2 to say, ``b`` 11 and 12."""
+    """Two peers that send to each other: ``a`` the messages 1 and 2, ``b`` 11 and 12."""
 
     def dial_both(self) -> tuple[Session, Session]:
         mine, theirs = self.connect(), self.b.connect(str(self.a.endpoint.addrs))
@@ -67,7 +67,7 @@ def limited(wire_number: int, direction: int, position: int, pair: Pair, attribu
 
 
 def unlimit(pair: Pair) -> None:
-    """Nothing stops any longer."""
+    """Remove all limits of the wires."""
     pair.opened = lambda _wire: None
     for wire in pair.wires:
         for pipe in wire.pipes:
@@ -137,7 +137,7 @@ def test_one_wire_is_cut_anywhere_during_a_race(policy: Policy, addr: str) -> No
 
 
 def cases(step: int) -> Iterator[tuple[int, int, int]]:
-    """Which of two wires, which direction, how many bytes."""
+    """Yield the number of a wire, a direction and a number of bytes."""
     for wire_number in 1, 2:
         for direction in 0, 1:
             for position in range(0, 560, step):

@@ -63,7 +63,7 @@ class Conversation(Pair):
 
 
 def clean_lengths(*conversation: object, **options: object) -> list[int]:
-    """How many bytes go each way when nothing breaks."""
+    """Return the number of bytes that pass in each direction without a break."""
     pair = Conversation(*conversation, **options)  # type: ignore[arg-type]
     pair.start()
     pair.check()
@@ -151,7 +151,7 @@ def test_cuts_at_every_frame_of_the_first_two_wires(policy: Policy, peer_policy:
 
 
 def frame_ends(policy: Policy, peer_policy: Policy) -> list[int]:
-    """Where frames towards the connector end."""
+    """Return the ends of frames towards the connector."""
     pair = Pair(policy, peer_policy)
     mine, theirs = pair.established()
     pair.a.send(mine, *SENT)

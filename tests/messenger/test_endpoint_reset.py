@@ -1,4 +1,4 @@
-"""What a returning client makes of RECONNECT_OK, RESET, RETRY and WAIT (docs/protocol.md §4.9; family RS)."""
+"""A returning client that receives RECONNECT_OK, RESET, RETRY or WAIT (docs/protocol.md §4.9; family RS)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a fault says: one clear line, whatever the peer put into it."""
+"""The text of a fault: one clear line, for every content from the peer."""
 
 import pytest
 

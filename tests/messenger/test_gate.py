@@ -56,7 +56,7 @@ class Hoarder:
 
     @property
     def values(self) -> dict[str, int]:
-        """What each throttle of ``b`` holds."""
+        """Return the value of each throttle of ``b``."""
         return {throttle.name: throttle.value for throttle in self.pair.b.endpoint.throttles}
 
 

@@ -33,7 +33,7 @@ PAIRS = [
 
 
 def injections(node: Node, option: str) -> list[str]:
-    """What a node's history says of one option."""
+    """Return the injections of one option in a node's history."""
     records = [record.fields for record in node.trace if record.kind == "inject"]
     return [str(fields["detail"]) for fields in records if fields["option"] == option]
 

@@ -1,4 +1,4 @@
-"""The key log: what its lines say, and that messengers write them."""
+"""The key log: the meaning of its lines, and the lines that messengers write."""
 
 import asyncio
 import stat

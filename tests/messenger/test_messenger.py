@@ -13,9 +13,10 @@ from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection as CoreConnection
 from messenger.errors import Fault, FaultError, FaultReason, LocalError
+from messenger.inbox import Inbox
 from messenger.messages.message import Message
 from messenger.messages.ping import MPing
-from messenger.messenger import Connection, Inbox, Messenger
+from messenger.messenger import Connection, Messenger
 from messenger.outputs import TraceRecord
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSY_CLIENT, STATEFUL_SERVER, STATELESS_SERVER, PolicySet
 from messenger.session.session import SessionState
@@ -105,7 +106,7 @@ async def test_addresses_are_learned_and_announced(host: str) -> None:
 
 
 async def refusal(client: Messenger, address: str, peer_type: EntityType = EntityType.OSD) -> str:
-    """What a user reads when a dial is refused."""
+    """Return the error that a user reads when a dial is refused."""
     with pytest.raises(FaultError) as caught:
         await client.connect(address, peer_type).ready(10.0)
     assert "\n" not in str(caught.value)

@@ -20,9 +20,10 @@ from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection as CoreConnection
 from messenger.errors import FaultError, FaultReason, LocalError
+from messenger.inbox import Inbox
 from messenger.messages.message import Message
 from messenger.messages.types import MessageType
-from messenger.messenger import Connection, Inbox, Messenger
+from messenger.messenger import Connection, Messenger
 from messenger.outputs import TraceRecord
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, STATELESS_SERVER, PolicySet
 from messenger.session.session import SessionState

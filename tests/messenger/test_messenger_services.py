@@ -15,8 +15,9 @@ from messenger.denc.address import AddressType, AddrVec
 from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.errors import FaultReason, LocalError
+from messenger.inbox import Inbox
 from messenger.link import Protocol
-from messenger.messenger import Connection, Inbox, Messenger
+from messenger.messenger import Connection, Messenger
 from messenger.session.policy import (
     LOSSLESS_PEER,
     LOSSLESS_PEER_REUSE,

@@ -1,4 +1,4 @@
-"""What a messenger counts (SH-09); names and shapes as `ceph daemon ... perf dump` prints them."""
+"""Counters of a messenger (SH-09), with the names and shapes of `ceph daemon ... perf dump`."""
 
 import pytest
 

@@ -19,7 +19,7 @@ def marked(pool: BufferPool, size_bytes: int, mark: bytes) -> memoryview:
 
 
 def was_used(pool: BufferPool, size_bytes: int, mark: bytes) -> bool:
-    """Whether the next buffer is one that was marked."""
+    """True if the next buffer is one that was marked."""
     return pool.take(size_bytes)[: len(mark)] == mark
 
 

@@ -1,4 +1,4 @@
-"""What ``import messenger`` offers."""
+"""The public names of ``import messenger``."""
 
 import subprocess
 import sys

@@ -54,7 +54,7 @@ class Refuser(Dispatcher):
 
 
 def frames_of(pair: Pair, node: str) -> set[str]:
-    """What a node has written that opens sessions or belongs to one."""
+    """Return the tags of the frames that a node has written to open sessions or within one."""
     records = [record.fields for record in getattr(pair, node).trace if record.kind == "frame"]
     written = [fields for fields in records if fields["direction"] == "tx"]
     final = {fields["fields"].get("tag") for fields in written} & {"READY", "SEQ"}  # type: ignore[attr-defined]

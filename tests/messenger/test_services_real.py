@@ -32,7 +32,7 @@ def monitor() -> Iterator[RealMonitor]:
 
 
 def client(monitor: RealMonitor, **options: object) -> Messenger:
-    """What librados would be."""
+    """Return a messenger like that of librados."""
     return Messenger(
         auth_client=CephxClient(ADMIN, Keyring.load(monitor.keyring).key(ADMIN)),
         dispatcher=Dispatcher(),

@@ -1,4 +1,4 @@
-"""What a peer can cost that has proven nothing, or that has left."""
+"""Costs that a peer can cause before it has proven its identity, or after it has left."""
 
 import gc
 import tracemalloc
@@ -112,7 +112,7 @@ def no_collector() -> Iterator[None]:
 
 
 def messenger_bytes() -> int:
-    """What the messenger's code has allocated and not freed."""
+    """Return the bytes that the messenger's code has allocated and not freed."""
     only = tracemalloc.Filter(inclusive=True, filename_pattern="*/messenger/[!/]*")
     outside = tracemalloc.Filter(inclusive=False, filename_pattern="*/tests/*")
     statistics = tracemalloc.take_snapshot().filter_traces([only, outside]).statistics("filename")
@@ -161,7 +161,7 @@ def test_hello_alone_does_not_decide_the_own_address() -> None:
 
 
 def ident_at(peer: RawPeer, target: str) -> ServerIdent:
-    """What the node answers to a peer that has dialled it at ``target``."""
+    """Return the node's answer to a peer that has dialled it at ``target``."""
     addr = EntityAddr.parse(target)
     peer.dial().banner()
     peer.hello(peer_addr=addr.with_nonce(0))
@@ -381,6 +381,7 @@ def test_a_session_with_too_much_queued_ends(*, connected: bool) -> None:
     assert fault is not None
     assert fault.reason is FaultReason.QUEUE_LIMIT
     assert pair.a.endpoint.sessions == []
+    assert pair.a.faults.count(FaultReason.QUEUE_LIMIT) == 1, "the link that it closes has a fault"
 
 
 def test_acknowledged_messages_do_not_count_as_queued() -> None:

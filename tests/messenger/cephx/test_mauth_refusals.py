@@ -1,4 +1,4 @@
-"""What is refused in MAuth messages and in their replies (the errnos are a real monitor's).
+"""Errors in MAuth messages and in their replies (the errnos are a real monitor's).
 
 See docs/protocol.md §5.6.
 """

@@ -53,7 +53,7 @@ client_mount_timeout = 10
 
 
 class Monitor(Dispatcher):
-    """As much of a monitor as Ceph's command line asks for."""
+    """The part of a monitor that Ceph's command line needs."""
 
     def __init__(self, server: MonAuthServer) -> None:
         self.server = server
@@ -140,7 +140,7 @@ async def run(
 
 
 def new_server(policy: CipherPolicy | None = None) -> tuple[MonAuthServer, KeyringEntry]:
-    """Its tickets are due for renewal almost at once."""
+    """Return a server whose tickets are due for renewal almost at once."""
     keys = KeyServer({}, SystemRandom(), policy=policy, auth_ttl_s=1.0, service_ttl_s=0.5)
     caps = {"mon": "allow *", "osd": "allow *"}
     return MonAuthServer(keys), KeyringEntry(keys.add(ADMIN, caps, time.time(), KeyType.AES), caps)

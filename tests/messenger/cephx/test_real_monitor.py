@@ -68,7 +68,7 @@ class Session(Dispatcher):
             return await self._replies.get()
 
     async def renew(self, client: MonAuthClient, now_s: float) -> list[str]:
-        """All that is due; the requests by their first bytes."""
+        """Send all requests that are due; returns the first bytes of each."""
         kinds = []
         request = client.due(now_s)
         while request is not None:

@@ -74,7 +74,7 @@ def renewing() -> tuple[Cluster, MAuthPair]:
 
 
 def answered(answer: MAuthAnswer | None) -> None:
-    """Raise what the monitor's answer says."""
+    """Raise the error of the monitor's answer."""
     assert answer is not None
     assert answer.refusal is not None
     raise answer.refusal.error(answer.detail, code=-answer.result)

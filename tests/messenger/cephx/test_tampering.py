@@ -1,9 +1,9 @@
 """Payloads with one bit changed on the way: refused by name or without effect, and never a crash (family AU).
 
-aes has no integrity of its own (CVE-2025-30156): some changes of what it encrypts go unnoticed here, and it is
-AUTH_SIGNATURE that tells. aes256k notices every change of what it encrypts. What neither encrypts: the versions of
-structures, which nobody looks at, the mask of wanted services, and tickets for services in the hands of their
-holder, who cannot open them and whose services notice.
+aes has no integrity of its own (CVE-2025-30156): some changes of what it encrypts pass here unnoticed, and
+AUTH_SIGNATURE reveals them. aes256k reveals every change of what it encrypts. Neither encrypts the versions of
+structures, which nothing reads, the mask of wanted services, and tickets for services, which their holder cannot
+open and their services check.
 """
 
 from collections.abc import Callable
@@ -110,7 +110,7 @@ class Conversation:
         return self._tamper(payload) if self._countdown == -1 and payload else payload
 
     def handshakes(self) -> list[object]:
-        """By v2; returns the identity that each side has of the other."""
+        """Log in by v2; returns the identity that each side has of the other."""
         self.cluster.login(self.client)
         monitor = self.cluster.server.exchange(OSD, NOW_S, self.cluster.rng)
         ends = [self._handshake(MON, monitor)]
@@ -133,7 +133,7 @@ class Conversation:
         )
 
     def messages(self) -> list[object]:
-        """By MAuth; returns the daemon's identity at the monitor, and whether it has got the right keys."""
+        """Log in by MAuth; returns the daemon's identity at the monitor, and True if it has the right keys."""
         keyring = RotatingKeyring(OSD)
         mine = MonAuthClient(self.client, self.cluster.rng, rotating=keyring)
         theirs = MonAuthSession(self.cluster.server, self.cluster.rng)

@@ -26,7 +26,7 @@ from toolkit.dissect.keys import KeyBook
 
 RELEASES = ("nautilus", "pacific", "reef", "tentacle")
 KINDS = ("osds", "osds-v1", "daemons")
-CAPTURES = [f"{release}-{kind}" for release in RELEASES for kind in KINDS] + ["reef-compressed-lz4"]
+CAPTURES = [f"{release}-{kind}" for release in RELEASES for kind in KINDS] + ["reef-compressed-lz4", "reef-files"]
 OSDS = [name for name in CAPTURES if "osds" in name]
 OF_EVERY_RELEASE = {
     MessageType.FS_MAP,
@@ -46,6 +46,25 @@ LATER = {
     MessageType.OSD_PG_LEASE_ACK,
     MessageType.OSD_PG_NOTIFY2,
     MessageType.OSD_PG_QUERY2,
+}
+OF_FILE_SYSTEMS = {
+    MessageType.CLIENT_CAPS,
+    MessageType.CLIENT_QUOTA,
+    MessageType.CLIENT_RECLAIM,
+    MessageType.CLIENT_RECLAIM_REPLY,
+    MessageType.CLIENT_RECONNECT,
+    MessageType.CLIENT_REPLY,
+    MessageType.CLIENT_REQUEST,
+    MessageType.CLIENT_SESSION,
+    MessageType.MDS_DIRUPDATE,
+    MessageType.MDS_EXPORTDIR,
+    MessageType.MDS_EXPORTDIRNOTIFY,
+    MessageType.MDS_EXPORTDIRNOTIFYACK,
+    MessageType.MDS_FRAGMENTNOTIFY,
+    MessageType.MDS_OPENINO,
+    MessageType.MDS_OPENINOREPLY,
+    MessageType.MDS_RESOLVE,
+    MessageType.OSD_FULL,
 }
 TAILS = {"FileSystem", "FSMap", "MdsInfo", "PgInfo", "PgStat"}
 """Structures whose newest fields are known to be kept as bytes."""
@@ -130,6 +149,10 @@ def test_each_release_has_every_kind_of_message(release):
     assert kinds >= OF_EVERY_RELEASE | (UP_TO_NAUTILUS if release == "nautilus" else LATER)
 
 
+def test_file_systems_have_the_messages_of_their_daemons():
+    assert {message.kind for message in sent("reef-files")} >= OF_FILE_SYSTEMS
+
+
 @pytest.mark.parametrize("name", CAPTURES)
 def test_cut_anywhere_they_are_refused(name):
     shortest: dict[int, Sent] = {}
@@ -150,7 +173,7 @@ def shown_version(version: EVersion) -> str:
 
 
 def shown_info(info: PgInfo) -> str:
-    """How a log of Octopus and newer prints it, up to the flags that are not always there."""
+    """Return the text of a log of Octopus and newer, without the flags that only some releases print."""
     history = info.history
     return (
         f"{info.pgid}( v {shown_version(info.last_update)} ({shown_version(info.log_tail)},"

@@ -1,4 +1,4 @@
-"""Backoffs cover what they say, in the order in which OSDs keep objects."""
+"""Backoffs cover their range of objects, in the order in which OSDs store objects."""
 
 from dataclasses import replace
 

@@ -27,7 +27,7 @@ NAUTILUS = MIMIC | Feature.SERVER_NAUTILUS
 
 
 def as_osdmaptool_dumps(osdmap: OSDMap) -> dict:
-    """What an OSDMap holds, as ``osdmaptool --dump json`` has it."""
+    """Return an OSDMap's contents in the form of ``osdmaptool --dump json``."""
     affinities = osdmap.osd_primary_affinity or [DEFAULT_PRIMARY_AFFINITY] * len(osdmap.osds)
     return {
         "epoch": osdmap.epoch,

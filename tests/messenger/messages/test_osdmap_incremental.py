@@ -58,7 +58,7 @@ def with_crc(image: bytes) -> bytes:
 
 
 def live_incrementals() -> list[bytes]:
-    """From epoch 2 on; each says how long it is."""
+    """Return the incremental maps of a live cluster from epoch 2 on."""
     rest = lzma.decompress((LIVE / "incrementals.bin.xz").read_bytes())
     images = []
     while rest:

@@ -15,7 +15,7 @@ def envelope(version: int, compat: int, body: bytes) -> bytes:
 
 
 def luminous_fields() -> Encoder:
-    """What every version has."""
+    """Return the fields that every version has."""
     e = Encoder()
     e.raw(bytes([3, 6, 2, 7]))
     for value in (32, 16, 101, 102, 77):

@@ -99,7 +99,7 @@ def image_of(payload, features: int = ALL_FEATURES) -> bytes:
 
 
 def version_for(payload_type, features: int) -> int:
-    """Of the layout that peers with these features are sent."""
+    """Return the version of the layout for peers with these features."""
     return payload_type.version_for(features) if hasattr(payload_type, "version_for") else payload_type.VERSION
 
 
@@ -114,7 +114,7 @@ def read(payload_type, front: bytes, features: int = ALL_FEATURES):
 
 
 def ends_open(payload_type) -> bool:
-    """Whether the last field takes all that is left, so that no cut of it can be noticed."""
+    """True if the last field takes all remaining bytes, so that no cut in it can be noticed."""
     with contextlib.suppress(TypeError):
         layout = layout_of(payload_type)
         return bool(layout) and layout[-1].codec is REST_CODEC

@@ -37,7 +37,7 @@ class Restart(Pair):
         assert (self.mine.state, self.mine.peer_global_seq) == (SessionState.READY, REMEMBERED)
 
     def come_back(self) -> Session:
-        """A new ``b`` dials and has something to say; its session."""
+        """Let a new ``b`` dial with a message to send; returns its session."""
         self.restart_b()
         self.a.events.clear()
         session = self.b.connect(self.a_addr)
@@ -45,7 +45,7 @@ class Restart(Pair):
         return session
 
     def dials_until_open(self, within_s: float) -> int:
-        """How many dials of the new ``b`` it takes."""
+        """Return the number of dials that the new ``b`` needs."""
         before = len(self.wires)
         (session,) = self.b.endpoint.sessions
         assert self.run_until(lambda: session.state is SessionState.READY, within_s), session
@@ -112,7 +112,7 @@ def test_a_guess_does_not_help_a_session_that_is_settled(policy: Policy) -> None
 
 
 def busy(setting: str, policy: Policy) -> Restart:
-    """``a`` has something to say and dials in vain when the new ``b`` comes."""
+    """Return a restart at which ``a`` has a message to send and dials in vain before the new ``b`` comes."""
     pair = Restart(policy, restarted_peer=setting, ms_max_backoff=1.0)
     pair.answer = lambda node, _addr: Dial.ACCEPTED if node is pair.b else Dial.REFUSED
     pair.crash(pair.b)

@@ -30,7 +30,7 @@ def lab_of(policies: tuple, seed: int = 1, workers: int = 2, **options: object) 
 
 
 def io_states(lab: SimLab, node: str) -> list[tuple[int, str]]:
-    """What the io half of the node's session went through, and where."""
+    """Return the states of the io half of the node's session, each with its shard."""
     return [(r["shard"], r["state"]) for r in lab.history if r.kind == "io" and r.node == node]
 
 

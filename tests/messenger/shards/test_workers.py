@@ -1,10 +1,12 @@
-"""What is special about shards that are threads."""
+"""Properties of shards that are threads."""
 
+import asyncio
 import threading
 
 import pytest
 
 from messenger.cephx.exchange import ConMode
+from messenger.denc.address import EntityAddr
 from messenger.denc.entity import EntityType
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection
@@ -92,3 +94,29 @@ async def test_second_release_raises_local_error() -> None:
         await until(lambda: inbox.tids)
         with pytest.raises(LocalError, match="twice"):
             server.endpoint.release(8, server.now())
+
+
+def test_workers_end_with_the_loop_of_a_messenger_that_was_never_shut_down() -> None:
+    """Its peers see the end, too."""
+
+    async def forget(addr: EntityAddr) -> None:
+        workers.set(1)
+        await messenger(1).connect(addr, EntityType.OSD).ready(10)
+
+    async def serve() -> None:
+        async with messenger(2) as server:
+            addr = await server.bind()
+            await asyncio.to_thread(asyncio.run, forget(addr))
+            (accepted,) = server.connections.values()
+            assert accepted.is_connected
+            await until(lambda: not accepted.is_connected)
+
+    def serve_and_wait() -> bool:
+        asyncio.run(serve())
+        left = [thread for thread in threading.enumerate() if thread.name.startswith("msgr-worker")]
+        for thread in left:
+            thread.join(10)
+        return not any(thread.is_alive() for thread in left)
+
+    with pytest.warns(ResourceWarning, match="its messenger was never shut down"):
+        assert serve_and_wait()

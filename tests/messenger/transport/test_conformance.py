@@ -64,7 +64,7 @@ async def readable(stream: Stream) -> None:
 
 
 async def read(stream: Stream, most_bytes: int = 1 << 16) -> bytes:
-    """What arrives next; empty at the end of file."""
+    """Return the next bytes; empty at the end of file."""
     await readable(stream)
     buffer = memoryview(bytearray(most_bytes))
     return bytes(buffer[: stream.read_into(buffer)])

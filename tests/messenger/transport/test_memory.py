@@ -10,8 +10,9 @@ from messenger.cephx.exchange import ConMode
 from messenger.config import Config
 from messenger.denc.entity import EntityType
 from messenger.errors import FaultReason, LocalError
+from messenger.inbox import Inbox
 from messenger.link import Protocol
-from messenger.messenger import Connection, Inbox, Messenger
+from messenger.messenger import Connection, Messenger
 from messenger.session.policy import LOSSLESS_CLIENT, STATEFUL_SERVER
 from messenger.transport.memory import MemoryNetwork
 from tests.support.aio import messenger, on_loop, until

@@ -1,4 +1,4 @@
-"""What is TCP's own: names, options and resets of sockets, exhaustion of descriptors."""
+"""The parts that only TCP has: names, options and resets of sockets, exhaustion of descriptors."""
 
 import asyncio
 import errno
@@ -14,7 +14,7 @@ import pytest
 from messenger.denc.address import AddressType
 from messenger.denc.entity import EntityType
 from messenger.errors import FaultReason
-from messenger.messenger import Inbox
+from messenger.inbox import Inbox
 from messenger.session.policy import LOSSY_CLIENT, STATELESS_SERVER
 from messenger.session.session import SessionState
 from messenger.transport.tcp import dial, listening_socket, socket_addr
@@ -59,7 +59,7 @@ def test_an_address_that_cannot_be_bound_leaves_no_socket() -> None:
 
 @contextmanager
 def no_descriptors_left() -> Iterator[None]:
-    """Nothing can be opened any more; what is open stays."""
+    """Use up all descriptors; open files stay open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.open(os.devnull, os.O_RDONLY)
     os.close(lowest_free)

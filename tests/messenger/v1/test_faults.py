@@ -1,4 +1,4 @@
-"""What a fault of a link does to a session of v1 (docs/protocol.md §3.9)."""
+"""The effect of a link's fault on a session of v1 (docs/protocol.md §3.9)."""
 
 import pytest
 

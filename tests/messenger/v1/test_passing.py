@@ -22,7 +22,7 @@ FOOTER_AT = FRONT_AT + sum(map(len, PARTS))
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What both sides have agreed on."""
+    """The form that both sides have agreed on."""
 
     msg_auth: bool = True
     signed: bool = False

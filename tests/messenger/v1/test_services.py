@@ -1,4 +1,4 @@
-"""What surrounds sessions, on v1: throttles of policies, injected faults, ends in order (V1-20, V1-22)."""
+"""Services around sessions on v1: throttles of policies, injected faults, ends in order (V1-20, V1-22)."""
 
 import pytest
 

@@ -38,7 +38,7 @@ def pair_of(mode: ConMode = ConMode.CRC, *, theirs: dict[str, object] | None = N
 
 
 def algorithms(*sessions: Session) -> set[Algorithm]:
-    """What the links of these sessions are compressed with."""
+    """Return the algorithms of these sessions' links."""
     links = [session.link for session in sessions]
     return {link.algorithm for link in links if isinstance(link, V2Link)}
 

@@ -44,7 +44,7 @@ def compressed(algorithm: Algorithm, plain: bytes) -> bytes:
 
 
 def refusal(algorithm: Algorithm, raw: Buffer, limit_bytes: int = 1 << 20) -> str:
-    """Why a segment is refused."""
+    """Return the reason for which a segment is refused."""
     with pytest.raises(PeerError) as caught:
         compressor(algorithm).decompress(raw, limit_bytes)
     assert caught.value.reason is FaultReason.COMPRESSION

@@ -1,4 +1,4 @@
-"""Whatever a peer says, at any time, nothing but a fault comes of it (scenario MF-21, invariant INV-12)."""
+"""Arbitrary bytes of a peer, at any time, lead to nothing but a fault (scenario MF-21, invariant INV-12)."""
 
 import pytest
 from hypothesis import given

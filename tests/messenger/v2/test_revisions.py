@@ -26,7 +26,7 @@ def pair_of(mode: ConMode, mine: int, theirs: int) -> Pair:
 
 
 def hello_overhead_bytes(pair: Pair) -> int:
-    """What a crc frame has beyond preamble and payload: one crc in 2.1, the whole epilogue in 2.0."""
+    """Return the bytes of a crc frame beside preamble and payload: one crc in 2.1, the whole epilogue in 2.0."""
     frames = [
         record.fields for record in pair.a.trace if record.kind == "frame" and record.fields["tag"] == "HELLO"
     ]

@@ -168,7 +168,7 @@ def our_daemons(mode: str) -> Iterator[dict[str, str]]:
 
 
 def checks() -> Iterator[tuple[str, Callable[[RealCluster], None]]]:
-    """All checks, by name."""
+    """Yield all checks by name."""
     for protocol, mode in WAYS:
         yield f"our client on Ceph's daemons, {protocol} {mode}", partial(client_of_ours, protocol, mode)
     yield "our client after a restart of Ceph's OSD", restarted_osd

@@ -1,4 +1,4 @@
-"""What the tests of RDMA have done in a machine with soft-RoCE; prints a line of JSON for each check."""
+"""The guest's part of the tests of RDMA: runs with soft-RoCE and prints a line of JSON for each check."""
 
 import inspect
 import json
@@ -53,7 +53,7 @@ def checks() -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def names() -> list[str]:
-    """Of all checks."""
+    """Return the names of all checks."""
     return [name for name, _ in checks()]
 
 
