@@ -60,6 +60,7 @@ def analyze(
         key_log or (),
         ports=tcp_ports(ports),
         limits=Limits(limit) if limit else None,
+        each_request=False,
     )
     if seq is not None:
         lines = capture.analysis.where(seq, session)

@@ -51,9 +51,9 @@ def demo(
                 steps.show(f"{scenario.id} {way}")
                 done = run_scenario(scenario, "local", way, seed)
                 save_artefacts(done, directory / done.name)
-                runs.append(done)
                 steps.advance()
-                _print(done)
+                _print(done, titled=not runs or runs[-1].scenario is not scenario)
+                runs.append(done)
         except KeyboardInterrupt:
             interrupted = True
     if not runs:
@@ -69,15 +69,16 @@ def demo(
     return 0 if all(done.passed for done in runs) else CHECK_FAILED
 
 
-def _print(done: "ScenarioRun") -> None:
+def _print(done: "ScenarioRun", titled: bool) -> None:
     from rich.console import Console
 
-    console = Console()
+    console = Console(soft_wrap=True)
+    if titled:
+        console.print(f"[bold]{done.scenario.id}[/]: {done.scenario.title}")
     mark = "[green]passed[/]" if done.passed else "[red]failed[/]"
-    line = f"{mark}  {done.scenario.id:<14} {done.way.name:<9} {done.duration_s:5.2f} s"
-    console.print(f"{line}  [dim]{done.scenario.title}[/]")
+    console.print(f"  {mark}  {done.way.name:<9} {done.duration_s:5.2f} s")
     for complaint in done.complaints:
-        console.print(f"        {complaint}", markup=False)
+        console.print(f"          {complaint}", markup=False)
 
 
 def _open(report: Path) -> None:

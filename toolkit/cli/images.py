@@ -25,7 +25,7 @@ Names = Annotated[
     list[str],
     typer.Argument(
         metavar="NAME...",
-        help="node, ceph:nautilus, ceph:pacific, ceph:reef, ceph:tentacle, vm, vm:trixie.",
+        help="node, ceph:nautilus, ceph:pacific, ceph:reef, ceph:tentacle, vm, vm:trixie, vm:uml.",
     ),
 ]
 Root = Annotated[

@@ -5,17 +5,19 @@ something that the command needs, both with one line on stderr; 130 after Ctrl-C
 closed the pipe, as a shell reports a program that SIGPIPE ended.
 """
 
+import errno
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import typer
 
 from messenger.errors import LocalError
 from toolkit.cli.report_files import command_line
-from toolkit.cli.streams import OutputError, discard, prepare
+from toolkit.cli.streams import OutputError, discard, discard_stalled, prepare
 from toolkit.errors import Unsupported
 from toolkit.extras import missing_extra
 from toolkit.report.terminal import shown
@@ -26,6 +28,7 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 _LONGEST_LINE = 2000
 """Characters of an error line that are printed: an error may quote a file."""
+_ERRORS_OF_PATHS = {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EROFS}
 
 app = typer.Typer(
     help="Ceph's messenger protocol in Python, and a lab that tests it under faults.",
@@ -47,6 +50,9 @@ class _Command(NamedTuple):
     module: str = ""
     function: str = ""
     """``app`` for a command that has sub-commands itself."""
+    ahead: str = ""
+    """Function of that module for the context manager in which the command runs: it begins before the command
+    line is parsed, which takes a tenth of a second."""
 
 
 _COMMANDS = {
@@ -58,7 +64,7 @@ _COMMANDS = {
         _Command("explore"),
     ),
     "Clusters and faults": (
-        _Command("up"),
+        _Command("up", ahead="started_ahead"),
         _Command("status"),
         _Command("tell", _OTHER_ARGUMENTS),
         _Command("exec", _OWN_WORDS, function="exec_"),
@@ -135,9 +141,10 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code: ``run(["probe", "10.0.0.1"])``."""
     command_line[:] = arguments
-    register(arguments[0] if arguments else "")
     try:
-        code = app(list(arguments), prog_name="msgrlab", standalone_mode=False)
+        register(arguments[0] if arguments else "")
+        with _ahead(arguments):
+            code = app(list(arguments), prog_name="msgrlab", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
         # typer puts lists of choices on their own lines, and its type checks prefix "Value error"
@@ -149,19 +156,29 @@ def run(arguments: Sequence[str]) -> int:
         return _complain(str(error), UNSUPPORTED)
     except LocalError as error:
         return _complain(str(error))
-    except FileNotFoundError:
-        if _has_directory():
-            raise
-        return _complain("the current directory has been removed: change to another one")
     except ModuleNotFoundError as error:
         if (missing := missing_extra(error)) is None:
             raise
         return _complain(str(missing), UNSUPPORTED)
     except KeyboardInterrupt:
+        discard_stalled()  # the interpreter writes what is left when it ends, and would wait once more
         return INTERRUPTED
     except (BrokenPipeError, SystemExit) as error:
         return _ended(error)
+    except OSError as error:
+        if not (why := _unusable(error)):
+            raise
+        return _complain(why)
     return int(code or 0)
+
+
+def _ahead(arguments: Sequence[str]) -> AbstractContextManager[object]:
+    """Return the context in which a command runs: that of its ``ahead``, unless its help is asked for."""
+    for command in (each for group in _COMMANDS.values() for each in group):
+        if command.ahead and command.name in arguments[:1] and "--help" not in arguments:
+            begin = getattr(import_module(f"toolkit.cli.{command.name}"), command.ahead)
+            return cast("AbstractContextManager[object]", begin())
+    return nullcontext()
 
 
 @app.callback()
@@ -182,6 +199,18 @@ def _complain(message: str, code: int = USAGE_ERROR) -> int:
     text = shown("\n".join(lines))
     print(f"msgrlab: {text}", file=sys.stderr)
     return code
+
+
+def _unusable(error: OSError) -> str:
+    """Say which path of the user's the machine refuses; empty for an error of another kind.
+
+    The question whether a file exists raises such an error, too: below a directory that this user may not search.
+    """
+    if isinstance(error, FileNotFoundError):
+        return "" if _has_directory() else "the current directory has been removed: change to another one"
+    if error.filename is None or error.errno not in _ERRORS_OF_PATHS:
+        return ""
+    return f"{error.filename}: {error.strerror}"
 
 
 def _has_directory() -> bool:

@@ -66,6 +66,7 @@ def proxy(
     from toolkit.cli.proxy_output import ProxyOutput
     from toolkit.faults.live import Proxy
     from toolkit.faults.script import Rule, read_script
+    from toolkit.machine.descriptors import raise_limit
 
     behind, keyrings = party(grid or target, keyring or ())
     if grid is not None:
@@ -75,13 +76,13 @@ def proxy(
     rules: list[str | Rule] = [one for path in script or () for one in read_script(path)]
     rules += [Rule.parse(text) for text in rule or ()]
     _check_history(history, is_blind=blind)
+    raise_limit()
     over = threading.Event()
     output = ProxyOutput(over, once=once, quiet=quiet, as_json=as_json)
     running = Proxy(
         behind, rules, keyrings, listen=listen, key_log=key_log, pretend=pretend, events=output, blind=blind
     )
-    for number in _SIGNALS:
-        signal.signal(number, lambda *_: over.set())
+    _end_on_signals(over)
     with running:
         output.show({"proxy": running.address, "target": target}, f"{running.address} relays to {target}")
         threading.Thread(target=_take_orders, args=(running, output, over), daemon=True).start()
@@ -90,6 +91,11 @@ def proxy(
         running.history().save(history)
     output.summary(running)
     return 0
+
+
+def _end_on_signals(over: threading.Event) -> None:
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: over.set())
 
 
 def _check_history(history: Path | None, *, is_blind: bool) -> None:

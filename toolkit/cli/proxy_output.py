@@ -82,9 +82,9 @@ class ProxyOutput(Events):
     def summary(self, running: Proxy) -> None:
         """Print the number of links and hits, and the counters."""
         counters = dict(sorted(running.counters.items()))
-        lines = [f"{len(running.links)} links, {len(running.hits)} hits of rules"]
+        lines = [f"{running.link_count} links, {running.hit_count} hits of rules"]
         lines += [f"  {name:28} {number:>12,}" for name, number in counters.items()]
-        record = {"links": len(running.links), "hits": len(running.hits), "counters": counters}
+        record = {"links": running.link_count, "hits": running.hit_count, "counters": counters}
         self.show(record, "\n".join(lines))
 
 

@@ -4,7 +4,9 @@ import contextlib
 import io
 import os
 import select
+import signal
 import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from messenger.compat import override
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _STANDARD = (0, 1, 2)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STALL_S = 2.0
+"""Seconds from a signal that ends a view until output that nobody reads is discarded."""
 
 
 class OutputError(Exception):
@@ -68,6 +73,49 @@ def discard(descriptor: int) -> None:
     else:
         os.dup2(null, descriptor)
         os.close(null)
+
+
+def discard_stalled() -> bool:
+    """Discard standard output and standard error where a write would have to wait; True if any would.
+
+    A write that waits already returns: it is repeated after the signal in whose handler this is called.
+    """
+    _, ready, _ = select.select([], _STANDARD[1:], [], 0)
+    stalled = set(_STANDARD[1:]) - set(ready)
+    for descriptor in stalled:
+        discard(descriptor)
+    return bool(stalled)
+
+
+@contextlib.contextmanager
+def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Within the block, SIGINT, SIGTERM and SIGHUP call ``stop`` instead of ending the program.
+
+    Nothing waits longer than two seconds for a reader that has stopped, such as a terminal after Ctrl-S.
+
+    Raises:
+        OutputError: output was discarded for that reason.
+    """
+    stalled = False
+
+    def end(*_: object) -> None:
+        stop()
+        signal.setitimer(signal.ITIMER_REAL, _STALL_S, _STALL_S)
+
+    def look(*_: object) -> None:
+        nonlocal stalled
+        stalled |= discard_stalled()
+
+    handlers = {**dict.fromkeys(_ENDING, end), signal.SIGALRM: look}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if stalled:
+        raise OutputError("standard output: it is not read")
 
 
 def prepare() -> None:

@@ -1,10 +1,8 @@
 """``msgrlab top``: a live table of the sessions of a capture target, or the sessions of a capture file."""
 
-import contextlib
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,11 +10,11 @@ import typer
 from messenger.errors import LocalError
 from toolkit.capture.ports import CEPH_PORTS
 from toolkit.cli.key_options import KeyLogs, Keyrings
+from toolkit.cli.streams import ended_by_signals
 
 if TYPE_CHECKING:
     from toolkit.dissect.top import CaptureTop, LiveTop, Snapshot
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STDIN = "-"
 
 Order = Annotated[
@@ -121,14 +119,3 @@ def _print(
             print(f"\n{shown}" if made > 1 else shown, flush=True)
         if made == count:
             return
-
-
-@contextlib.contextmanager
-def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Within the block, SIGINT, SIGTERM and SIGHUP call ``stop`` instead of ending the program."""
-    before = {number: signal.signal(number, lambda *_: stop()) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

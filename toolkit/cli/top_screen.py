@@ -131,7 +131,7 @@ def show(view: LiveTop, order: str, words: Sequence[str], count: int | None) -> 
             made, due_s = 0, time.monotonic() + min(view.interval_s, _LOOK_S)
             while not live.over.is_set() and made != count:
                 ready, _, _ = select.select([descriptor], [], [], min(max(due_s - time.monotonic(), 0), _LOOK_S))
-                pressed = keys_of(os.read(descriptor, 64)) if ready else []
+                pressed = _pressed(descriptor) if ready else []
                 for key in pressed:
                     screen.press(key)
                 if "quit" in pressed:
@@ -145,12 +145,25 @@ def show(view: LiveTop, order: str, words: Sequence[str], count: int | None) -> 
     console.print(last.heading, soft_wrap=True, markup=False)
 
 
+def _pressed(descriptor: int) -> list[str]:
+    """Read the keys that were pressed; a terminal that has gone is readable for ever, and quits."""
+    try:
+        data = os.read(descriptor, 64)
+    except OSError:
+        data = b""
+    return keys_of(data) if data else ["quit"]
+
+
 @contextlib.contextmanager
 def _keys_at_once(descriptor: int) -> Iterator[None]:
-    """Within the block, the terminal delivers each key when it is pressed, and does not echo it."""
+    """Within the block, the terminal delivers each key when it is pressed, and does not echo it.
+
+    The changes do not wait for output: a terminal after Ctrl-S takes none.
+    """
     before = termios.tcgetattr(descriptor)
-    tty.setcbreak(descriptor)
+    tty.setcbreak(descriptor, termios.TCSANOW)
     try:
         yield
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with contextlib.suppress(termios.error):  # the terminal has gone
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)

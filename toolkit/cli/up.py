@@ -1,5 +1,6 @@
 """``msgrlab up``: start a cluster, which runs until ``msgrlab down``."""
 
+import contextlib
 import json
 import os
 import sys
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from toolkit.cluster.supervisor.client import Starting
+    from toolkit.cluster.supervisor.program import Program
 
 _REFRESH_PER_S = 20
 _START_TIME = 19
@@ -75,7 +77,8 @@ def up(
     file, own_name = located(spec)
     lease = Lease.take(name or own_name)
     try:
-        starting = Starting(lease, file, backend, settings or [], foreground=foreground, keep=keep)
+        program = _programs.pop() if _programs else None
+        starting = Starting(lease, file, backend, settings or [], program, foreground=foreground, keep=keep)
     except BaseException:
         lease.journal.undo()
         raise
@@ -97,6 +100,23 @@ def up(
 
             files.write([cluster_report(lease, files.folder)], f"Cluster {lease.label.name}")
         starting.end()
+
+
+_programs: "list[Program]" = []
+"""The supervisor's program, if it has started already and has no cluster yet."""
+
+
+@contextlib.contextmanager
+def started_ahead() -> "Iterator[None]":
+    """Start the supervisor's program, and end it at the end of the ``with`` block if no cluster was started."""
+    from toolkit.cluster.supervisor.program import Program
+
+    _programs.append(Program())
+    try:
+        yield
+    finally:
+        while _programs:
+            _programs.pop().discard()
 
 
 def _typed_s() -> float:

@@ -32,8 +32,12 @@ def run(
         ),
     ] = None,
     kernel: Annotated[
-        str, typer.Option(metavar="SUITE", help="Debian release of the kernel: bookworm or trixie.")
-    ] = "bookworm",
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Kernel of a Debian release, bookworm or trixie, or uml: user-mode Linux (MSGRLAB_VM_KERNEL).",
+        ),
+    ] = "",
     memory: Annotated[int, typer.Option(metavar="MIB", help="Memory of the virtual machine, in MiB.")] = 1024,
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="End CMD after this time, with exit code 124.")

@@ -14,8 +14,6 @@ from typing import BinaryIO, Protocol
 from messenger.errors import LocalError
 from toolkit.machine.interpreters import PYTHON
 
-BLANK = "?" * 40
-"""Value of the label's variable in a zygote that serves several clusters; longer than any label."""
 COMMAND = (*PYTHON, "-m", "toolkit.cluster.node")
 """Command that starts a messenger without a zygote."""
 REQUEST_BYTES = 4096

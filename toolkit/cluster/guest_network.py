@@ -56,15 +56,18 @@ class ClusterNetwork:
         self._network = _hosts(label, status(), network)[0]
 
     @contextmanager
-    def attached(self) -> Iterator[Attachment]:
+    def attached(self, *, has_headers: bool = True) -> Iterator[Attachment]:
         """Attach a guest for the duration of a ``with`` block, or until this process ends.
+
+        Args:
+            has_headers: True for virtio headers before the frames of the tap device.
 
         Raises:
             LocalError: the cluster is down, or all addresses for guests are in use.
             Unsupported: tap devices are not available here, or this user may not make them.
         """
         bridge = _bridge(self._label, self._status(), self._network)
-        with bridge.attached() as attachment:
+        with bridge.attached(has_headers=has_headers) as attachment:
             address = str(attachment.address.ip)
             with self._attached(Guest(attachment.name, self._network, address)):
                 self._report(f"{attachment.name} of cluster {self._label.name!r}, {address} on {self._network}")

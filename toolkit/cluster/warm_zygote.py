@@ -14,9 +14,9 @@ import threading
 from pathlib import Path
 
 from messenger.compat import override
-from toolkit.cluster.forks import BLANK, Controller, ForkedProgram, Forks, ZygoteGone
+from toolkit.cluster.forks import Controller, ForkedProgram, Forks, ZygoteGone
 from toolkit.machine.interpreters import PYTHON, environment
-from toolkit.machine.labels import PROCESS_VARIABLE
+from toolkit.machine.labels import BLANK, PROCESS_VARIABLE
 
 _FOR_IMPORTS = ("PYTHON", "MSGRLAB_PURE", "LD_")
 """Beginnings of the names of variables that decide what a zygote imports."""

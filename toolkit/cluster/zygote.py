@@ -6,7 +6,6 @@ session of tests or a notebook, have all of these: their clusters share a zygote
 """
 
 import contextlib
-import ctypes
 import gc
 import json
 import os
@@ -19,15 +18,13 @@ from typing import NoReturn
 
 import toolkit.cluster.node
 from messenger.messages.registry import PAYLOADS
-from toolkit.cluster.forks import BLANK, REQUEST_BYTES, Controller
+from toolkit.cluster.forks import REQUEST_BYTES, Controller
 from toolkit.cluster.rehearsal import rehearse
-from toolkit.machine.labels import PROCESS_VARIABLE
+from toolkit.machine.labels import BLANK, PROCESS_VARIABLE, label_this_process
 from toolkit.network.namespaces import enter
 
 _MOST_DESCRIPTORS = 1 << 10
 """Higher than any descriptor that a zygote opens."""
-_ENVIRONMENT_START, _ENVIRONMENT_END = 47, 48
-"""Fields of /proc/self/stat after the process name: addresses of the environment as other processes see it."""
 
 
 class Zygote(Controller):
@@ -116,7 +113,7 @@ def _become(descriptors: list[int], directory: str, namespace: str, label: str) 
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if os.environ.get(PROCESS_VARIABLE) == BLANK:
-            _label_this_process(label)
+            label_this_process(label)
         if namespace:
             enter(Path(namespace))
         toolkit.cluster.node.main()
@@ -129,13 +126,3 @@ def _become(descriptors: list[int], directory: str, namespace: str, label: str) 
     finally:
         sys.stderr.flush()
         os._exit(code)
-
-
-def _label_this_process(label: str) -> None:
-    """Write a cluster's label over the blank one, where other processes read it (/proc/PID/environ)."""
-    fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    start, end = int(fields[_ENVIRONMENT_START]), int(fields[_ENVIRONMENT_END])
-    blank = f"{PROCESS_VARIABLE}={BLANK}".encode()
-    place = ctypes.string_at(start, end - start).index(blank)
-    ctypes.memmove(start + place, f"{PROCESS_VARIABLE}={label}".encode().ljust(len(blank), b"\0"), len(blank))
-    os.environ[PROCESS_VARIABLE] = label

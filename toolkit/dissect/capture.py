@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Self
 
 from messenger.errors import LocalError
 from toolkit.capture.formats.source import CaptureFile, CaptureFiles
-from toolkit.checks.audit.table import Audit, audit
+from toolkit.checks.audit.table import Audit
 from toolkit.checks.history import History
-from toolkit.checks.index import Index
-from toolkit.checks.invariants import check
+from toolkit.checks.parts import audit_parts, check_parts
 from toolkit.checks.result import CheckResult
 from toolkit.dissect.analysis import Analysis
 from toolkit.dissect.analysis.history import HistoryMaker
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
 
     from toolkit.dissect.explorer import FrameExplorer
 
+_PART_FRAMES = 1 << 16
+"""Frames that are judged at a time, in about 100 MB."""
+
 
 class Capture:
     """A capture file with the keys to decode it. The file is read at the first access.
@@ -42,6 +44,7 @@ class Capture:
         key_logs: files with keys of links; key logs inside the capture are always used.
         ports: decode only connections with one of these ports at either end; None decodes all.
         limits: limits of the analysis; :attr:`problem` says where it stopped.
+        each_request: as for :class:`Analysis`.
 
     Raises:
         LocalError: a keyring or key log cannot be read or is malformed.
@@ -55,7 +58,9 @@ class Capture:
         *,
         ports: Collection[int] | None = None,
         limits: Limits | None = None,
+        each_request: bool = True,
     ) -> None:
+        self._each_request = each_request
         self._source = path
         first: CaptureFile = path[0] if isinstance(path, list | tuple) else path  # type: ignore[assignment]
         self.path = Path(first if isinstance(first, str | PathLike) else str(getattr(first, "name", "capture")))
@@ -116,7 +121,7 @@ class Capture:
 
     @cached_property
     def _read(self) -> tuple[Analysis, HistoryMaker, str | None]:
-        analysis = Analysis(self._limits)
+        analysis = Analysis(self._limits, each_request=self._each_request)
         maker = HistoryMaker(analysis, self._limits)
         with rarely_collecting(), CaptureDecoder(self._source, self._book(), ports=self._ports) as decoding:
             for frame in decoding:
@@ -187,22 +192,23 @@ class Capture:
         """
         return timeline(self.analysis, session)
 
-    @property
-    def _unbroken(self) -> History:
-        return self._read[1].history(unbroken=True)
-
     def check(self) -> list[CheckResult]:
         """Check the invariants, as far as a capture can show them.
 
-        A link is not judged after bytes that are missing or could not be decoded.
+        A link is not judged after bytes that are missing or could not be decoded. A capture of more than 65,536
+        frames is judged in parts with whole sessions.
         """
+        return list(self._checked)
+
+    @cached_property
+    def _checked(self) -> list[CheckResult]:
         with rarely_collecting():
-            return check(self._unbroken)
+            return check_parts(self._read[1].parts(_PART_FRAMES))
 
     def audit(self) -> Audit:
-        """Judge every frame by the wire rules."""
+        """Judge every frame by the wire rules, in the same parts as :meth:`check`."""
         with rarely_collecting():
-            return audit(Index(self._unbroken))
+            return audit_parts(self._read[1].parts(_PART_FRAMES))
 
     def where(self, seq: int, session: int | None = None) -> str:
         """Return the path of the messages with a seq, in lines: see :meth:`Analysis.where`.

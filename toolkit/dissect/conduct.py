@@ -62,7 +62,8 @@ class Conduct:
     acknowledged: list[int] = field(default_factory=lambda: [0, 0])
     """Bytes of each side that the other side's TCP acknowledged, from the first captured byte; later bytes may
     never have arrived."""
-    _last: list[tuple[int, ...]] = field(default_factory=lambda: [(), ()])
+    _last: list[int] = field(default_factory=lambda: [0, 0])
+    """Hashes of the identities of each side's last packet."""
 
     def packet(
         self, side: int, flags: int, window: int, ttl: int, identity: tuple[int, ...], time_ns: int
@@ -74,11 +75,11 @@ class Conduct:
             self.ttls[side] = ttl
         if not window and not flags & (RST | SYN):
             self.zero_windows[side] += 1
-        self._last[side] = identity
+        self._last[side] = hash(identity)
 
     def is_same_packet(self, side: int, identity: tuple[int, ...]) -> bool:
         """True if a packet was captured twice: IP id, flags, numbers and size equal those of the previous one."""
-        return identity[0] > 0 and identity == self._last[side]
+        return identity[0] > 0 and hash(identity) == self._last[side]
 
     def mark(self, side: int, flags: int, ttl: int, time_ns: int, packet: int) -> None:
         """Count a packet with SYN, FIN or RST."""

@@ -47,6 +47,8 @@ _SPACED_NAME = "osd pg remove"
 _LOG_ACK = "log(last "
 """How daemons print a log_ack; it begins like a log."""
 _NAME = re.compile(r"[\w.-]+")
+_RENAMED = {"slave_request": message_name(MessageType.MDS_PEER_REQUEST)}
+"""Names that newer releases have changed: those of Nautilus come first."""
 
 Address = frozenset[str]
 """A messenger, by its addresses with their nonces (``127.0.0.1:6800/4711``), whatever protocol each is for. Two
@@ -185,7 +187,7 @@ def printed_name(text: str) -> str:
     if text.startswith(_LOG_ACK):
         return message_name(MessageType.LOGACK)
     name = _NAME.match(text)
-    return name[0] if name else text
+    return _RENAMED.get(name[0], name[0]) if name else text
 
 
 def _time_ns(line: re.Match[str]) -> int:

@@ -71,6 +71,9 @@ CAPABILITIES = (
     Capability("kvm", "micro-VMs at native speed", kvm.kvm),
     Capability("qemu", "micro-VMs: netem, RDMA and Ceph's kernel client", programs.qemu),
     Capability("vm", "Debian's kernel in a micro-VM, for features that this kernel lacks", images.kernel_image),
+    Capability(
+        "uml", "micro-VMs at native speed without KVM, without RDMA and partitions", images.user_mode_linux
+    ),
 )
 
 

@@ -13,8 +13,9 @@ from toolkit.cluster.images.node import NAME, REPOSITORY
 from toolkit.machine import vm
 from toolkit.machine.capability import Finding, not_installed, own_command
 from toolkit.machine.programs import docker, run, with_engine
+from toolkit.machine.vm.kernels import USER_MODE
 
-__all__ = ["RELEASES", "ceph_image", "docker_images", "kernel_image"]
+__all__ = ["RELEASES", "ceph_image", "docker_images", "kernel_image", "user_mode_linux"]
 
 
 def ceph_image(release: str) -> Finding:
@@ -48,8 +49,23 @@ def docker_images() -> Finding:
 
 
 def kernel_image() -> Finding:
-    """Check for the requirements of virtual machines: QEMU, and a kernel image."""
+    """Check for the requirements of virtual machines: QEMU, and a kernel image.
+
+    The detail has the kernel that scenarios try first, too, if it is another one.
+    """
     finding = vm.probe()
+    if finding.available and (first := vm.fastest_first()[0]) != vm.find():
+        return replace(finding, detail=f"{finding.detail}; scenarios try {vm.probe(first.name).detail}")
+    return _downloaded(finding)
+
+
+def user_mode_linux() -> Finding:
+    """Check for the image of user-mode Linux, and whether it boots here."""
+    return _downloaded(vm.probe(USER_MODE))
+
+
+def _downloaded(finding: Finding) -> Finding:
+    """Add what the download of a kernel needs to a finding."""
     if finding.available or not finding.commands:
         return finding
     if shutil.which("apt-get") is None:

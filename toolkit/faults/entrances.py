@@ -8,6 +8,7 @@ import asyncio
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from functools import partial
 from ipaddress import IPv4Address
 
 from messenger.compat import override
@@ -50,6 +51,59 @@ class Entrance(ABC):
         """Accept no more connections, and release the address."""
 
 
+Handler = Callable[[socket.socket], Accepted | None]
+"""Returns what handles a connection; None for a connection that is closed at once."""
+
+
+def _listen(sock: socket.socket, handler: Handler) -> None:
+    """Accept the connections of a bound socket on the running event loop."""
+    sock.listen(_BACKLOG)
+    sock.setblocking(False)
+    asyncio.get_running_loop().add_reader(sock, _accept, sock, handler)
+
+
+def _end(sock: socket.socket, handler: Handler) -> None:
+    """Accept the connections that wait, and close the socket."""
+    _accept(sock, handler)
+    asyncio.get_running_loop().remove_reader(sock)
+    sock.close()
+
+
+def _accept(sock: socket.socket, handler: Handler) -> None:
+    """Accept all connections that wait; without a free descriptor, they wait longer."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            connection, _ = sock.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError:  # no descriptor is free
+            loop.remove_reader(sock)
+            loop.call_later(_PAUSE_S, _resume, sock, handler)
+            return
+        accepted = handler(connection)
+        if accepted is None:
+            connection.close()
+            continue
+        protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(loop=loop), accepted, loop=loop)
+        serving = loop.create_task(loop.connect_accepted_socket(partial(_given, protocol), connection))
+        _serving.add(serving)
+        serving.add_done_callback(_serving.discard)
+
+
+def _resume(sock: socket.socket, handler: Handler) -> None:
+    if sock.fileno() >= 0:
+        asyncio.get_running_loop().add_reader(sock, _accept, sock, handler)
+
+
+def _given(protocol: asyncio.StreamReaderProtocol) -> asyncio.StreamReaderProtocol:
+    return protocol
+
+
+_serving: set[asyncio.Task[object]] = set()
+"""Tasks that begin to handle connections: the event loop keeps only weak references to its tasks."""
+
+
 class OwnEntrance(Entrance):
     """A port of its own.
 
@@ -62,7 +116,7 @@ class OwnEntrance(Entrance):
     def __init__(self, host: str, port: int, inside: Inside) -> None:
         self.host, self.port = host, port
         self._inside = inside
-        self._server: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
         # Bound, but not listening: keeps the port while connections are refused.
         self._reserved: socket.socket | None = None
 
@@ -75,21 +129,19 @@ class OwnEntrance(Entrance):
 
     @override
     async def open(self) -> None:
-        if self._server is None:
-            sock = self._inside(lambda: listening_socket(self.host, self.port))
-            self._server = await asyncio.start_server(self._accepted, sock=sock)
+        if self._listening is None:
+            self._listening = self._inside(lambda: listening_socket(self.host, self.port))
+            _listen(self._listening, lambda _connection: self._accepted)
 
     @override
     async def shut(self) -> None:
-        server, self._server = self._server, None
-        if server is None:
+        listening, self._listening = self._listening, None
+        if listening is None:
             return
-        for sock in server.sockets:
-            asyncio.get_running_loop().remove_reader(sock)
-        # Serve connections that were accepted already: asyncio's server drops their sockets when it is closed.
+        _end(listening, lambda _connection: self._accepted)
+        # Begin to handle the connections that were accepted already.
         for _ in range(_TURNS_TO_ADMIT):
             await asyncio.sleep(0)
-        server.close()
 
     @override
     async def end(self) -> None:
@@ -113,7 +165,6 @@ class SharedPort:
 
     def __init__(self, thread: LoopThread) -> None:
         self._thread = thread
-        self._loop = thread.loop
         self._next = _FIRST_ADDRESS
         self._accepted: dict[str, Accepted] = {}
         """What handles connections, by the address that they were made to."""
@@ -179,40 +230,14 @@ class SharedPort:
 
     def _listening(self, host: str) -> socket.socket:
         sock = _on_loopback(host, self.port)
-        sock.listen(_BACKLOG)
-        sock.setblocking(False)
-        self._loop.add_reader(sock, self._accept, sock)
+        _listen(sock, self._handler)
         return sock
 
     def _end(self, sock: socket.socket) -> None:
-        self._accept(sock)
-        self._loop.remove_reader(sock)
-        sock.close()
+        _end(sock, self._handler)
 
-    def _accept(self, sock: socket.socket) -> None:
-        """Accept all connections that wait."""
-        while True:
-            try:
-                connection, _ = sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError:  # no descriptor is free
-                self._loop.remove_reader(sock)
-                self._loop.call_later(_PAUSE_S, self._resume, sock)
-                return
-            else:
-                accepted = self._accepted.get(connection.getsockname()[0])
-                if accepted is None:
-                    connection.close()
-                    continue
-                reader = asyncio.StreamReader(loop=self._loop)
-                protocol = asyncio.StreamReaderProtocol(reader, accepted, loop=self._loop)
-                serving = self._loop.connect_accepted_socket(lambda protocol=protocol: protocol, connection)  # type: ignore[misc]
-                self._loop.create_task(serving)
-
-    def _resume(self, sock: socket.socket) -> None:
-        if sock.fileno() >= 0:
-            self._loop.add_reader(sock, self._accept, sock)
+    def _handler(self, connection: socket.socket) -> Accepted | None:
+        return self._accepted.get(connection.getsockname()[0])
 
 
 class _SharedEntrance(Entrance):

@@ -235,7 +235,7 @@ class Grid:
                 with contextlib.suppress(asyncio.CancelledError):
                     await releasing
             await _has_struck(proxy)
-            cell.hits = len(proxy.hits)
+            cell.hits = proxy.hit_count
             cell.problem = next((hit.problem for hit in proxy.hits if hit.problem), "")
         cell.faults = list(dict.fromkeys(cell.faults))
         cell.seconds = round(time.monotonic() - began_s, 3)

@@ -40,6 +40,8 @@ _NANO = 1_000_000_000
 _SHOWN = 200
 _KEPT = 100_000
 """Number of the latest frames that are kept."""
+_KEPT_LINKS = 10_000
+"""Number of the latest ended links, and of the latest strikes, that a proxy keeps."""
 PARTIES = ("client", "server")
 
 PathLike = str | Path
@@ -171,10 +173,13 @@ class Proxy(Watcher):
         self._rules: dict[int, str] = {}
         self._strikes: list[Strike] = []
         self._streams: dict[int, Stream] = {}
-        self.links: list[ProxiedLink] = []
-        """All links, in the order in which they were opened."""
-        self.hits: list[Hit] = []
-        """Strikes of rules, in order."""
+        self._links: dict[int, ProxiedLink] = {}
+        self._ended: deque[int] = deque()
+        self._hits: deque[Hit] = deque(maxlen=_KEPT_LINKS)
+        self.link_count = 0
+        """Number of links so far."""
+        self.hit_count = 0
+        """Number of strikes of rules so far."""
         self.counters: Counter[str] = Counter()
         """Number of frames by direction and tag, as ``-> HELLO``, and of their ``bytes``."""
         self._passed = 0
@@ -297,11 +302,21 @@ class Proxy(Watcher):
             history.append(max(0.0, hit.time_s - began_s), NETWORK, "path", fault="rule", detail=detail, **names)
         return history
 
+    @property
+    def links(self) -> list[ProxiedLink]:
+        """The open links and the latest ended ones, in the order in which they were opened."""
+        return list(self._links.values())
+
+    @property
+    def hits(self) -> list[Hit]:
+        """The latest strikes of rules, in order."""
+        return list(self._hits)
+
     def __repr__(self) -> str:
-        return f"<Proxy {self.address} to {self.target}: {len(self.links)} links, {len(self.hits)} hits>"
+        return f"<Proxy {self.address} to {self.target}: {self.link_count} links, {self.hit_count} hits>"
 
     def _repr_html_(self) -> str:
-        head = f"<p><b>proxy {escape(self.address)} → {escape(self.target)}</b>: {len(self.links)} links, "
+        head = f"<p><b>proxy {escape(self.address)} → {escape(self.target)}</b>: {self.link_count} links, "
         head += f"{self._passed} frames, {self.counters['bytes']:,} bytes</p>"
         rows = [(f"{hit.time_s:.3f} s", hit.link, hit.sender, hit.tag, hit.rule, hit.problem) for hit in self.hits]
         hits = _table(("time", "link", "sender", "frame", "rule", "not done, because"), rows[-_SHOWN:])
@@ -315,18 +330,23 @@ class Proxy(Watcher):
     def link_opened(self, link: int, source: str) -> None:
         self._streams[link] = Stream(link, source, self.target, opening_seen=True)
         opened = ProxiedLink(link, source, self._since_s())
-        self.links.append(opened)
+        self._links[link] = opened
+        self.link_count += 1
         self._events.opened(opened)
 
     @override
     def link_closed(self, link: int, why: str) -> None:
-        over = self._link(link)
+        over = self._links[link]
         over.closed_s, over.why = self._since_s(), why
+        self._ended.append(link)
+        if len(self._ended) > _KEPT_LINKS:
+            oldest = self._ended.popleft()
+            del self._links[oldest], self._streams[oldest]
         self._events.closed(over)
 
     @override
     def blind(self, link: int, why: str) -> None:
-        lost = self._link(link)
+        lost = self._links[link]
         lost.blind = why
         self._events.blind(lost)
 
@@ -354,14 +374,12 @@ class Proxy(Watcher):
         if frame is not None and not isinstance(strike, AtDial):
             sender = self._parties[frame.direction is Direction.TO_CLIENT]
             tag = str(frame.fields.get("name", frame.tag)) if frame.tag in {"MESSAGE", "MSG"} else frame.tag
-        self.hits.append(hit := Hit(self._since_s(), link, sender, tag, rule or str(strike), problem))
+        self._hits.append(hit := Hit(self._since_s(), link, sender, tag, rule or str(strike), problem))
+        self.hit_count += 1
         self._events.hit(hit)
 
     def _since_s(self) -> float:
         return time.monotonic() - self._began_s
-
-    def _link(self, number: int) -> ProxiedLink:
-        return next(link for link in reversed(self.links) if link.number == number)
 
 
 def _arrow(direction: Direction) -> str:

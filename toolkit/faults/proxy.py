@@ -483,7 +483,7 @@ class FaultProxy:
                 for step in passage.steps or passage.pieces or (passage.forward,):
                     await self._take(step, crossing, direction, lane)
                 if passage.back:
-                    crossing.writers[direction.other].write(passage.back)
+                    await self._take(passage.back, crossing, direction.other, self._lanes[direction.other])
                 if passage.cut is not None:
                     await self._strike(crossing, passage.cut)
                     return
@@ -514,7 +514,10 @@ class FaultProxy:
                 await self._take(aside.raw, crossing, direction, lane)
 
     async def _opened(self, gate: Gate, gates: set[Gate]) -> None:
-        """Wait until a gate opens; it is in ``gates`` meanwhile, so that :meth:`Crossing.reset` can open it."""
+        """Wait until a gate opens; it is in ``gates`` meanwhile, so that :meth:`Crossing.reset` can open it.
+
+        Afterwards it is open, also if the connection has ended: what it held is not held any more.
+        """
         opened = asyncio.Event()
 
         def wake() -> None:
@@ -524,11 +527,11 @@ class FaultProxy:
         gates.add(gate)
         gate.when_open(wake)
         try:
-            await asyncio.wait_for(opened.wait(), gate.for_s)
-        except TimeoutError:
-            gate.open()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(opened.wait(), gate.for_s)
         finally:
             gates.discard(gate)
+            gate.open()
 
     @staticmethod
     async def _write(writer: asyncio.StreamWriter, raw: bytes, lane: _Lane) -> None:

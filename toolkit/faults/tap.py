@@ -128,6 +128,8 @@ class Tape(Listener):
     """All frames that could be parsed, over all links, as the sender wrote them."""
 
 
+MOST_WAITING_BYTES = 64 << 20
+"""Most bytes of one direction of a link that wait for the next frame."""
 _numbers = count(1)
 
 
@@ -143,6 +145,11 @@ class _Lane:
     """True to drop everything."""
     pace: Pace | None = None
     """Pace of everything from here on."""
+
+    def has_room(self, altered: Altered) -> bool:
+        """False if the frame would wait for the next one, and too many bytes do so already."""
+        waits = altered.held or altered.joined
+        return not waits or len(self.held) + len(altered.forward) <= MOST_WAITING_BYTES
 
     def place(self, altered: Altered) -> tuple[bytes, bool]:
         """Return the bytes to deliver now, and whether they need to be in one write."""
@@ -230,7 +237,7 @@ class LinkTap:
                 tape.frames.append(frame)
             if lane.mute:
                 break
-            altered = self._altered(sender, frame)
+            altered = self._altered(sender, frame, lane)
             back += altered.back
             cut = next(
                 (b for b in self.breakpoints if isinstance(b, Breakpoint) and b.matches(sender, frame)), None
@@ -260,13 +267,16 @@ class LinkTap:
         for raw, gate in altered.aside:
             delivery.aside(raw, gate)
 
-    def _altered(self, sender: str, frame: SeenFrame) -> Altered:
+    def _altered(self, sender: str, frame: SeenFrame, lane: _Lane) -> Altered:
         """Apply the changes that match a frame."""
         altered, segments = Altered(frame.raw), frame.segments
         for mangle in self.breakpoints:
             if isinstance(mangle, Mangle) and mangle.matches(sender, frame):
-                made = mangle.alter(replace(frame, raw=altered.forward, segments=segments))
-                altered = made.after(altered)
+                made = mangle.alter(replace(frame, raw=altered.forward, segments=segments)).after(altered)
+                if lane.has_room(made):
+                    altered = made
+                else:
+                    mangle.problem = f"{len(lane.held)} bytes wait for the next frame already"
                 segments = altered.segments or segments
                 self.on_struck(mangle)
         return altered

@@ -1,12 +1,19 @@
 """Changes of the time at which frames are delivered, not of their bytes."""
 
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
 
 from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.dissect.follow import SeenFrame
 from toolkit.faults.mangle import Altered, Change
 from toolkit.faults.passage import Gate, Pace
+
+MOST_ASIDE_BYTES = 64 << 20
+"""Most memory for frames that one rule holds aside while later frames pass."""
+ASIDE_FRAME_BYTES = 4 << 10
+"""Memory for a frame that is held aside, in addition to its bytes."""
 
 
 class Timing(Change):
@@ -16,6 +23,35 @@ class Timing(Change):
 def is_timing(change: Change) -> bool:
     """True if the change keeps all bytes and their order."""
     return isinstance(change, Timing) and not getattr(change, "alone", False)
+
+
+class _Shelf:
+    """Frames that one rule holds aside, each behind a gate of its own."""
+
+    def __init__(self) -> None:
+        self._held_bytes = self._frames = 0
+        self._lock = Lock()
+
+    def put(self, frame: SeenFrame, gate: Gate) -> Altered:
+        """Hold a frame aside until a gate opens.
+
+        Raises:
+            LocalError: too much is held aside already.
+        """
+        size_bytes = len(frame.raw) + ASIDE_FRAME_BYTES
+        with self._lock:
+            if self._held_bytes + size_bytes > MOST_ASIDE_BYTES:
+                most = f"{MOST_ASIDE_BYTES >> 20} MiB"
+                raise LocalError(f"{self._frames} frames are held aside, and a rule holds at most {most}")
+            self._held_bytes += size_bytes
+            self._frames += 1
+        gate.when_open(partial(self._take, size_bytes))
+        return Altered(b"", aside=((frame.raw, gate),))
+
+    def _take(self, size_bytes: int) -> None:
+        with self._lock:
+            self._held_bytes -= size_bytes
+            self._frames -= 1
 
 
 @dataclass(slots=True)
@@ -31,11 +67,15 @@ class Hold(Timing):
     name: str
     for_s: float | None = None
     alone: bool = False
-    _gates: list[Gate] = field(default_factory=list, init=False, repr=False, compare=False)
+    _gates: dict[int, Gate] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _shelf: _Shelf = field(default_factory=_Shelf, init=False, repr=False, compare=False)
 
     @override
     def alter(self, frame: SeenFrame) -> Altered:
-        return _behind(self.gate(), frame, alone=self.alone)
+        gate = Gate(self.for_s)
+        altered = self._shelf.put(frame, gate) if self.alone else Altered(frame.raw, gates=(gate,))
+        self._keep(gate)
+        return altered
 
     @property
     def what(self) -> str:
@@ -44,14 +84,20 @@ class Hold(Timing):
 
     def gate(self) -> Gate:
         """Return a gate that :meth:`release` opens."""
-        self._gates = [gate for gate in self._gates if not gate.is_open]
         gate = Gate(self.for_s)
-        self._gates.append(gate)
+        self._keep(gate)
         return gate
+
+    def _keep(self, gate: Gate) -> None:
+        self._gates[id(gate)] = gate
+        gate.when_open(partial(self._forget, id(gate)))
+
+    def _forget(self, gate: int) -> None:
+        self._gates.pop(gate, None)
 
     def release(self) -> int:
         """Release what is held; returns the number of frames released."""
-        held = [gate for gate in self._gates if not gate.is_open]
+        held = list(self._gates.values())
         for gate in held:
             gate.open()
         return len(held)
@@ -67,10 +113,12 @@ class Delay(Timing):
 
     seconds: float
     alone: bool = False
+    _shelf: _Shelf = field(default_factory=_Shelf, init=False, repr=False, compare=False)
 
     @override
     def alter(self, frame: SeenFrame) -> Altered:
-        return _behind(Gate(self.seconds), frame, alone=self.alone)
+        gate = Gate(self.seconds)
+        return self._shelf.put(frame, gate) if self.alone else Altered(frame.raw, gates=(gate,))
 
     @property
     def what(self) -> str:
@@ -134,7 +182,3 @@ class Log(Timing):
 
     def __str__(self) -> str:
         return self.text
-
-
-def _behind(gate: Gate, frame: SeenFrame, *, alone: bool) -> Altered:
-    return Altered(b"", aside=((frame.raw, gate),)) if alone else Altered(frame.raw, gates=(gate,))

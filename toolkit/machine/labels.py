@@ -1,7 +1,10 @@
 """Labels that mark everything a cluster makes, so that it can be found after a crash."""
 
+import ctypes
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from messenger.errors import LocalError
 
@@ -9,7 +12,11 @@ PROCESS_VARIABLE = "MSGRLAB_CLUSTER"
 """Environment variable of every process of a cluster; its value is the cluster's label."""
 DOCKER_LABEL = "msgrlab.cluster"
 """Key of the label on containers, networks, volumes and services; its value is the cluster's label."""
+BLANK = "?" * 40
+"""Value of that variable in a program that is started before its cluster is known; longer than any label."""
 INTERFACE_NAME_BYTES = 15
+_ENVIRONMENT_START, _ENVIRONMENT_END = 47, 48
+"""Fields of /proc/self/stat after the process name: addresses of the environment as other processes see it."""
 
 _NAME = re.compile("[a-z][a-z0-9-]{0,29}")
 
@@ -67,3 +74,13 @@ def check_name(name: str) -> str:
 def is_name(text: str) -> bool:
     """True if a cluster may have this name."""
     return _NAME.fullmatch(text) is not None
+
+
+def label_this_process(label: str) -> None:
+    """Write a cluster's label over the blank one, where other processes read it (/proc/PID/environ)."""
+    fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    start, end = int(fields[_ENVIRONMENT_START]), int(fields[_ENVIRONMENT_END])
+    blank = f"{PROCESS_VARIABLE}={BLANK}".encode()
+    place = ctypes.string_at(start, end - start).index(blank)
+    ctypes.memmove(start + place, f"{PROCESS_VARIABLE}={label}".encode().ljust(len(blank), b"\0"), len(blank))
+    os.environ[PROCESS_VARIABLE] = label

@@ -49,10 +49,10 @@ _METADATA = {"osd": ("osd metadata", "id"), "mds": ("mds metadata", "who"), "mon
 _COMMANDS = tuple(
     ManagerCommand(cmd, text, "pg" if cmd.startswith("pg") else "osd", "r", flags=_BY_MANAGER)
     for cmd, text in (
-        ("pg stat", "show placement group status"),
-        ("pg dump", "show human-readable versions of pg map"),
-        ("osd df", "show OSD utilization"),
-        ("osd perf", "print dump of OSD perf summary stats"),
+        ("pg stat", "print a line about the placement groups"),
+        ("pg dump", "print the states of all placement groups"),
+        ("osd df", "print what each OSD holds"),
+        ("osd perf", "print the latencies of the OSDs"),
     )
 )
 

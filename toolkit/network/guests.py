@@ -47,8 +47,11 @@ class BridgedNetwork:
     """Names that a port cannot have, because hosts have them."""
 
     @contextmanager
-    def attached(self) -> Iterator[Attachment]:
+    def attached(self, *, has_headers: bool = True) -> Iterator[Attachment]:
         """Make a port of the bridge for a guest, for the duration of a ``with`` block.
+
+        Args:
+            has_headers: True for virtio headers before the frames of the tap device.
 
         Raises:
             LocalError: the bridge is not there, or all addresses for guests are in use.
@@ -60,7 +63,7 @@ class BridgedNetwork:
             name = f"{_PREFIX}{number}"
             if name in ports or name in self.names:
                 continue
-            if (tap := _opened(self.namespace, name, mtu)) is None:
+            if (tap := _opened(self.namespace, name, mtu, has_headers=has_headers)) is None:
                 continue
             try:
                 inside(self.namespace, lambda name=name: self._plug(name))  # type: ignore[misc]
@@ -100,8 +103,11 @@ class HostNetwork:
     """
 
     @contextmanager
-    def attached(self) -> Iterator[Attachment]:
+    def attached(self, *, has_headers: bool = True) -> Iterator[Attachment]:
         """Make a tap device with an address of this machine, for the duration of a ``with`` block.
+
+        Args:
+            has_headers: True for virtio headers before the frames of the tap device.
 
         Raises:
             LocalError: all subnets for guests are in use.
@@ -113,7 +119,7 @@ class HostNetwork:
             name = f"{_OWN_PREFIX}{number}"
             if any(isinstance(each, IPv4Network) and each.overlaps(subnet) for each in routes):
                 continue
-            if (tap := _opened(None, name, _OWN_MTU)) is None:
+            if (tap := _opened(None, name, _OWN_MTU, has_headers=has_headers)) is None:
                 continue
             try:
                 with rtnetlink() as route:
@@ -127,10 +133,10 @@ class HostNetwork:
         raise LocalError(f"no free subnet in {_OWN_RANGE} for another virtual machine")
 
 
-def _opened(namespace: Path | None, name: str, mtu: int) -> int | None:
+def _opened(namespace: Path | None, name: str, mtu: int, *, has_headers: bool) -> int | None:
     """Return the file of a new tap device; None if another guest has the name."""
     try:
-        return open_tap(namespace, name, mtu)[0]
+        return open_tap(namespace, name, mtu, has_headers=has_headers)[0]
     except LocalError:
         with within(namespace):
             if name in _mtus():

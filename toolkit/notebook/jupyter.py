@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from messenger.errors import LocalError
+from toolkit.extras import MissingExtra
 from toolkit.machine.interpreters import PYTHON
 
 _MODULE = "jupyterlab"
@@ -13,9 +13,9 @@ _LOOPBACK = "127.0.0.1"
 
 
 def require_installed() -> None:
-    """Raise LocalError if JupyterLab is not installed."""
+    """Raise MissingExtra if JupyterLab is not installed; it is not imported, which would take a second."""
     if find_spec(_MODULE) is None:
-        raise LocalError(f"JupyterLab is not installed for {PYTHON[0]}: {PYTHON[0]} -m pip install {_MODULE}")
+        raise MissingExtra.of(_MODULE)
 
 
 def command(

@@ -42,6 +42,8 @@ class Request:
     ops: list[OsdOp]
     flags: int
     mtime: UTime = EPOCH
+    snapid: int = NOSNAP
+    """The snapshot to read; NOSNAP for the newest state."""
     tid: int = 0
     attempts: int = 0
     """Number of times it was sent."""
@@ -126,6 +128,7 @@ class Request:
             oid=self.oid,
             ops=self.ops,
             mtime=self.mtime,
+            snapid=self.snapid,
             retry_attempt=self.attempts,
         )
         self.attempts += 1

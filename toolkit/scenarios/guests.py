@@ -32,8 +32,8 @@ _PRELOADED = (
     "toolkit.cluster.backends.rdma",
 )
 _OUTCOME, _HISTORY = "outcome.json", "history.ndjson"
-_machines: list[vm.Machine] = []
-"""The machine that runs share, if there is one."""
+_kept: "list[_Machines]" = []
+"""The machines that runs share, if there are any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,46 @@ class Played:
     """Seconds that it took, without the boot of the guest."""
 
 
-@contextmanager
-def kept(machine: vm.Machine | None = None) -> Iterator[None]:
-    """Let the runs inside this context share one guest, which the first of them boots.
+class _Machines:
+    """A machine for each kernel that runs need; the first run that needs it boots it.
 
     Args:
-        machine: the machine to use, which has a directory ``out``; one for this context unless given.
+        undo: ends them.
+        given: the machines to try for all runs, in this order; those of the fastest kernels unless given.
+    """
+
+    def __init__(self, undo: ExitStack, given: Sequence[vm.Machine]) -> None:
+        self._undo = undo
+        self._given = given
+        self._by_kernel: dict[vm.Kernel, vm.Machine] = {}
+
+    def for_runs_of(self, scenario: Scenario) -> Iterator[vm.Machine]:
+        """Yield the machines to try for a scenario, the fastest one first; the last one has everything."""
+        if self._given:
+            yield from self._given
+            return
+        for kernel in vm.fastest_first(needs_rdma=scenario.inside == OVER_RDMA):
+            yield self._with_kernel(kernel)
+
+    def _with_kernel(self, kernel: vm.Kernel) -> vm.Machine:
+        if kernel not in self._by_kernel:
+            directory = Path(self._undo.enter_context(TemporaryDirectory(prefix="msgrlab-vm-")))
+            machine = vm.Machine(kernel=kernel, out=directory, preload=_PRELOADED)
+            self._by_kernel[kernel] = self._undo.enter_context(machine)
+        return self._by_kernel[kernel]
+
+
+@contextmanager
+def kept(*machines: vm.Machine) -> Iterator[None]:
+    """Let the runs inside this context share guests, one for each kernel that they need.
+
+    Args:
+        machines: the machines to try for all runs, in this order, each with a directory ``out``; those that are
+            needed unless given.
     """
     with ExitStack() as undo:
-        if machine is None:
-            directory = undo.enter_context(TemporaryDirectory(prefix="msgrlab-vm-"))
-            machine = undo.enter_context(vm.Machine(out=Path(directory), preload=_PRELOADED))
-        _machines.append(machine)
-        undo.callback(_machines.remove, machine)
+        _kept.append(_Machines(undo, machines))
+        undo.callback(_kept.pop)
         yield
 
 
@@ -79,10 +106,22 @@ def play(scenario: Scenario, case: Case, way: Way, seed: int, cuts: Sequence[str
         Unsupported: virtual machines are not possible here, or the scenario is not possible in the guest.
         LocalError: the guest or the program in it failed.
     """
-    if not _machines:
+    if not _kept:
         with kept():
             return play(scenario, case, way, seed, cuts)
-    machine = _machines[-1]
+    reason = Unsupported("no kernel for it")
+    for machine in _kept[-1].for_runs_of(scenario):
+        try:
+            return _played_in(machine, scenario, case, way, seed, cuts)
+        except Unsupported as error:  # perhaps the next kernel has it
+            reason = error
+    raise reason
+
+
+def _played_in(
+    machine: vm.Machine, scenario: Scenario, case: Case, way: Way, seed: int, cuts: Sequence[str]
+) -> Played:
+    """Play a case in a machine; arguments and errors are those of :func:`play`."""
     assert machine.out is not None
     machine.out.mkdir(exist_ok=True)
     with TemporaryDirectory(dir=machine.out) as name:

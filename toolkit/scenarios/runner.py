@@ -130,6 +130,7 @@ class ScenarioRun:
             for result in self.checks
         )
         wrong = "".join(f"<li>{escape(line)}</li>" for line in self.complaints)
+        wrong = f"<ul>{wrong}</ul>" if wrong else ""
         took = (
             f"{duration(self.history.duration_s)} of virtual time"
             if self.backend == "sim"
@@ -138,7 +139,7 @@ class ScenarioRun:
         return (
             f"<p><b>{escape(self.scenario.title)}</b> on <code>{self.backend}</code>, {self.way}, "
             f"seed {self.seed}: <b>{verdict}</b> in {took}, {len(self.history)} records</p>"
-            f"<ul>{wrong}</ul><p>Invariants: {words(self.checks)}</p><table>{rows}</table>"
+            f"{wrong}<details><summary>Invariants: {words(self.checks)}</summary><table>{rows}</table></details>"
             f"<p><code>{escape(self.replay_command)}</code></p>"
         )
 

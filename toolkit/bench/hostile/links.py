@@ -30,6 +30,8 @@ T = TypeVar("T")
 _PATIENCE_S = 2.0
 _LINGER_RESET = struct.pack("ii", 1, 0)
 _READ_BYTES = 1 << 16
+_MOST_BYTES = 1 << 20
+"""Bytes that a flood writes to one socket before it turns to the next."""
 _WOULD_BLOCK = (BlockingIOError, InterruptedError)
 
 
@@ -52,17 +54,19 @@ class Wire(SocketStream):
         self.recorded += raw
         super().write(raw)
 
-    def pour(self, more: Callable[[], bytes]) -> int:
-        """Send chunks from ``more`` until the kernel's buffer is full; return the number of bytes sent."""
+    def pour(self, more: Callable[[], bytes]) -> None:
+        """Send chunks from ``more`` until the kernel's buffer is full, or 1 MiB is sent.
+
+        A server that reads as fast as this process writes leaves room in the buffer for ever.
+        """
         total = 0
         with suppress(OSError):
-            while True:
+            while total < _MOST_BYTES:
                 if not self._rest:
                     self._rest = memoryview(more())
                 count = self.sock.send(self._rest)
                 self._rest = self._rest[count:]
                 total += count
-        return total
 
     def discard(self) -> None:
         """Read and discard all received bytes."""

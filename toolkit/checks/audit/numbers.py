@@ -1,20 +1,14 @@
-"""Rules about the numbers and cookies of connection attempts, over all links of a messenger.
+"""Rules about the numbers and cookies of connection attempts, over all links of a session.
 
 See docs/protocol.md §3.6, §4.9.
 """
 
+from toolkit.checks.audit.compared import FRESH_CLIENT, FRESH_SERVER, GLOBAL_SEQ, sent
 from toolkit.checks.audit.rule import Book, Rule, Side
-from toolkit.checks.audit.talk import Fields, number
+from toolkit.checks.audit.talk import number
 from toolkit.checks.index import Index
-from toolkit.checks.wires import LinkKey, LinkLog
+from toolkit.checks.wires import LinkKey
 
-GLOBAL_SEQ = Rule(
-    "global_seq",
-    "3.6",
-    Side.DIALLER,
-    "Each dial of a messenger to one address has a higher global_seq than its earlier dials to that address.",
-    "no messenger has dialled an address twice",
-)
 CONNECT_SEQ = Rule(
     "connect_seq",
     "3.6 4.9",
@@ -30,69 +24,19 @@ RESUMED = Rule(
     "SESSION_RECONNECT has a client_cookie and a server_cookie that earlier idents agreed on.",
     "no session was resumed whose beginning is in the history",
 )
-FRESH_SERVER = Rule("fresh_server_cookie", "4.9", Side.ACCEPTOR, "No server_cookie is assigned twice.")
-FRESH_CLIENT = Rule(
-    "fresh_client_cookie",
-    "4.9",
-    Side.DIALLER,
-    "No two sessions of a messenger dial with the same client_cookie, unless the peer assigned it.",
-)
 RULES = (GLOBAL_SEQ, CONNECT_SEQ, RESUMED, FRESH_SERVER, FRESH_CLIENT)
-_ADDRS = (("CLIENT_IDENT", "addrs"), ("SESSION_RECONNECT", "addrs"), ("IDENTIFY", "client_addr"))
 
 
 def judge_numbers(index: Index, book: Book) -> None:
-    """Judge all links of a history."""
-    _judge_global_seq(index, book)
+    """Judge all links of a history, or of a part of it with whole sessions."""
     _judge_connect_seq(index, book)
     _judge_v1(index, book)
-    _judge_cookies(index, book)
-
-
-def _sent(index: Index, *tags: str) -> list[tuple[int, LinkLog, Fields]]:
-    """Return the frames of some tags at their senders, in order."""
-    found = [
-        (position, link, record.fields["fields"])
-        for tag in tags
-        for position, link, record in index.by_tag.get(tag, ())
-        if record.fields["direction"] == "tx"
-    ]
-    return sorted(found, key=_place) if len(tags) > 1 else found
-
-
-def _place(entry: tuple[int, LinkLog, Fields]) -> int:
-    return entry[0]
-
-
-def _judge_global_seq(index: Index, book: Book) -> None:
-    own: dict[LinkKey, object] = {}
-    for tag, name in _ADDRS:
-        for _, link, fields in _sent(index, tag):
-            own[link.key] = fields.get(name) or own.get(link.key)
-    firsts: dict[LinkKey, tuple[int, LinkLog, int]] = {}
-    for position, link, fields in _sent(index, "CLIENT_IDENT", "SESSION_RECONNECT", "CONNECT"):
-        value = number(fields, "global_seq")
-        if value is not None and link.dialled:
-            firsts.setdefault(link.key, (position, link, value))
-    last: dict[object, int] = {}
-    for position, link, value in sorted(firsts.values(), key=_opened):
-        dialler = (link.key[:2], own.get(link.key), link.peer)
-        before = last.get(dialler)
-        if before is not None and not (value == 1 and str(dialler[1]).partition(",")[0].endswith("/0")):
-            text = "global_seq {} is not above {} of the previous dial to {}"
-            book.judge(
-                GLOBAL_SEQ, link, position, holds=value > before, text=text, values=(value, before, link.peer)
-            )
-        last[dialler] = value
-
-
-def _opened(first: tuple[int, LinkLog, int]) -> int:
-    return first[1].opened or 0
+    _judge_resumed(index, book)
 
 
 def _judge_connect_seq(index: Index, book: Book) -> None:
     last: dict[object, tuple[LinkKey, int]] = {}
-    for position, link, fields in _sent(index, "SESSION_RECONNECT"):
+    for position, link, fields in sent(index, "SESSION_RECONNECT"):
         value = number(fields, "connect_seq")
         session = (link.key[:2], fields.get("client_cookie"), fields.get("server_cookie"))
         if value is None:
@@ -132,15 +76,7 @@ def _judge_v1(index: Index, book: Book) -> None:
             last.pop(session, None)
 
 
-def _judge_cookies(index: Index, book: Book) -> None:
-    granted: set[int] = set()
-    for position, link, fields in _sent(index, "SERVER_IDENT"):
-        cookie = number(fields, "server_cookie")
-        if cookie:
-            text = "server_cookie {:x} was granted before"
-            book.judge(FRESH_SERVER, link, position, holds=cookie not in granted, text=text, values=cookie)
-            granted.add(cookie)
-    _judge_client_cookies(index, book)
+def _judge_resumed(index: Index, book: Book) -> None:
     clients, servers = (_seen(index, *where) for where in _COOKIES)
     unanswered = _unanswered_in_captures(index)
     of_peers = {
@@ -148,7 +84,7 @@ def _judge_cookies(index: Index, book: Book) -> None:
         for _, link, record in index.by_tag.get("CLIENT_IDENT", ())
         if record.fields["direction"] == "rx"
     }
-    for position, link, fields in _sent(index, "SESSION_RECONNECT"):
+    for position, link, fields in sent(index, "SESSION_RECONNECT"):
         client, server = number(fields, "client_cookie"), number(fields, "server_cookie")
         if client is None or server is None:
             continue
@@ -176,29 +112,3 @@ def _unanswered_in_captures(index: Index) -> set[int | None]:
         for _, link, record in index.by_tag.get("CLIENT_IDENT", ())
         if link.has_bad_frames and all(frame["tag"] != "SERVER_IDENT" for _, frame in link.talk)
     }
-
-
-def _judge_client_cookies(index: Index, book: Book) -> None:
-    """Judge the cookies of connectors.
-
-    A session that the peer opened keeps the peer's cookie, whichever side dials for it later. So may the next
-    session, if the peer is unaware that this side ended the first one.
-    """
-    firsts: dict[object, LinkLog] = {}
-    from_peers: set[object] = set()
-    answered = {
-        link.key for _, link, record in index.by_tag.get("SERVER_IDENT", ()) if record["direction"] == "rx"
-    }
-    for position, link, record in index.by_tag.get("CLIENT_IDENT", ()):
-        cookie = number(record.fields["fields"], "client_cookie")
-        cookie_of = (*link.key[:2], cookie)
-        if record.fields["direction"] == "rx":
-            from_peers.add(cookie_of)
-        elif cookie and cookie_of not in from_peers:
-            first = firsts.setdefault(cookie_of, link)
-            if "frame" in record.fields and first.key not in answered:
-                # A capture does not show the session of a dial without an answer. The next dial has its cookie.
-                first = firsts[cookie_of] = link
-            text = "client_cookie {:x} of session {} is that of session {}"
-            values = cookie, link.session, first.session
-            book.judge(FRESH_CLIENT, link, position, holds=first.session == link.session, text=text, values=values)

@@ -1,9 +1,11 @@
 """The table of all wire rules, and the audit of a history by them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolkit.checks.audit import data, numbers, order, v1, v2
+from toolkit.checks.audit.compared import Compared
 from toolkit.checks.audit.rule import Book, Broken, Rule
 from toolkit.checks.audit.talk import EarlierLinks, Judges, Talk
 from toolkit.checks.index import Index
@@ -54,21 +56,26 @@ class Audit:
         return [rule for rule in RULES if not self.counts.get(rule)]
 
 
-def audit(index: Index) -> Audit:
+def audit(index: Index, compared: Compared | None = None) -> Audit:
     """Judge every frame of a history by every wire rule, once per history.
 
     A frame that a node sends is judged by what the node had received before. Links that a capture does not contain
     from their banners on are not judged.
+
+    Args:
+        index: the history, or a part of one with whole sessions.
+        compared: takes what is compared between sessions, and is judged after the last part; None judges it here.
     """
     found = index.judged.get(audit)
     if not isinstance(found, Audit):
-        found = index.judged[audit] = _audit(index)
+        found = index.judged[audit] = _audit(index, compared)
     return found
 
 
-def _audit(index: Index) -> Audit:
+def _audit(index: Index, compared: Compared | None) -> Audit:
     book = Book()
-    earlier = EarlierLinks()
+    taking = compared or Compared()
+    earlier = EarlierLinks(taking.served)
     links = [link for link in index.links.values() if link.opened is not None and link.is_whole]
     for link in links:
         if not link.dialled:
@@ -84,7 +91,13 @@ def _audit(index: Index) -> Audit:
         Broken(each.rule, each.record, each.link, each.text, records[each.record].fields.get("frame"))
         for each in book.broken
     ]
-    return Audit(book.counts, sorted(broken, key=_place))
+    counts = Counter(book.counts)
+    taking.take(index)
+    if compared is None:
+        more, found = taking.judge()
+        counts.update(more)
+        broken += [each for _, each in found]
+    return Audit(counts, sorted(broken, key=_place))
 
 
 def _opened(link: LinkLog) -> int:

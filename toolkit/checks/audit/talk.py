@@ -35,9 +35,9 @@ class Memory:
 class EarlierLinks:
     """Facts about earlier links, shared by the talks of a history."""
 
-    memories: dict[object, Memory] = field(default_factory=dict)
-    served: set[object] = field(default_factory=set)
+    served: set[object]
     """Pairs of an acceptor's node and the addresses of a connector that it granted a session."""
+    memories: dict[object, Memory] = field(default_factory=dict)
     accepted: dict[object, list[LinkLog]] = field(default_factory=dict)
     """By process, the links that it accepted."""
 

@@ -13,6 +13,7 @@ from toolkit.cluster.images.work import Report, alone, silent
 from toolkit.errors import Unsupported
 from toolkit.machine.cache import default_root
 from toolkit.machine.docker_engine import connected
+from toolkit.machine.vm import trial
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -150,6 +151,8 @@ def remove(name: str, place: str = "", root: Path | None = None, announce: Repor
             with alone(directory, announce):
                 shutil.rmtree(directory)
                 removed.append(str(directory))
+        if name in kernel.NAMES:
+            trial.answer_file(kernel.directory(name, root)).unlink(missing_ok=True)
     return removed
 
 

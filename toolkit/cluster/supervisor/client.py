@@ -15,13 +15,13 @@ from typing import Any
 
 from messenger.errors import LocalError
 from toolkit.cluster.supervisor import wire
+from toolkit.cluster.supervisor.program import LOG, Program
 from toolkit.machine.attention import wait_for_end
-from toolkit.machine.interpreters import PYTHON, environment
+from toolkit.machine.interpreters import environment
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import STATE_VARIABLE, Lease, clusters
 from toolkit.machine.private import Peer
 
-LOG = "supervisor.log"
 _ENDING = "ending"
 """Stage in which nodes and networks end; see :attr:`Cluster.stage`. Later stages may take any time."""
 _ENDING_S = 60.0
@@ -124,11 +124,12 @@ def ask_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False)
 @contextlib.contextmanager
 def _connected(lease: Lease, timeout_s: float) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(timeout_s)
         name = lease.label.name
         try:
             with wire.short_path(lease.directory) as path:
-                connection.connect(path)
+                wire.connect(connection, path, timeout_s)
+        except TimeoutError:
+            raise LocalError(f"cluster {name!r}: no request accepted within {timeout_s:g} s") from None
         except OSError:
             if not lease.directory.exists():
                 raise NotKept(
@@ -171,6 +172,7 @@ class Starting:
         spec: file of its spec.
         backend: name of the backend; empty for the spec's.
         settings: changes of the spec, as ``KEY=VALUE``.
+        program: its program, if that was started already.
         foreground: True to take the cluster down when this process ends.
         keep: True to keep a cluster that does not start, for inspection.
     """
@@ -181,33 +183,26 @@ class Starting:
         spec: Path,
         backend: str,
         settings: list[str],
+        program: Program | None = None,
         *,
         foreground: bool = False,
         keep: bool = False,
     ) -> None:
         self._lease = lease
+        self._program = program or Program()
+        self._process = self._program.process
         own = {PROCESS_VARIABLE: str(lease.label), STATE_VARIABLE: str(lease.directory.parent)}
-        with (lease.directory / LOG).open("wb") as log:
-            self._process = subprocess.Popen(
-                [*PYTHON, "-m", "toolkit.cluster.supervisor", lease.label.name],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**environment(), **own},
-                cwd="/",
-                start_new_session=True,
-            )
-        wanted = {
-            "spec": str(spec.resolve()),
-            "backend": backend,
-            "settings": settings,
-            "foreground": foreground,
-            "keep": keep,
-        }
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(wanted).encode() + b"\n")
-            self._process.stdin.flush()
+        self._program.begin(
+            {
+                "name": lease.label.name,
+                "environment": {**environment(), **own},
+                "spec": str(spec.resolve()),
+                "backend": backend,
+                "settings": settings,
+                "foreground": foreground,
+                "keep": keep,
+            }
+        )
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Yield its messages until the cluster is ready (``{"ready": ...}`` is the last one).
@@ -225,7 +220,8 @@ class Starting:
                 yield values
                 if "ready" in values:
                     return
-            raise LocalError(f"cluster {self._lease.label.name!r} did not come up: {self._last_words()}")
+            last = self._program.last_words(self._lease.directory / LOG).removeprefix("msgrlab: ")
+            raise LocalError(f"cluster {self._lease.label.name!r} did not come up: {last}")
         except BaseException:
             if is_kept:
                 self.leave()
@@ -259,9 +255,7 @@ class Starting:
 
     def leave(self) -> None:
         """Let the supervisor go on without this process."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._program.close()
         self._process.returncode = 0  # it outlives this process, so nothing must wait for its exit
 
     def wait(self) -> None:
@@ -272,10 +266,7 @@ class Starting:
         """Have the supervisor take the cluster down; if it does not, kill it and undo its journal."""
         from toolkit.cluster.teardown import end_by_force  # noqa: PLC0415 - only where something has gone wrong
 
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        self._program.close()
         try:
             stopped = Peer(self._process.pid, os.geteuid()).is_stopped
             self._process.wait(0 if stopped else _LAST_WORDS_S)
@@ -283,11 +274,3 @@ class Starting:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
         end_by_force(self._lease)
-
-    def _last_words(self) -> str:
-        self._process.wait()
-        try:
-            lines = (self._lease.directory / LOG).read_text(errors="replace").strip().splitlines()
-        except OSError:
-            lines = []
-        return lines[-1].removeprefix("msgrlab: ") if lines else "its supervisor said nothing"

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, BinaryIO
 
 from messenger.errors import LocalError
+from messenger.transport.tcp import SCARCE
 from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.failure import NotUp
 from toolkit.cluster.retention import is_kept
@@ -28,6 +29,10 @@ _NEWS_S = 0.5
 """Interval at which the stage is sent to a client that waits for the end."""
 _LOOK_S = 0.5
 """Interval of checks that the cluster's directory still exists."""
+_REQUEST_S = 5.0
+"""Seconds without a byte after which a client that has not sent its request is refused."""
+_SCARCE_S = 0.1
+"""Interval of attempts while the machine lacks descriptors or threads to serve a client."""
 _GOODBYE_S = 2.0
 """Seconds to wait for the answers to clients that wait for the end."""
 
@@ -202,16 +207,33 @@ class Supervisor:
         return listening
 
     def _accept(self, listening: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # accept() fails once the socket is closed at the end
-            while True:
+        """Serve every client until the end; while descriptors are lacking, clients wait in the socket's queue."""
+        while not self._over.is_set():
+            try:
                 connection, _ = listening.accept()
+            except OSError as error:
+                if error.errno not in SCARCE:
+                    return
+                self._over.wait(_SCARCE_S)
+            else:
+                self._begin_to_serve(connection)
+
+    def _begin_to_serve(self, connection: socket.socket) -> None:
+        """Serve a client in a thread of its own, as soon as the machine has one."""
+        while not self._over.is_set():
+            try:
                 threading.Thread(target=self._serve, args=(connection,), name="request", daemon=True).start()
+            except RuntimeError:  # no more threads for this process or user
+                self._over.wait(_SCARCE_S)
+            else:
+                return
+        connection.close()
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection:
             try:
                 wire.check_peer(connection)
-                request = wire.receive(connection)
+                request = wire.receive(connection, _REQUEST_S)
                 if request.get("do") == "down":
                     self._go_down(connection, request)
                     return

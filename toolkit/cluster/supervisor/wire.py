@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from toolkit.machine.private import Peer
 SOCKET = "control"
 """Name of the socket in the cluster's directory."""
 MOST_BYTES = 64 << 20
+_TIMEVAL = struct.Struct("ll")
 USAGE_ERROR = 2
 UNSUPPORTED = 3
 
@@ -32,6 +34,25 @@ def short_path(directory: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{descriptor}/{SOCKET}"
     finally:
         os.close(descriptor)
+
+
+def connect(connection: socket.socket, path: str, timeout_s: float) -> None:
+    """Connect, and set the timeout of all further calls.
+
+    A non-blocking ``connect``, as Python makes one for a socket with a timeout, fails at once while the supervisor
+    has yet to accept many others. A blocking one waits, for as long as SO_SNDTIMEO says.
+
+    Raises:
+        TimeoutError: the supervisor does not accept in time.
+        OSError: there is none.
+    """
+    seconds, fraction = divmod(timeout_s, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(seconds), int(fraction * 1e6)))
+    try:
+        connection.connect(path)
+    except BlockingIOError:
+        raise TimeoutError from None
+    connection.settimeout(timeout_s)
 
 
 def send(connection: socket.socket, values: dict[str, Any]) -> None:
@@ -51,14 +72,29 @@ def check_peer(connection: socket.socket) -> Peer:
     return peer
 
 
-def receive(connection: socket.socket) -> dict[str, Any]:
+def receive(connection: socket.socket, silence_s: float | None = None) -> dict[str, Any]:
     """Read one line; returns {} at the end.
 
+    Args:
+        connection: to read from.
+        silence_s: seconds without a byte after which reading fails; by default the connection's own timeout.
+
     Raises:
-        LocalError: it is not a JSON object.
+        LocalError: it is not a JSON object, or ``silence_s`` have passed.
+        TimeoutError: the connection's own timeout has passed.
     """
-    with connection.makefile("rb") as lines:
-        return receive_from(lines)
+    timeout_s = connection.gettimeout()
+    try:
+        if silence_s is not None:
+            connection.settimeout(silence_s)
+        with connection.makefile("rb") as lines:
+            return receive_from(lines)
+    except TimeoutError:
+        if silence_s is None:
+            raise
+        raise LocalError(f"control socket: no complete request within {silence_s:g} s") from None
+    finally:
+        connection.settimeout(timeout_s)
 
 
 def receive_from(lines: BinaryIO) -> dict[str, Any]:

@@ -59,9 +59,10 @@ class Analysis:
 
     Args:
         limits: limits of the analysis; later frames are ignored, and :attr:`left_out` names the limit.
+        each_request: keep every request in :attr:`requests`, which takes most of the memory of a long capture.
     """
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, *, each_request: bool = True) -> None:
         self.left_out: str | None = None
         """Where the analysis stopped before the end of the capture, and why, in one line; None if it covers
         everything."""
@@ -76,6 +77,8 @@ class Analysis:
         self.streams: list[Stream] = []
         """The TCP connections of the capture, links or not; empty if they were not set."""
         self.requests = Requests()
+        """The requests one by one; none without ``each_request``."""
+        self._each_request = each_request
         self._by_stream: dict[int, LinkView] = {}
         self._sessions = Sessions()
         self._exchanges = Exchanges()
@@ -138,9 +141,10 @@ class Analysis:
             sender.outbox.sent(message.seq, message.name, message.tid, size_bytes, where)
             receiver = session.other(sender)
             receiver.outbox.acked(message.ack_seq, where, prompt=False)
-            side = session.parties.index(sender)
-            names = sender.name, receiver.name
-            self.requests.take(session.index, side, names, frame, message, where, sender.outbox)
+            if self._each_request:
+                side = session.parties.index(sender)
+                names = sender.name, receiver.name
+                self.requests.take(session.index, side, names, frame, message, where, sender.outbox)
             self._exchanges.take(session, sender, message, where)
         elif frame.tag in {"ACK", "SEQ"}:
             self._acknowledge(link, frame, "seq", where)
@@ -209,7 +213,7 @@ class Analysis:
     def _story(self, session: SessionView, party: Party, seq: int) -> list[str]:
         to = session.other(party).name
         head = f"session {session.index}, {party.name} → {to}, seq {seq}"
-        message = party.outbox.messages.get(seq)
+        message = party.outbox.messages.get(seq) if seq in party.outbox.seqs else None
         if message is None:
             gap = next((gap for gap in party.outbox.gaps if seq in gap), None)
             if gap is None:
@@ -276,8 +280,8 @@ class Analysis:
                     "protocol": links[0].protocol,
                     "mode": links[-1].mode,
                     "streams": [link.stream.index for link in links],
-                    "to_server": len(first.outbox.messages),
-                    "to_client": len(second.outbox.messages),
+                    "to_server": len(first.outbox.seqs),
+                    "to_client": len(second.outbox.seqs),
                     "resent": len(first.outbox.resent) + len(second.outbox.resent),
                     "missing": first.outbox.missing + second.outbox.missing,
                     "unacked": len(first.outbox.unacked) + len(second.outbox.unacked),

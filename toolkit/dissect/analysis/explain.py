@@ -214,7 +214,8 @@ def _lost(session: SessionView) -> Iterator[str]:
             yield f"{party.name} to {to}: {outbox.missing:,} messages are not in the capture {where}."
         resent = outbox.resent
         if resent:
-            frames = [outbox.messages[seq].transmissions[-1].frame for seq in resent]
+            messages = outbox.messages
+            frames = [messages[seq].transmissions[-1].frame for seq in resent]
             yield (
                 f"{party.name} to {to}: seqs {resent[0]} to {resent[-1]} were sent again after a reconnect "
                 f"(frames {min(frames)} to {max(frames)}, session {session.index})."

@@ -13,7 +13,7 @@ undefined), compressed, and signed (of a v1 message).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from toolkit.checks.audit.preambles import layout_problem, undefined_late_status
@@ -21,6 +21,7 @@ from toolkit.checks.history import History
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.links import LinkView
+from toolkit.dissect.analysis.parts import divided
 from toolkit.dissect.analysis.seen import FrameRecord, Layout, MessageFields, SeenFrames
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import NO_FRAMES, DecodedFrame, MessageInfo, Verdict
@@ -32,6 +33,24 @@ _FIRST = frozenset({"BANNER", "MESSAGE", "MSG", "ACK", "KEEPALIVE", "KEEPALIVE2"
 """Tags with which a direction may begin: any other frame is from the middle of a handshake."""
 _SOUND: Layout = (("preamble", ""),)
 TO_SERVER, TO_CLIENT = Direction.TO_SERVER, Direction.TO_CLIENT
+
+
+class _Side:
+    """The frames of one direction of a stream."""
+
+    __slots__ = ("count", "end", "first", "last")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.end = 0
+        """Offset behind the last frame."""
+        self.first = 0
+        """Place of the first frame among all frames of the capture, if there is one."""
+        self.last = -1
+        """Place of the last frame; -1 if there is none."""
+
+
+_NO_SIDES = _Side(), _Side()
 
 
 class HistoryMaker:
@@ -49,57 +68,95 @@ class HistoryMaker:
         self._analysis = analysis
         self._most_frames = (limits or Limits()).history_frames
         self._seen = SeenFrames()
-        self._counts: dict[tuple[int, Direction], int] = defaultdict(int)
+        self._sides: dict[int, tuple[_Side, _Side]] = {}
+        """By stream, what is known about its two directions."""
         self._bad: dict[int, int] = defaultdict(int)
-        self._ends: dict[tuple[int, Direction], int] = {}
-        self._last: dict[tuple[int, Direction], int] = {}
         self._cuts: dict[int, int] = {}
         """By stream, the place of the last frame before the first gap of either direction; -1 if there is none."""
 
     def take(self, frame: DecodedFrame) -> None:
-        """Add a frame."""
+        """Add a frame.
+
+        Raises:
+            LocalError: there is no space for the temporary file, in which frames of long captures are.
+        """
         if self.left_out or self._analysis.left_out:
             return
-        way = frame.stream.index, frame.direction
+        stream = frame.stream.index
+        sides = self._sides.get(stream)
+        if sides is None:
+            sides = self._sides[stream] = _Side(), _Side()
+        side = sides[frame.direction is TO_CLIENT]
         if frame.tag in NO_FRAMES or frame.is_bad:
-            self._cut(way)
-            self._bad[frame.stream.index] += frame.tag not in NO_FRAMES
+            self._cut(stream, side)
+            self._bad[stream] += frame.tag not in NO_FRAMES
             return
-        if len(self._seen) >= self._most_frames:
+        place = len(self._seen)
+        if place >= self._most_frames:
             limit = f"{self._most_frames:,} frames"
             self.left_out = f"charts and invariants end before frame {frame.frame:,}, at their limit of {limit}"
             return
-        if frame.offset != self._ends.get(way, 0) or (way not in self._ends and frame.tag not in _FIRST):
-            self._cut(way)
-        self._ends[way], self._last[way] = frame.offset + frame.length, len(self._seen)
-        self._seen.add(frame, self._counts[way], _layout(frame))
-        self._counts[way] += 1
+        if frame.offset != side.end or (not side.count and frame.tag not in _FIRST):
+            self._cut(stream, side)
+        side.end = frame.offset + frame.length
+        side.first = side.first if side.count else place
+        side.last = place
+        self._seen.add(frame, side.count, _layout(frame))
+        side.count += 1
 
-    def _cut(self, way: tuple[int, Direction]) -> None:
+    def _cut(self, stream: int, side: "_Side") -> None:
         """Note a gap after the last frame of a direction; the other one may answer what is lost."""
-        stream, last = way[0], self._last.get(way, -1)
-        self._cuts[stream] = min(self._cuts.get(stream, last), last)
+        self._cuts[stream] = min(self._cuts.get(stream, side.last), side.last)
 
-    def _all_cuts(self) -> dict[int, int]:
-        """Return the cuts of all streams, also those that show at the end of a stream only."""
-        cuts = dict(self._cuts)
-        firsts: dict[tuple[int, Direction], int] = {}
-        for place, way in enumerate(self._seen.streams()):
-            firsts.setdefault(way, place)
+    def _all_cuts(self, links: Iterable[LinkView]) -> dict[int, int]:
+        """Return the cuts of the streams of some links, also those that show at the end of a stream only."""
+        cuts: dict[int, int] = {}
         end = len(self._seen)
-        for link in self._analysis.links:
+        for link in links:
             stream, tcp = link.stream.index, link.stream.tcp
-            cut = cuts.get(stream, end)
-            for side, count in enumerate(tcp.beyond_fin):
+            sides = self._sides.get(stream, _NO_SIDES)
+            cut = self._cuts.get(stream, end)
+            for number, count in enumerate(tcp.beyond_fin):
                 if count:
-                    end_of = TO_SERVER if side == tcp.client_side else TO_CLIENT
-                    cut = min(cut, self._last.get((stream, end_of), -1))
-            begins = [firsts.get((stream, way), end) for way in Direction]
+                    cut = min(cut, sides[number != tcp.client_side].last)
+            begins = [side.first if side.count else end for side in sides]
             if max(begins) > cut or max(begins) == end:  # no side goes on alone: the other direction is missing
                 cut = min(cut, *begins)
             if cut < end:
                 cuts[stream] = cut
         return cuts
+
+    def _lasts(self, links: Iterable[LinkView], cuts: dict[int, int]) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the place of each stream's last frame before its cut, and the number of frames beyond cuts.
+
+        The last frame of a stream without frames before its cut is its first one.
+        """
+        last = {
+            link.stream.index: max(side.last for side in self._sides.get(link.stream.index, _NO_SIDES))
+            for link in links
+        }
+        beyond: dict[int, int] = defaultdict(int)
+        found: dict[int, int] = {}
+        for place, seen in self._seen.of(cuts.keys()) if cuts else ():
+            is_beyond = place > cuts[seen.stream]
+            beyond[seen.stream] += is_beyond
+            if not is_beyond or seen.stream not in found:
+                found[seen.stream] = place
+        return last | found, beyond
+
+    def parts(self, most_frames: int) -> Iterator[History]:
+        """Yield the history in parts that can be judged one after the other, each link up to its first gap.
+
+        A session is never divided.
+
+        Args:
+            most_frames: most frames of a part, unless one session has more.
+        """
+        if len(self._seen) <= most_frames:
+            yield self.history(unbroken=True)
+            return
+        for streams in divided(self._analysis, most_frames):
+            yield self.history(streams, unbroken=True)
 
     def history(self, streams: Iterable[int] | None = None, *, unbroken: bool = False) -> History:
         """Return the history of these streams, or of all.
@@ -109,27 +166,23 @@ class HistoryMaker:
             unbroken: end each link before the first bytes of it that the capture lacks or could not decode. Frames
                 after them prove nothing about what the capture does not show; they count as ``bad_frames``.
         """
-        chosen = None if streams is None else set(streams)
+        chosen = None if streams is None else frozenset(streams)
         history = History()
-        links = {link.stream.index: link for link in self._analysis.links}
-        cuts = self._all_cuts() if unbroken else {}
-        last: dict[int, int] = {}
-        beyond: dict[int, int] = defaultdict(int)
-        for place, (stream, _) in enumerate(self._seen.streams()):
-            is_beyond = place > cuts.get(stream, place)
-            beyond[stream] += is_beyond
-            if not is_beyond or stream not in last:
-                last[stream] = place
+        links = {
+            link.stream.index: link
+            for link in self._analysis.links
+            if link.hop_of is None and (chosen is None or link.stream.index in chosen)
+        }
+        cuts = self._all_cuts(links.values()) if unbroken else {}
+        last, beyond = self._lasts(links.values(), cuts)
         opened: set[int] = set()
         ends: dict[int, dict[Direction, tuple[str, str]]] = {}
         closing: list[_Closing] = []
         start = self._analysis.began_ns or 0
-        for place, seen in enumerate(self._seen):
+        for place, seen in self._seen.of(chosen):
             time_ns, stream, direction = seen.time_ns, seen.stream, seen.direction
-            if chosen is not None and stream not in chosen:
-                continue
-            link, time_s = links[stream], (time_ns - start) / _NANO
-            if link.hop_of is not None:
+            link, time_s = links.get(stream), (time_ns - start) / _NANO
+            if link is None:
                 continue
             self._close(history, closing, time_ns, beyond)
             session = self._analysis.session_of(stream).index if self._analysis.has_session(link) else None

@@ -1,8 +1,13 @@
 """The fate of the messages that one party of a session sent, over all links of the session."""
 
+from array import array
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
+
+_SENT_NUMBERS, _ACK_NUMBERS = 6, 5
+_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +37,25 @@ class Sent:
 
 
 class Outbox:
-    """The messages that one party sent in a session, and the peer's acknowledgements."""
+    """The messages that one party sent in a session, and the peer's acknowledgements.
 
-    __slots__ = ("_acked", "_acks", "_prompt", "messages")
+    Both are rows of numbers, because a capture may have millions of them.
+    """
+
+    __slots__ = ("_acks", "_names", "_sent")
 
     def __init__(self) -> None:
-        self.messages: dict[int, Sent] = {}
-        """The messages by seq."""
-        self._acked: list[int] = []
-        self._acks: list[Transmission] = []
-        self._prompt: list[bool] = []
+        self._names: list[str] = []
+        """Names of the messages, one for each transmission."""
+        self._sent = array("Q")
+        """For each transmission: seq, tid, size in bytes, and its place."""
+        self._acks = array("Q")
+        """For each acknowledgement of further messages: seq, 1 if it is prompt, else 0, and its place."""
 
     def sent(self, seq: int, name: str, tid: int, size_bytes: int, where: Transmission) -> None:
         """Add a transmission of a message."""
-        message = self.messages.get(seq)
-        if message is None:
-            message = self.messages[seq] = Sent(seq, name, tid, size_bytes)
-        message.transmissions.append(where)
+        self._names.append(name)
+        self._sent.extend((seq, tid, size_bytes, where.stream, where.frame, where.time_ns & _MASK))
 
     def acked(self, seq: int, where: Transmission, *, prompt: bool) -> None:
         """Add an acknowledgement of every message up to ``seq``.
@@ -59,35 +66,58 @@ class Outbox:
             prompt: True for a frame that is sent to acknowledge; False for a message, whose ack_seq says what had
                 been received at some time before.
         """
-        if seq and (not self._acked or seq > self._acked[-1]):
-            self._acked.append(seq)
-            self._acks.append(where)
-            self._prompt.append(prompt)
+        if seq > self.acked_seq:
+            self._acks.extend((seq, prompt, where.stream, where.frame, where.time_ns & _MASK))
+
+    @property
+    def messages(self) -> dict[int, Sent]:
+        """The messages by seq, in the order of their first transmissions. Made anew at each use."""
+        found: dict[int, Sent] = {}
+        numbers = iter(self._sent)
+        rows = zip(*[numbers] * _SENT_NUMBERS, strict=True)
+        for name, (seq, tid, size_bytes, *place) in zip(self._names, rows, strict=True):
+            message = found.get(seq)
+            if message is None:
+                message = found[seq] = Sent(seq, name, tid, size_bytes)
+            message.transmissions.append(_where(*place))
+        return found
+
+    @property
+    def seqs(self) -> dict[int, int]:
+        """The number of transmissions of each message, by its seq, in the order of the first ones."""
+        return Counter(self._sent[::_SENT_NUMBERS])
 
     @property
     def acked_seq(self) -> int:
         """The highest acknowledged seq; 0 if none was."""
-        return self._acked[-1] if self._acked else 0
+        return self._acks[-_ACK_NUMBERS] if self._acks else 0
 
     def ack_of(self, seq: int) -> Transmission | None:
         """Return the first frame that acknowledged a message; None if none did."""
-        place = bisect_left(self._acked, seq)
-        return self._acks[place] if place < len(self._acks) else None
+        row = self._ack_row(seq)
+        return _where(*row[2:]) if row else None
 
     def receipt_of(self, seq: int) -> Transmission | None:
         """Return the frame that shows when a message was received; None if a message acknowledged it first."""
-        place = bisect_left(self._acked, seq)
-        return self._acks[place] if place < len(self._acks) and self._prompt[place] else None
+        row = self._ack_row(seq)
+        return _where(*row[2:]) if row and row[1] else None
+
+    def _ack_row(self, seq: int) -> "array[int]":
+        """Return the row of the first acknowledgement of a message; empty if there is none."""
+        acks = self._acks
+        rows = range(0, len(acks), _ACK_NUMBERS)
+        place = bisect_left(rows, seq, key=acks.__getitem__)
+        return acks[rows[place] : rows[place] + _ACK_NUMBERS] if place < len(rows) else acks[:0]
 
     @property
     def resent(self) -> list[int]:
         """The seqs that were sent more than once."""
-        return sorted(seq for seq, message in self.messages.items() if message.resent)
+        return sorted(seq for seq, count in self.seqs.items() if count > 1)
 
     @property
     def gaps(self) -> list[range]:
         """Ranges of seqs that the capture lacks between those seen, ascending."""
-        return [range(low + 1, high) for low, high in pairwise(sorted(self.messages)) if high - low > 1]
+        return [range(low + 1, high) for low, high in pairwise(sorted(self.seqs)) if high - low > 1]
 
     @property
     def missing(self) -> int:
@@ -100,7 +130,12 @@ class Outbox:
 
         Empty if nothing was ever acknowledged: lossy sessions of v1 do not acknowledge (docs/protocol.md §3.7).
         """
-        return sorted(seq for seq in self.messages if seq > self.acked_seq) if self._acked else []
+        return sorted(seq for seq in self.seqs if seq > self.acked_seq) if self._acks else []
+
+
+def _where(stream: int, frame: int, time: int) -> Transmission:
+    """Return the place in a row. Its time was stored without its sign: a capture may begin before 1970."""
+    return Transmission(stream, frame, time - (_MASK + 1) if time > _MASK >> 1 else time)
 
 
 @dataclass(slots=True, eq=False)

@@ -1,17 +1,27 @@
-"""The frames of a capture as its history needs them, in a hundred bytes each besides their contents."""
+"""The frames of a capture as its history needs them, in a temporary file if there are many."""
 
+import pickle
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from os import SEEK_END
+from tempfile import SpooledTemporaryFile, gettempdir
 from typing import NamedTuple
+from weakref import finalize
 
+from messenger.errors import LocalError
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame, MessageInfo
 
 Layout = tuple[tuple[str, object], ...]
 """Fields that only frames of captures have."""
 Content = MessageInfo | dict[str, object]
+Kind = tuple[Direction, str, Layout]
+_Frames = tuple["array[int]", list[Kind], list[Content]]
 _NUMBERS = 6
 _MOST_SHARED = 1 << 12
+_BLOCK_FRAMES = 1 << 12
+_MOST_BYTES_IN_MEMORY = 1 << 23
 
 
 class FrameRecord:
@@ -62,42 +72,113 @@ class SeenFrame(NamedTuple):
     """The header of a message, or the fields of another frame."""
 
 
+class _Block(NamedTuple):
+    """Consecutive frames in the file."""
+
+    first: int
+    """Place of its first frame."""
+    numbers: int
+    """Position in the file of its numbers, which are before its contents."""
+    contents: int
+    end: int
+    streams: range
+    """A range with the streams of all its frames."""
+
+
 class SeenFrames:
-    """Frames in the order of the capture."""
+    """Frames in the order of the capture.
+
+    The last few thousand are in memory, the others in a temporary file without a name, which is in memory as long
+    as it is short.
+    """
 
     def __init__(self) -> None:
         self._numbers = array("q")
-        self._kinds: list[tuple[Direction, str, Layout]] = []
+        self._kinds: list[Kind] = []
         self._contents: list[Content] = []
-        self._shared_kinds: dict[tuple[Direction, str, Layout], tuple[Direction, str, Layout]] = {}
+        self._shared_kinds: dict[Kind, Kind] = {}
         self._shared_fields: dict[str, dict[str, object]] = {}
         """Fields of control frames by their text: those of most handshakes are alike."""
+        self._blocks: list[_Block] = []
+        self._file = SpooledTemporaryFile(_MOST_BYTES_IN_MEMORY)  # noqa: SIM115 - closed by the finalizer
+        finalize(self, _close, self._file)
 
     def __len__(self) -> int:
-        return len(self._kinds)
-
-    def __iter__(self) -> Iterator[SeenFrame]:
-        numbers = iter(self._numbers)
-        for six, kind, content in zip(
-            zip(*[numbers] * _NUMBERS, strict=True), self._kinds, self._contents, strict=True
-        ):
-            yield SeenFrame._make((*six, *kind, content))
+        return len(self._blocks) * _BLOCK_FRAMES + len(self._kinds)
 
     def add(self, frame: DecodedFrame, number: int, layout: Layout) -> None:
-        """Add a frame, which is the ``number``-th of its direction."""
+        """Add a frame, which is the ``number``-th of its direction.
+
+        Raises:
+            LocalError: the temporary file cannot be written.
+        """
         place = frame.time_ns, frame.stream.index, number, frame.offset, frame.length, frame.frame
         self._numbers.extend(place)
         kind = frame.direction, frame.tag, layout
         self._kinds.append(self._shared_kinds.setdefault(kind, kind))
         self._contents.append(frame.message or self._shared(frame.fields))
+        if len(self._kinds) == _BLOCK_FRAMES:
+            self._put_away()
 
-    def streams(self) -> list[tuple[int, Direction]]:
-        """Return the stream and the direction of each frame."""
-        directions = (kind[0] for kind in self._kinds)
-        return list(zip(self._numbers[1::_NUMBERS], directions, strict=True))
+    def of(self, streams: Collection[int] | None = None) -> Iterator[tuple[int, SeenFrame]]:
+        """Yield the frames of these streams with their places, from 0; None takes all streams.
+
+        Raises:
+            LocalError: the temporary file cannot be read.
+        """
+        span = None if streams is None else range(min(streams, default=0), max(streams, default=-1) + 1)
+        for block in self._blocks:
+            if span is None or (block.streams.start < span.stop and span.start < block.streams.stop):
+                yield from _chosen(block.first, self._read(block, streams), streams)
+        rest = self._numbers, self._kinds, self._contents
+        yield from _chosen(len(self._blocks) * _BLOCK_FRAMES, rest, streams)
+
+    def _put_away(self) -> None:
+        """Write the frames in memory to the file."""
+        streams = self._numbers[1::_NUMBERS]
+        try:
+            self._file.seek(0, SEEK_END)
+            first = self._file.tell()
+            middle = first + self._file.write(self._numbers.tobytes())
+            self._file.write(pickle.dumps((self._kinds, self._contents), pickle.HIGHEST_PROTOCOL))
+            end = self._file.tell()
+        except OSError as error:
+            raise _no_file(error) from None
+        place = len(self._blocks) * _BLOCK_FRAMES
+        self._blocks.append(_Block(place, first, middle, end, range(min(streams), max(streams) + 1)))
+        self._numbers, self._kinds, self._contents = array("q"), [], []
+
+    def _read(self, block: _Block, streams: Collection[int] | None) -> _Frames:
+        """Return the frames of a block; none if it has no frame of these streams."""
+        numbers = array("q")
+        try:
+            self._file.seek(block.numbers)
+            numbers.frombytes(self._file.read(block.contents - block.numbers))
+            if streams is not None and not any(map(streams.__contains__, numbers[1::_NUMBERS])):
+                return array("q"), [], []
+            return numbers, *pickle.loads(self._file.read(block.end - block.contents))  # noqa: S301 - own file
+        except OSError as error:
+            raise _no_file(error) from None
 
     def _shared(self, fields: dict[str, object]) -> dict[str, object]:
         """Return the same object for equal fields, as far as they are remembered."""
         if len(self._shared_fields) >= _MOST_SHARED:
             self._shared_fields.clear()
         return self._shared_fields.setdefault(repr(fields), fields)
+
+
+def _chosen(first: int, frames: _Frames, streams: Collection[int] | None) -> Iterator[tuple[int, SeenFrame]]:
+    numbers = iter(frames[0])
+    rows = zip(zip(*[numbers] * _NUMBERS, strict=True), *frames[1:], strict=True)
+    for place, (six, kind, content) in enumerate(rows, first):
+        if streams is None or six[1] in streams:
+            yield place, SeenFrame._make((*six, *kind, content))
+
+
+def _close(file: "SpooledTemporaryFile[bytes]") -> None:
+    with suppress(OSError):  # of a full disk; the content is not needed any more
+        file.close()
+
+
+def _no_file(error: OSError) -> LocalError:
+    return LocalError(f"the temporary file for frames in {gettempdir()}: {error.strerror}")

@@ -58,8 +58,9 @@ class Sessions:
         self._of_link: dict[LinkView, SessionView] = {}
         self._cookies: dict[LinkView, tuple[int, str]] = {}
         """Client cookie and address of links whose CLIENT_IDENT was seen."""
-        self._attempts: dict[object, LinkView] = {}
-        """The first link of each connection attempt; a second link with the same attempt is another hop of it."""
+        self._attempts: dict[int, LinkView] = {}
+        """The first link of each connection attempt, by the hash of the attempt's key. A second link with the same
+        attempt is another hop of the first."""
 
     def has(self, link: LinkView) -> bool:
         """True if a link belongs to a session: its handshake finished, or it carried a message."""
@@ -90,7 +91,7 @@ class Sessions:
 
     def attempt(self, link: LinkView, key: object, time_ns: int) -> None:
         """Note a key that is unique to a connection attempt; a second link with the same key is another hop."""
-        first = self._attempts.setdefault(key, link)
+        first = self._attempts.setdefault(hash(key), link)
         if first is not link and link.hop_of is None and time_ns - first.ended_ns <= _LONGEST_DELAY_NS:
             link.hop_of = first.hop_of or first
 

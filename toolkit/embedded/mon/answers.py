@@ -2,6 +2,8 @@
 
 import errno
 import json
+import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +13,8 @@ from messenger.link import Protocol
 from toolkit.embedded.mon.cluster import Cluster
 
 Arguments = Mapping[str, Any]
+INPUT = "<input>"
+"""The argument with the bytes that were sent with a command; no parameter has such a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +43,18 @@ class Answer:
 class CommandError(Exception):
     """The monitor rejects a command. ``errno`` is the positive Linux error number."""
 
-    def __init__(self, number: int, status: str) -> None:
+    def __init__(self, number: int, status: str, output: bytes = b"") -> None:
         super().__init__(status)
         self.errno = number
+        self.output = output
 
 
 Handler = Callable[[Cluster, Arguments], Answer]
 """Carries out a command; raises CommandError."""
 
 _JSON = ("json", "json-pretty")
+_UNSUPPORTED = ("xml", "xml-pretty", "html", "html-pretty", "table", "table-kv")
+"""Ceph's other formats of output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +82,24 @@ class Command:
             "flags": 0,
         }
 
-    def parameters(self) -> list[str]:
-        """Return the names of the parameters."""
-        return [_parameter(word)["name"] for word in self.signature.split() if "=" in word]
+    def check(self, arguments: Arguments) -> None:
+        """Check that required parameters are present, and that values have the types of the signature.
 
-    def required(self) -> list[str]:
-        """Return the names of the required parameters."""
+        Raises:
+            CommandError: EINVAL: one is missing, or has another type.
+        """
         described = [_parameter(word) for word in self.signature.split() if "=" in word]
-        return [each["name"] for each in described if each.get("req", True)]
+        missing = [each["name"] for each in described if each.get("req", True) and each["name"] not in arguments]
+        if missing:
+            raise CommandError(errno.EINVAL, f"{self.prefix}: missing {', '.join(missing)}")
+        for each in described:
+            name, kind, is_list = each["name"], each["type"], "n" in each
+            if name not in arguments:
+                continue
+            value = arguments[name]
+            values = value if is_list and isinstance(value, list) else [value]
+            if is_list != isinstance(value, list) or not all(_fits(kind, one) for one in values):
+                raise CommandError(errno.EINVAL, f"{self.prefix}: {name} is no {kind}{' list' * is_list}")
 
 
 def _parameter(word: str) -> dict[str, Any]:
@@ -90,6 +107,30 @@ def _parameter(word: str) -> dict[str, Any]:
     if "req" in fields:
         fields["req"] = fields["req"] != "false"
     return fields
+
+
+def _fits(kind: str, value: object) -> bool:
+    """True if a value can be a parameter of this type. Clients send numbers also as text."""
+    if kind == "CephBool":
+        return isinstance(value, bool | str)
+    if kind == "CephOsdName" and isinstance(value, int):
+        return True
+    if kind in _NUMBERS and not isinstance(value, bool):
+        return isinstance(value, str | int | float) and _NUMBERS[kind].fullmatch(str(value)) is not None
+    return isinstance(value, str) and _is_encodable(value)
+
+
+_NUMBERS = {"CephInt": re.compile("-?[0-9]{1,18}"), "CephFloat": re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")}
+"""The numbers of each type: none that overflows, and no infinities."""
+
+
+def _is_encodable(text: str) -> bool:
+    """True if a text can be encoded for a map: JSON may contain halves of surrogate pairs."""
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Commands:
@@ -122,7 +163,8 @@ class Commands:
             arguments: the command's ``prefix`` and parameters, as JSON.
 
         Raises:
-            CommandError: the command is unknown, lacks a parameter, or fails.
+            CommandError: the command is unknown, a parameter is missing or has another type, or it fails;
+                EOPNOTSUPP: its output is wanted as XML, or in another format that is not supported.
         """
         prefix = arguments.get("prefix")
         command = self.by_prefix.get(prefix) if isinstance(prefix, str) else None
@@ -130,10 +172,11 @@ class Commands:
             raise CommandError(
                 errno.EINVAL, f"command not known: {prefix!r}; an embedded monitor supports only some of them"
             )
-        missing = [name for name in command.required() if name not in arguments]
-        if missing:
-            raise CommandError(errno.EINVAL, f"{prefix}: missing {', '.join(missing)}")
-        return command.handler(cluster, arguments)
+        given = {name: value for name, value in arguments.items() if value is not None}
+        command.check(given)
+        if given.get("format") in _UNSUPPORTED:
+            raise CommandError(errno.EOPNOTSUPP, f"an embedded cluster has no output in {given['format']}")
+        return command.handler(cluster, given)
 
     def descriptions(self) -> dict[str, Any]:
         """Return the descriptions of all commands, which ``ceph`` requests first."""
@@ -152,6 +195,12 @@ def addrs_value(addrs: AddrVec) -> dict[str, Any]:
         for addr in addrs
     ]
     return {"addrvec": listed}
+
+
+def legacy_text(addrs: AddrVec) -> str:
+    """Return the address of clients older than Nautilus as text, as in ``ceph osd dump``."""
+    addr = addrs.legacy_addr()
+    return f"{addr.host}:{addr.port}/{addr.nonce}" if addrs else ":/0"
 
 
 def size(size_bytes: int) -> str:
@@ -175,3 +224,12 @@ def table(rows: list[list[str]], left: int = 1) -> str:
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines) + "\n"
+
+
+def age(since_s: float) -> str:
+    """Format the time since a Unix time as ``ceph -s`` does: ``5m``."""
+    age_s = max(0, int(time.time() - since_s))
+    for unit, length_s in (("h", 3600), ("m", 60)):
+        if age_s >= 2 * length_s:
+            return f"{age_s // length_s}{unit}"
+    return f"{age_s}s"

@@ -1,16 +1,20 @@
 """Commands about entities and their keys."""
 
 import errno
+import re
 import time
 from typing import Any
 
 from messenger.cephx.key_server import Principal
-from messenger.cephx.keyring import KeyringEntry
+from messenger.cephx.keyring import Keyring, KeyringEntry
 from messenger.denc.entity import AuthName
 from messenger.errors import LocalError
-from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError
+from toolkit.embedded.mon.answers import COMMANDS, INPUT, Answer, Arguments, CommandError
 from toolkit.embedded.mon.cluster import Cluster
 
+_SERVICES = ("mon", "osd", "mds", "mgr")
+"""The services whose capabilities have this form; clients may define others."""
+_SEPARATOR, _GRANT = re.compile(r"[,;]\s*"), re.compile(r"\s*(allow|deny|profile)\b|\s*\*?\s*$")
 _CAPS = "name=caps,type=CephString,n=N,req=false"
 
 
@@ -34,7 +38,11 @@ def _caps_in(arguments: Arguments) -> dict[str, str]:
     words = list(arguments.get("caps", ()))
     if len(words) % 2:
         raise CommandError(errno.EINVAL, "bad capabilities request; give SERVICE and CAPS, one after the other")
-    return dict(zip(words[::2], words[1::2], strict=True))
+    caps = dict(zip(words[::2], words[1::2], strict=True))
+    for service, text in caps.items():
+        if service in _SERVICES and not all(map(_GRANT.match, _SEPARATOR.split(text.strip()))):
+            raise CommandError(errno.EINVAL, f"{service} capability parse failed, stopped at '{text}' of '{text}'")
+    return caps
 
 
 def _value(name: AuthName, principal: Principal) -> dict[str, Any]:
@@ -46,7 +54,8 @@ def _shown(name: AuthName, principal: Principal, status: str = "") -> Answer:
     return Answer([_value(name, principal)], text, status)
 
 
-@COMMANDS.add("auth ls", "list authentication state")
+@COMMANDS.add("auth ls", "print all entities with their keys and capabilities")
+@COMMANDS.add("auth list", "list authentication state (deprecated)")
 def auth_ls(cluster: Cluster, _arguments: Arguments) -> Answer:
     """``ceph auth ls``: all entities except the monitors."""
     listed = [(name, principal) for name, principal in sorted(cluster.keys.principals.items()) if name.id]
@@ -58,15 +67,30 @@ def auth_ls(cluster: Cluster, _arguments: Arguments) -> Answer:
     return Answer(value, "\n".join(lines) + "\n", "installed auth entries:\n")
 
 
-@COMMANDS.add("auth get name=entity,type=CephString", "write keyring file with requested key")
+@COMMANDS.add("auth get name=entity,type=CephString", "print an entity as a keyring")
 def auth_get(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph auth get ENTITY``."""
     name, principal = _known(cluster, arguments)
     return _shown(name, principal, f"exported keyring for {name}")
 
 
-@COMMANDS.add("auth get-key name=entity,type=CephString", "display requested key")
-@COMMANDS.add("auth print-key name=entity,type=CephString", "display requested key")
+@COMMANDS.add(
+    "auth export name=entity,type=CephString,req=false",
+    "print one entity, or all, as a keyring",
+)
+def auth_export(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph auth export [ENTITY]``."""
+    if "entity" not in arguments:
+        listed = sorted((name, one) for name, one in cluster.keys.principals.items() if name.id)
+        texts = [KeyringEntry(one.key, one.caps).format(name) for name, one in listed]
+        return Answer(data="".join(texts).encode())
+    name, principal = _known(cluster, arguments)
+    return _shown(name, principal, f"export auth(key={principal.key.to_base64()})")
+
+
+@COMMANDS.add("auth get-key name=entity,type=CephString", "print the key of an entity")
+@COMMANDS.add("auth print_key name=entity,type=CephString", "print the key of an entity")
+@COMMANDS.add("auth print-key name=entity,type=CephString", "print the key of an entity")
 def auth_get_key(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph auth get-key ENTITY``."""
     _, principal = _known(cluster, arguments)
@@ -89,18 +113,34 @@ def auth_get_or_create(cluster: Cluster, arguments: Arguments) -> Answer:
     return Answer(value, text)
 
 
-@COMMANDS.add(f"auth add name=entity,type=CephString {_CAPS}", "add auth info for <entity>", writes=True)
+@COMMANDS.add(
+    f"auth get-or-create-key name=entity,type=CephString {_CAPS}",
+    "print the key of an entity, which is made if it does not exist",
+    writes=True,
+)
+def auth_get_or_create_key(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph auth get-or-create-key ENTITY SERVICE CAPS...``."""
+    auth_get_or_create(cluster, arguments)
+    key = _known(cluster, arguments)[1].key.to_base64()
+    return Answer({"key": key}, key)
+
+
+@COMMANDS.add(f"auth add name=entity,type=CephString {_CAPS}", "make an entity with a new key", writes=True)
 def auth_add(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph auth add ENTITY SERVICE CAPS...``."""
     name, caps = _named(arguments), _caps_in(arguments)
-    if name in cluster.keys.principals:
-        raise CommandError(errno.EEXIST, f"entity {name} exists")
-    cluster.keys.add(name, caps, time.time())
+    known = cluster.keys.principals.get(name)
+    if known is not None and caps != dict(known.caps):
+        raise CommandError(errno.EINVAL, f"entity {name} exists but caps do not match")
+    if known is None:
+        cluster.keys.add(name, caps, time.time())
     return Answer(status=f"added key for {name}")
 
 
 @COMMANDS.add(
-    "auth caps name=entity,type=CephString name=caps,type=CephString,n=N", "update caps for <name>", writes=True
+    "auth caps name=entity,type=CephString name=caps,type=CephString,n=N",
+    "replace the capabilities of an entity",
+    writes=True,
 )
 def auth_caps(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph auth caps ENTITY SERVICE CAPS...``."""
@@ -109,11 +149,30 @@ def auth_caps(cluster: Cluster, arguments: Arguments) -> Answer:
     return Answer(status=f"updated caps for {name}")
 
 
-@COMMANDS.add("auth rm name=entity,type=CephString", "remove all caps for <name>", writes=True)
-@COMMANDS.add("auth del name=entity,type=CephString", "delete all caps for <name>", writes=True)
+@COMMANDS.add("auth rm name=entity,type=CephString", "remove an entity", writes=True)
+@COMMANDS.add("auth del name=entity,type=CephString", "remove an entity", writes=True)
 def auth_rm(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph auth rm ENTITY``."""
     name = _named(arguments)
     if cluster.keys.principals.pop(name, None) is None:
         return Answer(status=f"entity {name} does not exist")
     return Answer(status="updated")
+
+
+@COMMANDS.add("auth import", "take the entities of the keyring in -i FILE", writes=True)
+def auth_import(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph auth import -i FILE``: entities with their keys and capabilities; EINVAL: it is not a keyring."""
+    text = arguments.get(INPUT, b"")
+    if not text:
+        raise CommandError(errno.EINVAL, "auth import: no data supplied")
+    try:
+        keyring = Keyring.parse(text.decode(errors="replace"), "the input")
+    except LocalError as error:
+        raise CommandError(errno.EINVAL, f"error decoding keyring: {error}") from None
+    if not keyring.entries:
+        raise CommandError(errno.EINVAL, "error decoding keyring: no entity")
+    if not all(entry.caps for entry in keyring.entries.values()):
+        raise CommandError(errno.EINVAL, "auth import: no caps supplied")
+    for name, entry in keyring.entries.items():
+        cluster.keys.principals[name] = Principal(entry.key, dict(entry.caps))
+    return Answer()

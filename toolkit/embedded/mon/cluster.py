@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from messenger.cephx.key_server import KeyServer
 from messenger.messages.osdmap import MapFlag
+from messenger.messages.pg import PgId
+from messenger.messages.pool import PoolFlag
+from toolkit.embedded.mon.log import Log
 from toolkit.embedded.mon.maps import Maps
 from toolkit.embedded.release import CAPACITY_BYTES
 from toolkit.rados.placement import NO_OSD
@@ -31,15 +34,32 @@ FLAG_NAMES = {
 """Flags of the OSD map, as ``ceph osd dump`` shows them."""
 
 
+POOL_FLAG_NAMES = {
+    PoolFlag.HASHPSPOOL: "hashpspool",
+    PoolFlag.FULL: "full",
+    PoolFlag.NODELETE: "nodelete",
+    1 << 5: "nopgchange",
+    1 << 6: "nosizechange",
+    1 << 8: "noscrub",
+    1 << 9: "nodeep-scrub",
+    PoolFlag.FULL_QUOTA: "full_quota",
+    PoolFlag.SELFMANAGED_SNAPS: "selfmanaged_snaps",
+    PoolFlag.POOL_SNAPS: "pool_snaps",
+    PoolFlag.BULK: "bulk",
+}
+"""Flags of a pool, as ``ceph osd pool ls detail`` shows them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Number of objects, and their size."""
+    """Number of objects with clones, their size, and the number of clones."""
 
     objects: int = 0
     size_bytes: int = 0
+    clones: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(self.objects + other.objects, self.size_bytes + other.size_bytes)
+        return Usage(self.objects + other.objects, self.size_bytes + other.size_bytes, self.clones + other.clones)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +85,17 @@ class Cluster:
     """Unix time at which the monitor started."""
     use: dict[int, Mapping[int, Usage]] = field(default_factory=dict)
     """Space usage that each OSD has reported, by OSD id and pool id."""
+    options: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Options for clients, by section (``global``, ``client``, ``client.admin``) and name."""
+    options_version: int = 1
+    """Number of changes of the options so far."""
+    keys_kept: dict[str, str] = field(default_factory=dict)
+    """Values that clients keep in the monitor, by key."""
+    log: Log = field(init=False)
+    """The cluster log."""
+
+    def __post_init__(self) -> None:
+        self.log = Log(self.name, self.maps.monmap.ranked[0].public_addrs)
 
     # ---- OSDs
 
@@ -100,27 +131,31 @@ class Cluster:
 
     def pg_states(self) -> Counter[str]:
         """Count placement groups by state: ``active+clean``, or ``unknown`` without an OSD."""
-        serving = (osd != NO_OSD for osd in self.primaries())
+        serving = (osd != NO_OSD for _, osd in self.groups())
         return Counter("active+clean" if served else "unknown" for served in serving)
 
-    def primaries(self) -> Iterator[int]:
-        """Yield the acting primary of each placement group; ``NO_OSD`` if it has none."""
+    def groups(self) -> Iterator[tuple[PgId, int]]:
+        """Yield each placement group with its acting primary; ``NO_OSD`` if it has none."""
         placement = self.maps.placement
         for pool_id, pool in self.maps.osdmap.pools.items():
             for seed in range(pool.pg_num):
-                yield placement.mapping(placement.pg_of(pool_id, seed)).acting_primary
+                pgid = placement.pg_of(pool_id, seed)
+                yield pgid, placement.mapping(pgid).acting_primary
 
-    def health(self) -> dict[str, HealthCheck]:
-        """Return the health warnings by Ceph's names of checks."""
+    def health(self, *, groups: bool = True) -> dict[str, HealthCheck]:
+        """Return the health warnings by Ceph's names of checks; of placement groups only with ``groups``."""
         found = {}
         down = [osd for osd in self.in_osds() if osd not in self.up_osds()]
         if down:
             detail = tuple(f"osd.{osd} (root=default,host={self.maps.hosts[osd]}) is down" for osd in down)
             found["OSD_DOWN"] = HealthCheck(f"{len(down)} osds down", len(down), detail)
-        if unknown := self.pg_states()["unknown"]:
-            groups = "pg" if unknown == 1 else "pgs"
-            text = f"Reduced data availability: {unknown} {groups} inactive"
+        if groups and (unknown := self.pg_states()["unknown"]):
+            text = f"Reduced data availability: {unknown} {'pg' if unknown == 1 else 'pgs'} inactive"
             found["PG_AVAILABILITY"] = HealthCheck(text, unknown)
+        pools = self.maps.osdmap.pools.items()
+        if full := [self.maps.osdmap.pool_names[number] for number, pool in pools if pool.flags & PoolFlag.FULL]:
+            detail = tuple(f"pool '{name}' is full (running out of quota)" for name in full)
+            found["POOL_FULL"] = HealthCheck(f"{len(full)} pool(s) full", len(full), detail)
         if flags := [name for flag, name in FLAG_NAMES.items() if self._is_warned_of(flag)]:
             found["OSDMAP_FLAGS"] = HealthCheck(f"{','.join(flags)} flag(s) set", len(flags))
         return found

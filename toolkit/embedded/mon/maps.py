@@ -146,6 +146,7 @@ class Maps:
 
     def change_pool(self, pool_id: int, **changes: Any) -> None:  # noqa: ANN401 - fields of a pool
         """Change fields of a pool."""
+        changes["last_change"] = self.osdmap.epoch + 1
         self.change(new_pools={pool_id: replace(self.osdmap.pools[pool_id], **changes)})
 
     def pool_id(self, name: str) -> int | None:

@@ -3,15 +3,21 @@
 import errno
 from typing import Any
 
+from messenger.messages.pool import PoolFlag
 from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError
-from toolkit.embedded.mon.cluster import Cluster
+from toolkit.embedded.mon.cluster import POOL_FLAG_NAMES, Cluster
 from toolkit.embedded.mon.osd_commands import pool_line, pool_value
 
 DEFAULT_PG_NUM = 8
 MOST_PG_NUM = 256
 
 _POOL = "name=pool,type=CephPoolname"
-_READABLE = ("size", "min_size", "pg_num", "pgp_num", "crush_rule", "hashpspool", "pg_autoscale_mode")
+POOL_FLAGS = {name: flag for flag, name in POOL_FLAG_NAMES.items() if name.startswith(("no", "bulk"))}
+"""Options of a pool that are bits of its flags."""
+_READABLE = (
+    *("size", "min_size", "pg_num", "pgp_num", "crush_rule", "hashpspool", "write_fadvise_dontneed"),
+    *("use_gmt_hitset", "fast_read", "pg_autoscale_mode", "eio", *POOL_FLAGS),
+)
 _APP = "name=app,type=CephString,goodchars=[A-Za-z0-9-_.]"
 
 
@@ -46,7 +52,13 @@ def create(cluster: Cluster, name: str, pg_num: int = DEFAULT_PG_NUM) -> bool:
 
 
 def delete(cluster: Cluster, pool_id: int) -> None:
-    """Delete a pool; OSDs drop its objects when they see the map."""
+    """Delete a pool; OSDs drop its objects when they see the map.
+
+    Raises:
+        CommandError: EPERM: its option ``nodelete`` is set.
+    """
+    if cluster.maps.osdmap.pools[pool_id].flags & PoolFlag.NODELETE:
+        raise CommandError(errno.EPERM, "the pool has the flag nodelete: set nodelete to false first")
     cluster.maps.change(old_pools=[pool_id])
 
 
@@ -54,19 +66,49 @@ def delete(cluster: Cluster, pool_id: int) -> None:
     f"osd pool create {_POOL} name=pg_num,type=CephInt,range=0,req=false"
     " name=pgp_num,type=CephInt,range=0,req=false"
     " name=pool_type,type=CephChoices,strings=replicated|erasure,req=false"
-    " name=size,type=CephInt,range=0,req=false",
-    "create pool",
+    " name=erasure_code_profile,type=CephString,req=false"
+    " name=rule,type=CephString,req=false"
+    " name=expected_num_objects,type=CephInt,range=0,req=false"
+    " name=size,type=CephInt,range=0,req=false"
+    " name=pg_num_min,type=CephInt,range=0,req=false"
+    " name=pg_num_max,type=CephInt,range=0,req=false"
+    " name=autoscale_mode,type=CephChoices,strings=on|off|warn,req=false"
+    " name=bulk,type=CephBool,req=false"
+    " name=target_size_bytes,type=CephInt,range=0,req=false"
+    " name=target_size_ratio,type=CephFloat,range=0.0,req=false"
+    " name=yes_i_really_mean_it,type=CephBool,req=false",
+    "make a pool",
     writes=True,
 )
 def pool_create(cluster: Cluster, arguments: Arguments) -> Answer:
-    """``ceph osd pool create NAME [PG_NUM]``."""
+    """``ceph osd pool create NAME [PG_NUM [PGP_NUM [replicated [RULE]]]]``; sizes and limits have no effect."""
     name = str(arguments["pool"])
+    if name.startswith(".") and name != ".mgr" and not arguments.get("yes_i_really_mean_it"):
+        return Answer(status="pool names beginning with . are not allowed")  # no error, as in Ceph
     if arguments.get("pool_type", "replicated") != "replicated":
         raise CommandError(errno.EOPNOTSUPP, "embedded OSDs have no erasure-coded pools")
     if arguments.get("size", 1) not in (0, 1):
         raise CommandError(errno.EINVAL, f"size {arguments['size']}: embedded OSDs keep one copy of an object")
+    for rule in rules_named(arguments):
+        require_rule(cluster, rule)
     made = create(cluster, name, int(arguments.get("pg_num") or DEFAULT_PG_NUM))
+    if made and arguments.get("bulk"):
+        pool_id = require_pool(cluster, name)
+        cluster.maps.change_pool(pool_id, flags=cluster.maps.osdmap.pools[pool_id].flags | PoolFlag.BULK)
     return Answer(status=f"pool '{name}' {'created' if made else 'already exists'}")
+
+
+def rules_named(arguments: Arguments) -> list[str]:
+    """Return the names of CRUSH rules of a new pool: one of a replicated pool may be where profiles are."""
+    return [str(arguments[name]) for name in ("erasure_code_profile", "rule") if arguments.get(name)]
+
+
+def require_rule(cluster: Cluster, name: str) -> int:
+    """Return the number of a CRUSH rule; raises CommandError, ENOENT."""
+    found = next((number for number, known in cluster.maps.crush.rule_names.items() if known == name), None)
+    if found is None:
+        raise CommandError(errno.ENOENT, f"specified rule {name} doesn't exist")
+    return found
 
 
 _SURE = (
@@ -77,9 +119,15 @@ _SURE = (
 
 
 @COMMANDS.add(
-    f"osd pool delete {_POOL} name=pool2,type=CephPoolname,req=false {_SURE}", "delete pool", writes=True
+    f"osd pool delete {_POOL} name=pool2,type=CephPoolname,req=false {_SURE}",
+    "remove a pool and its objects",
+    writes=True,
 )
-@COMMANDS.add(f"osd pool rm {_POOL} name=pool2,type=CephPoolname,req=false {_SURE}", "remove pool", writes=True)
+@COMMANDS.add(
+    f"osd pool rm {_POOL} name=pool2,type=CephPoolname,req=false {_SURE}",
+    "remove a pool and its objects",
+    writes=True,
+)
 def pool_delete(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph osd pool delete NAME NAME --yes-i-really-really-mean-it``."""
     name = arguments["pool"]
@@ -90,19 +138,23 @@ def pool_delete(cluster: Cluster, arguments: Arguments) -> Answer:
     if arguments.get("pool2") != name or not sure:
         raise CommandError(
             errno.EPERM,
-            f"WARNING: this will *PERMANENTLY DESTROY* all data stored in pool {name}. Give its name twice,"
-            " followed by --yes-i-really-really-mean-it.",
+            f"this removes pool {name} with all its objects for ever: give its name twice, and then"
+            " --yes-i-really-really-mean-it",
         )
     delete(cluster, pool_id)
     return Answer(status=f"pool '{name}' removed")
 
 
 @COMMANDS.add(
-    "osd pool rename name=srcpool,type=CephPoolname name=destpool,type=CephPoolname", "rename pool", writes=True
+    "osd pool rename name=srcpool,type=CephPoolname name=destpool,type=CephPoolname",
+    "give a pool another name",
+    writes=True,
 )
 def pool_rename(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph osd pool rename OLD NEW``."""
     old, new = arguments["srcpool"], arguments["destpool"]
+    if cluster.maps.pool_id(old) is None and cluster.maps.pool_id(new) is not None:
+        return Answer(status=f"pool '{old}' has the name '{new}' already")
     pool_id = require_pool(cluster, old)
     if cluster.maps.pool_id(new) is not None:
         raise CommandError(errno.EEXIST, f"pool '{new}' already exists")
@@ -110,7 +162,7 @@ def pool_rename(cluster: Cluster, arguments: Arguments) -> Answer:
     return Answer(status=f"pool '{old}' renamed to '{new}'")
 
 
-@COMMANDS.add("osd pool ls name=detail,type=CephChoices,strings=detail,req=false", "list pools")
+@COMMANDS.add("osd pool ls name=detail,type=CephChoices,strings=detail,req=false", "print the names of the pools")
 def pool_ls(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph osd pool ls``; with ``detail`` each pool's line of ``ceph osd dump``."""
     names = dict(sorted(cluster.maps.osdmap.pool_names.items()))
@@ -118,10 +170,11 @@ def pool_ls(cluster: Cluster, arguments: Arguments) -> Answer:
         return Answer(list(names.values()), "".join(f"{name}\n" for name in names.values()))
     pools = cluster.maps.osdmap.pools
     text = "".join(f"{pool_line(number, name, pools[number])}\n" for number, name in names.items())
-    return Answer([pool_value(number, cluster) for number in names], f"{text}\n")
+    value = [{"pool_id": number, **pool_value(number, cluster)} for number in names]
+    return Answer(value, f"{text}\n")
 
 
-@COMMANDS.add("osd lspools", "list pools")
+@COMMANDS.add("osd lspools", "print the names of the pools")
 def lspools(cluster: Cluster, _arguments: Arguments) -> Answer:
     """``ceph osd lspools``."""
     names = sorted(cluster.maps.osdmap.pool_names.items())
@@ -131,7 +184,7 @@ def lspools(cluster: Cluster, _arguments: Arguments) -> Answer:
 
 @COMMANDS.add(
     f"osd pool get {_POOL} name=var,type=CephChoices,strings={'|'.join((*_READABLE, 'all'))}",
-    "get pool parameter <var>",
+    "print a parameter of a pool",
 )
 def pool_get(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph osd pool get NAME VARIABLE``."""
@@ -146,7 +199,12 @@ def pool_get(cluster: Cluster, arguments: Arguments) -> Answer:
         "pgp_num": pool.pgp_num,
         "crush_rule": cluster.maps.crush.rule_names[pool.crush_rule],
         "hashpspool": True,
+        "write_fadvise_dontneed": False,
+        "use_gmt_hitset": True,
+        "fast_read": 0,
         "pg_autoscale_mode": "off",
+        "eio": False,
+        **{name: bool(pool.flags & flag) for name, flag in POOL_FLAGS.items()},
     }
     chosen = values if wanted == "all" else {wanted: values[wanted]}
     text = "".join(f"{name}: {str(value).lower()}\n" for name, value in chosen.items())
@@ -162,15 +220,38 @@ def application_enable(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph osd pool application enable POOL APP``."""
     pool_id = require_pool(cluster, arguments["pool"])
     known = cluster.maps.osdmap.pools[pool_id].application_metadata
+    if known and arguments["app"] not in known and not arguments.get("yes_i_really_mean_it"):
+        raise CommandError(
+            errno.EPERM,
+            f"pool '{arguments['pool']}' has another application: --yes-i-really-mean-it adds this one, too",
+        )
     if arguments["app"] not in known:
         cluster.maps.change_pool(pool_id, application_metadata={**known, arguments["app"]: {}})
     return Answer(status=f"enabled application '{arguments['app']}' on pool '{arguments['pool']}'")
 
 
-@COMMANDS.add(f"osd pool application get {_POOL.replace('pool,', 'pool,req=false,')}", "get pool applications")
+@COMMANDS.add(
+    f"osd pool application get {_POOL.replace('pool,', 'pool,req=false,')} {_APP},req=false"
+    " name=key,type=CephString,req=false",
+    "get value of key of application on pool",
+)
 def application_get(cluster: Cluster, arguments: Arguments) -> Answer:
-    """``ceph osd pool application get [POOL]``."""
+    """``ceph osd pool application get [POOL [APP [KEY]]]``."""
     osdmap = cluster.maps.osdmap
-    if "pool" in arguments:
-        return Answer(osdmap.pools[require_pool(cluster, arguments["pool"])].application_metadata)
-    return Answer({name: osdmap.pools[number].application_metadata for number, name in osdmap.pool_names.items()})
+    if "pool" not in arguments:
+        return Answer(
+            {name: osdmap.pools[number].application_metadata for number, name in osdmap.pool_names.items()}
+        )
+    known, name = osdmap.pools[require_pool(cluster, arguments["pool"])].application_metadata, arguments["pool"]
+    if "app" not in arguments:
+        return Answer(known)
+    app = str(arguments["app"])
+    if app not in known:
+        raise CommandError(errno.ENOENT, f"pool '{name}' has no application '{app}'")
+    if "key" not in arguments:
+        return Answer(known[app])
+    if arguments["key"] not in known[app]:
+        raise CommandError(
+            errno.ENOENT, f"application '{app}' on pool '{name}' does not have key '{arguments['key']}'"
+        )
+    return Answer(known[app][arguments["key"]], known[app][arguments["key"]])

@@ -2,7 +2,6 @@
 
 import errno
 
-from messenger.messages.pool import PoolFlag
 from messenger.messages.pools import (
     MGetPoolStats,
     MGetPoolStatsReply,
@@ -16,45 +15,41 @@ from messenger.messages.pools import (
     PoolStats,
     StoreStatfs,
 )
-from toolkit.embedded.mon import pool_commands
+from toolkit.embedded.mon import pool_commands, snapshots
 from toolkit.embedded.mon.answers import CommandError
 from toolkit.embedded.mon.cluster import Cluster
 
+_ANY_RULE = -1
+
 
 def pool_operation(cluster: Cluster, request: MPoolOp) -> MPoolOpReply:
-    """Create or delete a pool or a self-managed snapshot id; pool snapshots are rejected."""
+    """Create or delete a pool, a snapshot of a pool, or the id of a snapshot that clients manage.
+
+    What exists already, or is gone already, is no error: the client checked it, and has sent the request again.
+    """
     number, data = 0, None
     try:
         if request.op == PoolOpCode.CREATE:
-            number = 0 if pool_commands.create(cluster, request.name) else errno.EEXIST
+            if request.crush_rule not in (_ANY_RULE, *cluster.maps.crush.rule_names):
+                raise CommandError(errno.ENOENT, "no such CRUSH rule")
+            pool_commands.create(cluster, request.name)
+        elif request.pool not in cluster.maps.osdmap.pools:
+            number = 0 if request.op == PoolOpCode.DELETE else errno.ENOENT
         elif request.op == PoolOpCode.DELETE:
-            if request.pool in cluster.maps.osdmap.pools:
-                pool_commands.delete(cluster, request.pool)
-        elif request.op in (PoolOpCode.CREATE_UNMANAGED_SNAP, PoolOpCode.DELETE_UNMANAGED_SNAP):
-            if request.pool in cluster.maps.osdmap.pools:
-                data = _unmanaged_snap(cluster, request)
-            else:
-                number = errno.ENOENT
+            pool_commands.delete(cluster, request.pool)
+        elif request.op == PoolOpCode.CREATE_SNAP:
+            snapshots.create(cluster.maps, request.pool, request.name)
+        elif request.op == PoolOpCode.DELETE_SNAP:
+            snapshots.remove(cluster.maps, request.pool, request.name)
+        elif request.op == PoolOpCode.CREATE_UNMANAGED_SNAP:
+            data = snapshots.new_id(cluster.maps, request.pool).to_bytes(8, "little")
+        elif request.op == PoolOpCode.DELETE_UNMANAGED_SNAP:
+            snapshots.remove_id(cluster.maps, request.pool, request.snapid)
         else:
             number = errno.EOPNOTSUPP
     except CommandError as error:
         number = error.errno
     return MPoolOpReply(request.fsid, -number & 0xFFFFFFFF, cluster.maps.osdmap.epoch, data)
-
-
-def _unmanaged_snap(cluster: Cluster, request: MPoolOp) -> bytes | None:
-    """Return a new id for a self-managed snapshot; None when an id is deleted.
-
-    ``rbd`` requests one to check that it may use a pool. OSDs reject reads of snapshots.
-    """
-    if request.op == PoolOpCode.DELETE_UNMANAGED_SNAP:
-        return None
-    pool = cluster.maps.osdmap.pools[request.pool]
-    snapid = pool.snap_seq + 1
-    flags = pool.flags | PoolFlag.SELFMANAGED_SNAPS
-    epoch = cluster.maps.osdmap.epoch + 1
-    cluster.maps.change_pool(request.pool, snap_seq=snapid, snap_epoch=epoch, flags=flags)
-    return snapid.to_bytes(8, "little")
 
 
 def statfs(cluster: Cluster, request: MStatfs) -> MStatfsReply:
@@ -75,7 +70,12 @@ def pool_stats(cluster: Cluster, request: MGetPoolStats) -> MGetPoolStatsReply:
         if pool_id is None:
             continue
         use = cluster.pool_use(pool_id)
-        counters = ObjectStats(num_bytes=use.size_bytes, num_objects=use.objects, num_object_copies=use.objects)
+        counters = ObjectStats(
+            num_bytes=use.size_bytes,
+            num_objects=use.objects,
+            num_object_clones=use.clones,
+            num_object_copies=use.objects,
+        )
         store = StoreStatfs(allocated=use.size_bytes, data_stored=use.size_bytes)
         found[name] = PoolStats(ObjectStatCollection(counters), store_stats=store, num_store_stats=1)
     return MGetPoolStatsReply(request.fsid, found, per_pool=True)

@@ -3,13 +3,13 @@
 import time
 from typing import Any
 
-from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, addrs_value, size, table
+from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, addrs_value, age, legacy_text, size
 from toolkit.embedded.mon.cluster import Cluster
 from toolkit.embedded.mon.maps import PACIFIC
-from toolkit.embedded.release import CAPACITY_BYTES, VERSION
+from toolkit.embedded.release import VERSION
 
 
-@COMMANDS.add("status", "show cluster status")
+@COMMANDS.add("status", "print a summary of the cluster")
 def status(cluster: Cluster, _arguments: Arguments) -> Answer:
     """``ceph -s``."""
     return Answer(_status_value(cluster), _status_text(cluster))
@@ -47,7 +47,12 @@ def _status_value(cluster: Cluster) -> dict[str, Any]:
             "bytes_total": capacity,
         },
         "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
-        "mgrmap": {"available": False, "num_standbys": 0, "modules": [], "services": {}},
+        "mgrmap": {
+            "available": cluster.maps.mgrmap.available,
+            "num_standbys": 0,
+            "modules": [],
+            "services": {},
+        },
         "servicemap": {"epoch": 1, "modified": "0.000000", "services": {}},
         "progress_events": {},
     }
@@ -60,14 +65,14 @@ def _status_text(cluster: Cluster) -> str:
     warnings = "".join(f"            {check.summary}\n" for check in checks.values())
     up, inside, known = cluster.up_osds(), cluster.in_osds(), cluster.maps.hosts
     groups = [f"{count} {state}" for state, count in sorted(states.items())]
-    up_age, in_age = (_age(at.to_seconds()) for at in (osdmap.last_up_change, osdmap.last_in_change))
+    up_age, in_age = (age(at.to_seconds()) for at in (osdmap.last_up_change, osdmap.last_in_change))
     lines = [
         "  cluster:",
         f"    id:     {cluster.maps.fsid}",
         f"    health: {_health_word(cluster)}\n{warnings} ",
         "  services:",
-        f"    mon: 1 daemons, quorum {cluster.name} (age {_age(cluster.began_s)})",
-        "    mgr: no daemons active",
+        f"    mon: 1 daemons, quorum {cluster.name} (age {age(cluster.began_s)})",
+        f"    mgr: {_manager_text(cluster)}",
         f"    osd: {len(known)} osds: {len(up)} up (since {up_age}), {len(inside)} in (since {in_age})",
         " ",
         "  data:",
@@ -80,12 +85,11 @@ def _status_text(cluster: Cluster) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _age(since_s: float) -> str:
-    age_s = max(0, int(time.time() - since_s))
-    for unit, length_s in (("h", 3600), ("m", 60)):
-        if age_s >= 2 * length_s:
-            return f"{age_s // length_s}{unit}"
-    return f"{age_s}s"
+def _manager_text(cluster: Cluster) -> str:
+    mgrmap = cluster.maps.mgrmap
+    if not mgrmap.available:
+        return "no daemons active"
+    return f"{mgrmap.active_name}(active, since {age(mgrmap.active_change.to_seconds())})"
 
 
 # ---- health
@@ -108,7 +112,9 @@ def _health_value(cluster: Cluster, *, detail: bool = False) -> dict[str, Any]:
     return {"status": _health_word(cluster), "checks": checks, "mutes": []}
 
 
-@COMMANDS.add("health name=detail,type=CephChoices,strings=detail,req=false", "show cluster health")
+@COMMANDS.add(
+    "health name=detail,type=CephChoices,strings=detail,req=false", "print the warnings about the cluster"
+)
 def health(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph health``; with ``detail`` the affected daemons of each warning."""
     checks = cluster.health()
@@ -122,71 +128,16 @@ def health(cluster: Cluster, arguments: Arguments) -> Answer:
     return Answer(value, "\n".join(lines))
 
 
-# ---- space
-
-
-@COMMANDS.add("df name=detail,type=CephChoices,strings=detail,req=false", "show cluster free space stats")
-def df(cluster: Cluster, _arguments: Arguments) -> Answer:
-    """``ceph df``."""
-    use, capacity = cluster.total_use(), cluster.capacity_bytes
-    free = capacity - use.size_bytes
-    stats = {
-        "total_bytes": capacity,
-        "total_avail_bytes": free,
-        "total_used_bytes": use.size_bytes,
-        "total_used_raw_bytes": use.size_bytes,
-        "total_used_raw_ratio": use.size_bytes / capacity if capacity else 0.0,
-        "num_osds": len(cluster.maps.hosts),
-        "num_per_pool_osds": len(cluster.up_osds()),
-        "num_per_pool_omap_osds": len(cluster.up_osds()),
-    }
-    used = f"{100 * stats['total_used_raw_ratio']:.2f}"
-    row = [size(capacity), size(free), size(use.size_bytes), size(use.size_bytes), used]
-    head = ["SIZE", "AVAIL", "USED", "RAW USED", "%RAW USED"]
-    text = "--- RAW STORAGE ---\n" + table([["CLASS", *head], ["mem", *row], ["TOTAL", *row]])
-    pools = [["POOL", "ID", "PGS", "STORED", "OBJECTS", "USED", "%USED", "MAX AVAIL"]]
-    described = []
-    for pool_id, name in sorted(cluster.maps.osdmap.pool_names.items()):
-        held, pool = cluster.pool_use(pool_id), cluster.maps.osdmap.pools[pool_id]
-        ratio = held.size_bytes / capacity if capacity else 0.0
-        stored = [size(held.size_bytes), str(held.objects), size(held.size_bytes), f"{100 * ratio:.2f}"]
-        pools.append([name, str(pool_id), str(pool.pg_num), *stored, size(free)])
-        counters: dict[str, float] = {
-            "stored": held.size_bytes,
-            "objects": held.objects,
-            "kb_used": -(-held.size_bytes // 1024),
-        }
-        counters |= {"bytes_used": held.size_bytes, "percent_used": ratio, "max_avail": free}
-        described.append({"name": name, "id": pool_id, "stats": counters})
-    value = {"stats": stats, "stats_by_class": {}, "pools": described}
-    return Answer(value, f"{text} \n--- POOLS ---\n{table(pools)}")
-
-
-@COMMANDS.add("osd df", "show OSD utilization")
-def osd_df(cluster: Cluster, _arguments: Arguments) -> Answer:
-    """``ceph osd df``."""
-    rows, nodes = [["ID", "HOST", "REWEIGHT", "SIZE", "USE", "AVAIL", "%USE", "STATUS"]], []
-    for osd, host in cluster.maps.hosts.items():
-        one, use = cluster.maps.osdmap.osds[osd], cluster.osd_use(osd)
-        state, ratio = ("up" if one.is_up else "down"), use.size_bytes / CAPACITY_BYTES
-        sizes = [size(CAPACITY_BYTES), size(use.size_bytes), size(CAPACITY_BYTES - use.size_bytes)]
-        rows.append([str(osd), host, f"{one.weight / 0x10000:.5f}", *sizes, f"{100 * ratio:.2f}", state])
-        about = {"id": osd, "name": f"osd.{osd}", "type": "osd", "reweight": one.weight / 0x10000}
-        about |= {"kb": CAPACITY_BYTES >> 10, "kb_used": use.size_bytes >> 10, "utilization": 100 * ratio}
-        nodes.append({**about, "status": state})
-    return Answer({"nodes": nodes, "stray": []}, table(rows))
-
-
 # ---- the monitor
 
 
-@COMMANDS.add("fsid", "show cluster FSID/UUID")
+@COMMANDS.add("fsid", "print the id of the cluster")
 def fsid(cluster: Cluster, _arguments: Arguments) -> Answer:
     """``ceph fsid``."""
     return Answer({"fsid": str(cluster.maps.fsid)}, f"{cluster.maps.fsid}\n")
 
 
-@COMMANDS.add("mon dump", "dump formatted monmap")
+@COMMANDS.add("mon dump", "print the monitor map")
 def mon_dump(cluster: Cluster, _arguments: Arguments) -> Answer:
     """``ceph mon dump``."""
     monmap = cluster.maps.monmap
@@ -202,6 +153,10 @@ def mon_dump(cluster: Cluster, _arguments: Arguments) -> Answer:
     return Answer(_monmap_value(cluster), "\n".join(lines) + "\n", f"dumped monmap epoch {monmap.epoch}")
 
 
+_FEATURES = ("kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific")
+"""Persistent features of the monitor map."""
+
+
 def _monmap_value(cluster: Cluster) -> dict[str, Any]:
     monmap = cluster.maps.monmap
     mons = [
@@ -209,9 +164,11 @@ def _monmap_value(cluster: Cluster) -> dict[str, Any]:
             "rank": rank,
             "name": info.name,
             "public_addrs": addrs_value(info.public_addrs),
-            "addr": f"{info.public_addrs.legacy_addr().host}:{info.public_addrs.legacy_addr().port}/0",
+            "addr": legacy_text(info.public_addrs),
+            "public_addr": legacy_text(info.public_addrs),
             "priority": 0,
             "weight": 0,
+            "crush_location": "{}",
         }
         for rank, info in enumerate(monmap.ranked)
     ]
@@ -223,12 +180,16 @@ def _monmap_value(cluster: Cluster) -> dict[str, Any]:
         "min_mon_release": PACIFIC,
         "min_mon_release_name": "pacific",
         "election_strategy": 1,
+        "disallowed_leaders": "",
+        "stretch_mode": False,
+        "tiebreaker_mon": "",
+        "features": {"persistent": list(_FEATURES), "optional": []},
         "mons": mons,
         "quorum": [0],
     }
 
 
-@COMMANDS.add("mon stat", "summarize monitor status")
+@COMMANDS.add("mon stat", "print a line about the monitors")
 def mon_stat(cluster: Cluster, _arguments: Arguments) -> Answer:
     """``ceph mon stat``."""
     (info,) = cluster.maps.monmap.ranked
@@ -237,7 +198,7 @@ def mon_stat(cluster: Cluster, _arguments: Arguments) -> Answer:
     return Answer(value, f"{text} {info.name}")
 
 
-@COMMANDS.add("quorum_status", "report status of monitor quorum")
+@COMMANDS.add("quorum_status", "print the monitors of the quorum")
 def quorum_status(cluster: Cluster, _arguments: Arguments) -> Answer:
     """``ceph quorum_status``."""
     return Answer(
@@ -252,33 +213,46 @@ def quorum_status(cluster: Cluster, _arguments: Arguments) -> Answer:
     )
 
 
-@COMMANDS.add("versions", "check running versions of ceph daemons")
+@COMMANDS.add("mon_status", "print the state of this monitor")
+def mon_status(cluster: Cluster, _arguments: Arguments) -> Answer:
+    """``ceph tell mon.NAME mon_status``."""
+    known = {"name": cluster.name, "rank": 0, "state": "leader", "election_epoch": 1, "quorum": [0]}
+    known |= {"quorum_age": int(time.time() - cluster.began_s), "outside_quorum": [], "sync_provider": []}
+    return Answer({**known, "monmap": _monmap_value(cluster)})
+
+
+@COMMANDS.add("versions", "count all daemons by version")
 def versions(cluster: Cluster, _arguments: Arguments) -> Answer:
     """``ceph versions``."""
-    osds = len(cluster.up_osds())
-    running = {"mon": {VERSION: 1}, "mgr": {}, "osd": {VERSION: osds} if osds else {}, "mds": {}}
-    return Answer({**running, "overall": {VERSION: 1 + osds}})
+    counts = {"mon": 1, "mgr": int(cluster.maps.mgrmap.available), "osd": len(cluster.up_osds()), "mds": 0}
+    running = {kind: {VERSION: count} if count else {} for kind, count in counts.items()}
+    return Answer({**running, "overall": {VERSION: sum(counts.values())}})
 
 
-@COMMANDS.add("version", "show mon daemon version")
+@COMMANDS.add("version", "print the version of this monitor")
 def version(_cluster: Cluster, _arguments: Arguments) -> Answer:
     """``ceph version``."""
     return Answer({"version": VERSION}, VERSION)
 
 
-@COMMANDS.add("config dump", "Show all configuration option(s)")
-def config_dump(_cluster: Cluster, _arguments: Arguments) -> Answer:
-    """``ceph config dump``: always empty, because the monitor stores no options."""
-    return Answer([], table([["WHO", "MASK", "LEVEL", "OPTION", "VALUE", "RO"]], left=6))
-
-
-@COMMANDS.add("mgr stat", "dump basic info about the mgr cluster state")
+@COMMANDS.add("mgr stat", "print the name of the active manager")
 def mgr_stat(cluster: Cluster, _arguments: Arguments) -> Answer:
-    """``ceph mgr stat``: no manager."""
-    return Answer({"epoch": cluster.maps.mgrmap.epoch, "available": False, "active_name": "", "num_standby": 0})
+    """``ceph mgr stat``."""
+    mgrmap = cluster.maps.mgrmap
+    about = {"epoch": mgrmap.epoch, "available": mgrmap.available, "active_name": mgrmap.active_name}
+    return Answer({**about, "num_standby": 0})
 
 
-@COMMANDS.add("pg stat", "show placement group status.")
+@COMMANDS.add("mgr dump name=epoch,type=CephInt,range=0,req=false", "print the map of the managers")
+def mgr_dump(cluster: Cluster, _arguments: Arguments) -> Answer:
+    """``ceph mgr dump``."""
+    mgrmap = cluster.maps.mgrmap
+    about = {"epoch": mgrmap.epoch, "active_gid": mgrmap.active_gid, "active_name": mgrmap.active_name}
+    about |= {"active_addrs": addrs_value(mgrmap.active_addrs), "available": mgrmap.available}
+    return Answer({**about, "standbys": [], "modules": [], "available_modules": [], "services": {}})
+
+
+@COMMANDS.add("pg stat", "print a line about the placement groups")
 def pg_stat(cluster: Cluster, _arguments: Arguments) -> Answer:
     """``ceph pg stat``."""
     states, use = cluster.pg_states(), cluster.total_use()
@@ -287,5 +261,9 @@ def pg_stat(cluster: Cluster, _arguments: Arguments) -> Answer:
         "num_pgs": sum(states.values()),
         "num_pg_by_state": [{"name": state, "num": count} for state, count in sorted(states.items())],
         "num_bytes": use.size_bytes,
+        "total_bytes": cluster.capacity_bytes,
+        "total_avail_bytes": cluster.capacity_bytes - use.size_bytes,
+        "total_used_bytes": use.size_bytes,
+        "total_used_raw_bytes": use.size_bytes,
     }
     return Answer({"pg_ready": True, "pg_summary": value}, f"{sum(states.values())} pgs: {groups}")

@@ -22,6 +22,7 @@ from messenger.messenger import Messenger
 from messenger.session.policy import LOSSY_CLIENT, STATELESS_SERVER, PolicySet
 from toolkit.embedded.lifetimes import LIFETIMES, require_lifetimes
 from toolkit.embedded.mon.cluster import Cluster
+from toolkit.embedded.mon.manager import Manager
 from toolkit.embedded.mon.maps import Maps
 from toolkit.embedded.mon.monitor import Monitor
 from toolkit.embedded.node.spec import EmbeddedSpec
@@ -55,6 +56,7 @@ class EmbeddedApp(Inside):
         self.points = ArmedPoints()
         self._records = Records(spec, spec.names, write)
         self._rng = LiveRandom(f"{spec.seed} {spec.name} {spec.incarnation}")
+        self._manager: Messenger | None = None
         self._daemon: Monitor | Osd = self._new_monitor() if spec.type is EntityType.MON else self._new_osd()
 
     async def open(self) -> None:
@@ -79,10 +81,26 @@ class EmbeddedApp(Inside):
         )
         self._messenger.records = self._records
         self._messenger.add_dispatcher_head(_Tap(self._records, self._messenger))
+        if isinstance(self._daemon, Monitor):
+            await self._open_manager(self._daemon.cluster)
         for own in spec.addrs:
             await self._messenger.bind(own.host, own.port, Protocol.of(own))
         if isinstance(self._daemon, Osd):
             await self._serve(self._daemon)
+
+    async def _open_manager(self, cluster: Cluster) -> None:
+        """Listen for commands to the manager on free ports: its map has their numbers."""
+        manager, spec = Manager(cluster), self.spec
+        self._manager = Messenger(
+            EntityName(EntityType.MGR, 0),
+            auth_server=manager.auth_server(),
+            dispatcher=manager,
+            policies=PolicySet(STATELESS_SERVER),
+            config=spec.config(),
+        )
+        for own in spec.addrs:
+            await self._manager.bind(own.host, 0, Protocol.of(own))
+        manager.announce(self._manager.addrs)
 
     async def _serve(self, osd: Osd) -> None:
         osd.start(self._messenger)
@@ -96,6 +114,8 @@ class EmbeddedApp(Inside):
         """End the daemon; its objects are lost."""
         if isinstance(self._daemon, Osd):
             await self._daemon.stop()
+        if self._manager is not None:
+            await self._manager.shutdown()
         await self._messenger.shutdown()
 
     # ---- the daemon

@@ -14,6 +14,8 @@ from messenger.denc.entity import EntityType
 from messenger.errors import LocalError
 from toolkit.node.program import ProgramSpec
 
+MOST_QUEUED_BYTES = 256 << 20
+"""Default of ``max_queued_bytes``: answers that wait for one client. librados has at most 100 MiB in flight."""
 _COMPRESSED = {"ms_client_compress_mode": "force", "ms_osd_compress_min_size": 1}
 
 
@@ -83,8 +85,10 @@ class EmbeddedSpec(ProgramSpec):
             LocalError: an option is unknown.
         """
         mode = ConMode.SECURE if self.mode == "secure" else ConMode.CRC
-        compressed = _COMPRESSED if self.mode == "compressed" else {}
+        own: dict[str, object] = {"max_queued_bytes": MOST_QUEUED_BYTES}
+        if self.mode == "compressed":
+            own |= _COMPRESSED
         try:
-            return Config.only_mode(mode, **(compressed | self.options))
+            return Config.only_mode(mode, **(own | self.options))
         except TypeError as error:
             raise LocalError(f"embedded daemon options: {error}") from None

@@ -2,15 +2,18 @@
 
 import errno
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from messenger.denc.codec import Encoder
 from messenger.messages.osd_operations import OpCode, OsdOp
+from toolkit.embedded.osd.omap import NO_OMAP, in_order
 from toolkit.embedded.osd.work import OpError, Work, handles
 
 MOST_ENTRIES = 1024
 """``osd_max_omap_entries_per_request``: longer replies are truncated and marked as such."""
+ATTRIBUTE_NAME_BYTES = 100
+"""Maximum length of an attribute's name, ``osd_max_attr_name_len``."""
 _STRING, _NUMBER = 1, 2
 _COMPARE: dict[int, Callable[[Any, Any], bool]] = {
     1: operator.eq,
@@ -21,11 +24,6 @@ _COMPARE: dict[int, Callable[[Any, Any], bool]] = {
     6: operator.le,
 }
 """By ``cmp_op``: 1 equal, 2 unequal, 3 greater, 4 greater or equal, 5 less, 6 less or equal."""
-
-
-def in_order(keys: Iterable[str]) -> list[str]:
-    """Sort keys as OSDs do: by their bytes."""
-    return sorted(keys, key=lambda key: key.encode("utf-8", "surrogateescape"))
 
 
 # ---- attributes
@@ -72,17 +70,17 @@ def _number(text: bytes) -> int:
 
 @handles(OpCode.SETXATTR)
 def setxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
-    """Set an attribute."""
+    """Set an attribute; ENAMETOOLONG: its name is longer than 100 bytes."""
+    if len(given["name"].encode("utf-8", "surrogateescape")) > ATTRIBUTE_NAME_BYTES:
+        raise OpError(errno.ENAMETOOLONG)
     known = work.draft.xattrs if work.draft is not None else {}
     work.change(xattrs={**known, given["name"]: given["value"]})
 
 
 @handles(OpCode.RMXATTR)
 def rmxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
-    """Remove an attribute; ENODATA: it does not exist."""
+    """Remove an attribute, which need not exist."""
     known = work.existing().xattrs
-    if given["name"] not in known:
-        raise OpError(errno.ENODATA)
     work.change(xattrs={name: value for name, value in known.items() if name != given["name"]})
 
 
@@ -92,7 +90,7 @@ def rmxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
 @handles(OpCode.OMAPGETKEYS)
 def omap_get_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
     """Return the keys after ``start_after``."""
-    keys, more = _page(work.existing().omap, given["start_after"], "", given["max"])
+    keys, more = work.existing().omap.page(given["start_after"], "", min(given["max"], MOST_ENTRIES))
     encoder = Encoder()
     encoder.sequence(keys, encoder.string)
     encoder.boolean(more)
@@ -103,20 +101,8 @@ def omap_get_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
 def omap_get_vals(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
     """Return the keys after ``start_after`` that have the prefix, with their values."""
     omap = work.existing().omap
-    keys, more = _page(omap, given["start_after"], given["filter_prefix"], given["max"])
+    keys, more = omap.page(given["start_after"], given["filter_prefix"], min(given["max"], MOST_ENTRIES))
     return _encoded({key: omap[key] for key in keys}) + bytes([more])
-
-
-def _page(omap: dict[str, bytes], after: str, prefix: str, most: int) -> tuple[list[str], bool]:
-    """Return the next keys, and True if there are more."""
-    start = after.encode("utf-8", "surrogateescape")
-    rest = [
-        key
-        for key in in_order(key for key in omap if key.startswith(prefix))
-        if key.encode("utf-8", "surrogateescape") > start
-    ]
-    most = min(most, MOST_ENTRIES)
-    return rest[:most], len(rest) > most
 
 
 @handles(OpCode.OMAPGETVALSBYKEYS)
@@ -147,8 +133,8 @@ def omap_cmp(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
 @handles(OpCode.OMAPSETVALS)
 def omap_set_vals(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
     """Set keys."""
-    known = work.draft.omap if work.draft is not None else {}
-    work.change(omap={**known, **given["values"]})
+    known = work.draft.omap if work.draft is not None else NO_OMAP
+    work.change(omap=known.changed(given["values"]))
 
 
 @handles(OpCode.OMAPSETHEADER)
@@ -161,26 +147,23 @@ def omap_set_header(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
 def omap_clear(work: Work, _op: OsdOp, _given: dict[str, Any]) -> None:
     """Remove all keys, and the header."""
     work.existing()
-    work.change(omap={}, omap_header=b"")
+    work.change(omap=NO_OMAP, omap_header=b"")
 
 
 @handles(OpCode.OMAPRMKEYS)
 def omap_rm_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
     """Remove keys."""
-    removed = set(given["keys"])
-    work.change(omap={key: value for key, value in work.existing().omap.items() if key not in removed})
+    work.change(omap=work.existing().omap.changed({}, given["keys"]))
 
 
 @handles(OpCode.OMAPRMKEYRANGE)
 def omap_rm_key_range(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
     """Remove the keys from the first given one up to, but not including, the second."""
-    begin, end = (given[name].encode("utf-8", "surrogateescape") for name in ("begin", "end"))
     omap = work.existing().omap
-    kept = {key: value for key, value in omap.items() if not begin <= key.encode("utf-8", "surrogateescape") < end}
-    work.change(omap=kept)
+    work.change(omap=omap.changed({}, omap.between(given["begin"], given["end"])))
 
 
-def _encoded(values: dict[str, bytes]) -> bytes:
+def _encoded(values: Mapping[str, bytes]) -> bytes:
     """Encode a map of names to values, sorted."""
     encoder = Encoder()
     encoder.mapping({key: values[key] for key in in_order(values)}, encoder.string, encoder.blob)

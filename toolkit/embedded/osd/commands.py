@@ -1,22 +1,37 @@
-"""Commands for an OSD: ``ceph tell osd.N`` (docs/protocol.md §6.3)."""
+"""Commands for an OSD: ``ceph tell osd.N``, ``ceph pg PGID query`` (docs/protocol.md §6.3)."""
 
 import errno
 import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from messenger.messages.command import MCommand, MCommandReply
+from messenger.messages.pg import PgId
+from toolkit.embedded.osd.requests import Requests
 from toolkit.embedded.release import VERSION
 
-_VERSION = {
-    "sig": ["version"],
-    "help": "report version of OSD",
-    "module": "osd",
-    "perm": "r",
-    "flags": 0,
-}
+_PGID = {"name": "pgid", "type": "CephPgid"}
+_OPTIONAL = {**_PGID, "req": False}
+_OF_GROUPS = {"name": "cmd", "type": "CephChoices", "strings": "query|list_unfound"}
 
 
-def answer(request: MCommand) -> tuple[MCommandReply, bytes]:
+@dataclass(frozen=True, slots=True)
+class State:
+    """What commands show of an OSD."""
+
+    number: int
+    fsid: UUID
+    epoch: int
+    """Epoch of its map."""
+    serves: Callable[[PgId], bool]
+    """Returns True if the OSD is the primary of a placement group."""
+    requests: Requests
+
+
+def answer(request: MCommand, state: State) -> tuple[MCommandReply, bytes]:
     """Return the reply to a command, and its output."""
     try:
         arguments: Any = json.loads("".join(request.cmd))
@@ -24,9 +39,123 @@ def answer(request: MCommand) -> tuple[MCommandReply, bytes]:
     except (ValueError, TypeError, KeyError):
         return MCommandReply(-errno.EINVAL, "the command is not a JSON object with a prefix"), b""
     if prefix == "get_command_descriptions":
-        return MCommandReply(0), json.dumps({"cmd000": _VERSION}).encode()
-    if prefix == "version":
-        number = VERSION.split()[2]
-        value = {"version": number, "release": "pacific", "release_type": "stable"}
-        return MCommandReply(0), json.dumps(value, indent=4).encode() + b"\n"
-    return MCommandReply(-errno.EINVAL, f"command not known: {prefix!r}; an embedded OSD has: version"), b""
+        return MCommandReply(0), json.dumps(_DESCRIPTIONS).encode()
+    if prefix == "pg":
+        prefix = arguments.get("cmd")
+    handler = _HANDLERS.get(prefix) if isinstance(prefix, str) else None
+    if handler is None:
+        known = ", ".join(sorted(_HANDLERS))
+        return MCommandReply(-errno.EINVAL, f"command not known: {prefix!r}; an embedded OSD has: {known}"), b""
+    if prefix in ("query", "list_unfound") and _group_of(arguments, state) is None:
+        return MCommandReply(-errno.ENOENT, f"this OSD does not have pgid {arguments.get('pgid')}"), b""
+    value = handler(state, arguments)
+    return MCommandReply(0), b"" if value is None else json.dumps(value, indent=4).encode() + b"\n"
+
+
+def _group_of(arguments: dict[str, Any], state: State) -> PgId | None:
+    """Return the placement group that a command names, if this OSD has it."""
+    match = re.fullmatch(r"(\d{1,10})\.([0-9a-f]{1,8})", str(arguments.get("pgid")))
+    pgid = PgId(int(match[1]), int(match[2], 16)) if match else None
+    return pgid if pgid is not None and state.serves(pgid) else None
+
+
+def _version(_state: State, _arguments: dict[str, Any]) -> dict[str, str]:
+    return {"version": VERSION.split()[2], "release": "pacific", "release_type": "stable"}
+
+
+def _status(state: State, _arguments: dict[str, Any]) -> dict[str, Any]:
+    about = {"cluster_fsid": str(state.fsid), "whoami": state.number, "state": "active"}
+    return about | {"oldest_map": 1, "newest_map": state.epoch, "num_pgs": len(state.requests.store.groups)}
+
+
+def _query(state: State, arguments: dict[str, Any]) -> dict[str, Any]:
+    pgid = _group_of(arguments, state)
+    assert pgid is not None
+    group, osds = state.requests.store.groups.get(pgid), [state.number]
+    version = f"{state.epoch}'{group.version}" if group is not None else "0'0"
+    size_bytes = sum(len(each.data) for each in group.objects.values()) if group is not None else 0
+    counts = {"num_bytes": size_bytes, "num_objects": len(group.objects) if group is not None else 0}
+    info: dict[str, Any] = {"pgid": str(pgid), "last_update": version, "last_complete": version}
+    info |= {"stats": {"state": "active+clean", "stat_sum": counts, "up": osds, "acting": osds}}
+    return {"state": "active+clean", "epoch": state.epoch, "up": osds, "acting": osds, "info": info}
+
+
+def _list_unfound(_state: State, _arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"num_missing": 0, "num_unfound": 0, "objects": [], "state": "Active", "more": False}
+
+
+def _dump_watchers(state: State, _arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "namespace": key.nspace,
+            "object": key.oid,
+            "entity_name": {"type": watcher.name.type.label, "num": watcher.name.num},
+            "entity_addr": str(watcher.addr),
+            "cookie": watcher.cookie,
+            "timeout": watcher.timeout_s,
+        }
+        for (_, key), watcher in state.requests.watches.all()
+    ]
+
+
+def _ops(_state: State, _arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"ops": [], "num_ops": 0}
+
+
+def _blocked_ops(_state: State, _arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"ops": [], "complaint_time": 30, "num_blocked_ops": 0}
+
+
+def _nothing(_state: State, _arguments: dict[str, Any]) -> None:
+    """Requests are done at once, statistics are reported by themselves, maps are pushed."""
+
+
+def _no_devices(_state: State, _arguments: dict[str, Any]) -> list[Any]:
+    return []
+
+
+_Handler = Callable[[State, dict[str, Any]], Any]
+_HANDLERS: dict[str, _Handler] = {
+    "version": _version,
+    "status": _status,
+    "query": _query,
+    "list_unfound": _list_unfound,
+    "dump_watchers": _dump_watchers,
+    "dump_ops_in_flight": _ops,
+    "dump_blocked_ops": _blocked_ops,
+    "flush_pg_stats": _nothing,
+    "get_latest_osdmap": _nothing,
+    "list_devices": _no_devices,
+}
+_HELP = {
+    "version": "print the version of this OSD",
+    "status": "print a summary of this OSD",
+    "query": "print the state of a placement group",
+    "list_unfound": "list the missing objects of a placement group",
+    "dump_watchers": "list the watches of all objects",
+    "dump_ops_in_flight": "list the requests in work",
+    "dump_blocked_ops": "list the requests that wait",
+    "flush_pg_stats": "report the sums of placement groups now",
+    "get_latest_osdmap": "fetch the newest OSD map",
+    "list_devices": "list the disks: there are none",
+}
+
+
+def _described() -> dict[str, Any]:
+    signatures: dict[str, list[Any]] = {
+        name: [name, *([_OPTIONAL] if name in ("query", "list_unfound") else [])] for name in _HANDLERS
+    }
+    signatures["pg"] = ["pg", _PGID, _OF_GROUPS]
+    return {
+        f"cmd{number:03}": {
+            "sig": signature,
+            "help": _HELP.get(name, "print the state of a placement group"),
+            "module": "osd",
+            "perm": "r",
+            "flags": 0,
+        }
+        for number, (name, signature) in enumerate(sorted(signatures.items()))
+    }
+
+
+_DESCRIPTIONS = _described()

@@ -143,7 +143,7 @@ def append(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
 def truncate(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
     """Cut the data to a size, or extend it with zeros; no effect without an object; EFBIG: it is too large."""
     size_bytes = op.args["offset"]
-    if size_bytes > OBJECT_BYTES:
+    if size_bytes >= OBJECT_BYTES:
         raise OpError(errno.EFBIG)
     if work.draft is not None:
         work.change(data=work.draft.data[:size_bytes].ljust(size_bytes, b"\0"))

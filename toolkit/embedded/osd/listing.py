@@ -7,6 +7,7 @@ from messenger.messages.osd_objects import NOSNAP, HObject, reversed_bits
 from messenger.messages.osd_op_data import ListEntry, Listing
 from messenger.messages.osd_operations import OpCode, OsdOp
 from messenger.messages.pg import PgId
+from toolkit.embedded.osd.store import SortKey
 from toolkit.embedded.osd.work import Work, handles
 
 MOST_ENTRIES = 1024
@@ -22,12 +23,12 @@ def list_objects(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
     """Return names from a cursor on, and the cursor of the next name or of the group's end."""
     pg_num = work.pg_num
     wanted = work.request.locator.nspace
-    begin = given["cursor"].sort_key()
+    begin: SortKey = given["cursor"].sort_key()
     most = min(op.args["count"], MOST_ENTRIES)
     entries: list[ListEntry] = []
     cursor = end_of(work.pgid, pg_num)
-    for hobject, key in work.group.ordered(work.pgid):
-        if hobject.sort_key() < begin or (wanted not in (key.nspace, ALL_NAMESPACES)):
+    for _, hobject, key in work.group.ordered(work.pgid, work.request.snapid, begin):
+        if wanted not in (key.nspace, ALL_NAMESPACES):
             continue
         if len(entries) == most:
             cursor = hobject

@@ -1,11 +1,12 @@
 """A request in progress, and the table of operations (docs/protocol.md §6.4.1)."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from messenger.denc.entity import EntityName
+from messenger.messages.osd_objects import ObjectLocator
 from messenger.messages.osd_op import MOSDOp
 from messenger.messages.osd_operations import OpCode, OsdOp
 from messenger.messages.pg import PgId
@@ -33,6 +34,14 @@ class Client:
     connection: "Connection"
 
 
+class Source(NamedTuple):
+    """An object, or its state in a snapshot, that a request copies."""
+
+    locator: ObjectLocator
+    oid: str
+    snapid: int
+
+
 @dataclass(slots=True, eq=False)
 class Work:
     """A request in progress. Its changes are a draft until all operations have succeeded."""
@@ -46,6 +55,8 @@ class Work:
     watches: "Watches"
     draft: StoredObject | None
     """The object after the operations so far; None if it does not exist."""
+    sources: Mapping[Source, StoredObject | int] = field(default_factory=dict)
+    """States of the objects that the request copies, or the error numbers with which reading them failed."""
     changed: bool = False
     """True if the draft replaces or removes the stored object."""
     afterwards: list[Callable[[], None]] = field(default_factory=list)

@@ -1,8 +1,9 @@
 """Micro-VMs: run a program with Debian's kernel and this machine's files, where the kernel here lacks a feature.
 
-QEMU boots the kernel with this machine's root file system, read-only below an overlay in memory. So the guest has
-the same programs, the same Python and the same paths; files that it writes are lost, except in one directory. With
-KVM it runs at native speed; without KVM the processor is emulated, and Python is about twenty times slower.
+The kernel boots with this machine's root file system, read-only below an overlay in memory. So the guest has the
+same programs, the same Python and the same paths; files that it writes are lost, except in one directory. QEMU
+runs at native speed with KVM; without KVM the processor is emulated, and Python is about twenty times slower.
+User-mode Linux (the kernel ``uml``) needs no KVM, but has no RDMA.
 
 ::
 
@@ -15,6 +16,7 @@ KVM it runs at native speed; without KVM the processor is emulated, and Python i
 The kernel is an image (:mod:`toolkit.cluster.images.kernel`), built by ``msgrlab images build vm``.
 """
 
+from toolkit.machine.vm.choice import complete, fastest_first
 from toolkit.machine.vm.kernels import KERNELS, Kernel, find
 from toolkit.machine.vm.machine import MEMORY_MIB, Machine, Result, TimedOut
 from toolkit.machine.vm.places import Place, sweep
@@ -29,6 +31,8 @@ __all__ = [
     "Place",
     "Result",
     "TimedOut",
+    "complete",
+    "fastest_first",
     "find",
     "probe",
     "run",

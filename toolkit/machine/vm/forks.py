@@ -26,7 +26,7 @@ def main(modules: list[str]) -> None:
     gc.freeze()  # collections in forks leave these objects alone
     Path(guest.FORKS_PID).write_text(str(os.getpid()))
     while name := os.read(guest.REQUESTS, _NAME_BYTES):
-        directory = Path(guest.SHARE) / name.decode().strip()
+        directory = Path(guest.FILES) / name.decode().strip()
         pid = os.fork()
         if not pid:
             _run(json.loads((directory / guest.MODULE).read_text()))

@@ -10,6 +10,7 @@ from pathlib import Path
 from toolkit.machine.interpreters import PYTHON
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import STATE_VARIABLE
+from toolkit.machine.vm.engine import BYTECODE, INTERFACE, MODULES, OUT, ROOT, SHARE, WITH_BYTECODE, Engine
 from toolkit.machine.vm.initramfs import archive
 from toolkit.machine.vm.kernels import Kernel
 from toolkit.machine.vm.networks import Attachment
@@ -19,16 +20,10 @@ BOOTED, CODE, STDOUT, STDERR, INIT, COMMAND = "booted", "code", "stdout", "stder
 MODULE, FORKS = "module", "forks"
 """A program that is a Python module, in place of its command; the script that starts
 :mod:`~toolkit.machine.vm.forks`."""
-SHARE, FORKS_PID = "vm", "forks.pid"
+FILES, FORKS_PID = "vm", "forks.pid"
 """Names in the guest, in the directory in which init runs programs."""
 REQUESTS, ANSWERS = 4, 5
 """Descriptors of the pipes to and from :mod:`~toolkit.machine.vm.forks`."""
-BYTECODE, WITH_BYTECODE = "bytecode", "msgrlab.bytecode"
-"""Tag of the share with bytecode, and the word on the kernel's command line that says there is one."""
-PORT = "msgrlab.port"
-"""Name of the port in the guest that is connected to a socket of the host."""
-INTERFACE = "eth0"
-"""The guest's interface, if it has a network."""
 NO_DIRECTORY = NO_INTERPRETER = 125
 """Exit code if the working directory does not exist in the guest, or Python cannot import what it should."""
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
@@ -39,48 +34,47 @@ They name objects of the host, and the guest has a /run of its own; or they forb
 in the guest stays in memory and saves seconds.
 """
 
-_9P = "trans=virtio,version=9p2000.L,msize=512000"
 _FIRST_INIT = f"""#!/busybox sh
 B=/busybox
 $B mount -t proc proc /proc; $B mount -t sysfs sys /sys; $B mount -t devtmpfs dev /dev
 for module in /early/*; do $B insmod $module; done
-$B mount -t 9p -o ro,{_9P},cache=loose root /lower || $B poweroff -f
+$B mount %(root)s /lower || $B poweroff -f
 $B mount -t tmpfs tmpfs /upper; $B mkdir /upper/data /upper/work
 lower=/lower
 if $B grep -qw {WITH_BYTECODE} /proc/cmdline; then
-    $B mount -t 9p -o ro,{_9P},cache=loose {BYTECODE} /bytecode && lower=/bytecode:/lower
+    $B mount %(bytecode)s /bytecode && lower=/bytecode:/lower
 fi
-$B mount -t overlay -o lowerdir=$lower,upperdir=/upper/data,workdir=/upper/work overlay /root
+$B mount -t overlay -o %(overlay)slowerdir=$lower,upperdir=/upper/data,workdir=/upper/work overlay /root
 for d in proc sys dev; do $B mount --move /$d /root/$d; done
 $B mkdir -p /root/lib/modules /root/run /root/dev/pts /root/dev/shm
-$B mount -t 9p -o ro,{_9P},cache=loose modules /root/lib/modules
+$B mount %(modules)s /root/lib/modules
 $B mount -t devpts devpts /root/dev/pts
 for d in dev/shm run; do $B mount -t tmpfs tmpfs /root/$d; done
-$B mkdir -p /root/run/msgrlab/vm /root/run/lock; $B cp /busybox /root/run/msgrlab/busybox
+$B mkdir -p /root/run/msgrlab/{FILES} /root/run/lock; $B cp /busybox /root/run/msgrlab/busybox
 $B chmod 700 /root/run/msgrlab
-$B mount -t 9p -o {_9P},access=any,cache=none share /root/run/msgrlab/vm
+$B mount %(share)s /root/run/msgrlab/{FILES}
 $B ip link set lo up; $B hostname msgrlab-vm
-exec $B switch_root /root /run/msgrlab/vm/{INIT}
+exec $B switch_root /root /run/msgrlab/{FILES}/{INIT}
 """
 _SECOND_INIT = f"""#!/run/msgrlab/busybox sh
 B=/run/msgrlab/busybox
 cd /run/msgrlab
 %(prepare)s
-exec 3< /dev/ttyS1
+exec 3< %(jobs)s
 $B stty raw -echo <&3
 $B mkfifo requests answers
 exec {REQUESTS}<> requests {ANSWERS}<> answers
 forks=
-$B cut -d' ' -f1 /proc/uptime > vm/.{BOOTED}; $B mv vm/.{BOOTED} vm/{BOOTED}
+$B cut -d' ' -f1 /proc/uptime > {FILES}/.{BOOTED}; $B mv {FILES}/.{BOOTED} {FILES}/{BOOTED}
 while read -r job how <&3; do
-    share={SHARE}/$job
+    share={FILES}/$job
     $B mkfifo {STDOUT} {STDERR}
     $B cat {STDOUT} >> $share/{STDOUT} 3<&- & out=$!
     $B cat {STDERR} >> $share/{STDERR} 3<&- & err=$!
     exec 6> {STDOUT} 7> {STDERR}
     if [ $how = {MODULE} ]; then
         if [ -z "$forks" ]; then
-            (/bin/sh {SHARE}/{FORKS} > {FORKS}.log 2>&1; echo ended >&{ANSWERS}) < /dev/null 3<&- 6>&- 7>&- &
+            (/bin/sh {FILES}/{FORKS} > {FORKS}.log 2>&1; echo ended >&{ANSWERS}) < /dev/null 3<&- 6>&- 7>&- &
             forks=$!
         fi
         echo $job >&{REQUESTS}
@@ -111,42 +105,49 @@ $B poweroff -f
 """
 
 
-def initramfs(kernel: Kernel) -> bytes:
+def initramfs(kernel: Kernel, engine: Engine) -> bytes:
     """Return the archive that a kernel boots from: it mounts the host's files and hands over to :func:`init`."""
+    shares = {tag: engine.mounted(tag) for tag in (ROOT, BYTECODE, MODULES)}
+    script = _FIRST_INIT % {**shares, "overlay": engine.overlay(), SHARE: engine.mounted(SHARE, is_writable=True)}
     directories = ["dev", "proc", "sys", "lower", "bytecode", "upper", "root", "early"]
     modules = {f"early/{path.name}": path.read_bytes() for path in kernel.early_modules}
-    return archive(directories, {"busybox": kernel.busybox.read_bytes(), "init": _FIRST_INIT.encode(), **modules})
+    return archive(directories, {"busybox": kernel.busybox.read_bytes(), "init": script.encode(), **modules})
 
 
-def init(path: str, out: Path | None, attachment: Attachment | None = None) -> str:
+def init(
+    engine: Engine, path: str, out: Path | None, attachment: Attachment | None = None, *, has_port: bool = False
+) -> str:
     """Return the init script that runs on the host's files: it runs programs, one for each line of its input.
 
-    A line on the second serial port is the name of the program's directory in the share. After each program, all
+    A line of the engine's input is the name of the program's directory in the share. After each program, all
     processes that it has left are killed.
 
     Args:
+        engine: what runs the kernel.
         path: PATH, where the guest's kernel finds modprobe.
         out: directory to mount read-write, by its path on the host.
         attachment: the guest's network, if it has one.
+        has_port: True if the engine has a socket for :data:`~toolkit.machine.vm.engine.PORT`.
     """
-    modprobe = shutil.which("modprobe", path=path) or "modprobe"
+    modprobe = shlex.quote(shutil.which("modprobe", path=path) or "modprobe")
     # Full paths, because BusyBox's shell prefers its built-in commands to those in PATH.
-    prepare = [f"export PATH={shlex.quote(path)}", f"echo {shlex.quote(modprobe)} > /proc/sys/kernel/modprobe"]
+    prepare = [f"export PATH={shlex.quote(path)}", f"echo {modprobe} > /proc/sys/kernel/modprobe"]
+    prepare += engine.settings()
     # The device of tap interfaces, for which the kernel loads its module when a program opens it.
     prepare.append("$B mkdir -p /dev/net; [ -e /dev/net/tun ] || $B mknod /dev/net/tun c 10 200")
     if attachment is not None:
-        prepare += _interface(attachment, shlex.quote(modprobe))
+        prepare += [*engine.interface(modprobe), *_address(attachment)]
+    if has_port:
+        prepare += engine.port(modprobe)
     if out is not None:
         where = shlex.quote(str(out))
-        prepare += [f"$B mkdir -p {where}", f"$B mount -t 9p -o {_9P},access=any,cache=none out {where}"]
-    return _SECOND_INIT % {"prepare": "\n".join(prepare)}
+        prepare += [f"$B mkdir -p {where}", f"$B mount {engine.mounted(OUT, is_writable=True)} {where}"]
+    return _SECOND_INIT % {"prepare": "\n".join(prepare), "jobs": engine.jobs}
 
 
-def _interface(attachment: Attachment, modprobe: str) -> list[str]:
-    """Return the lines that load the driver of the guest's interface, and give it its address."""
+def _address(attachment: Attachment) -> list[str]:
+    """Return the lines that give the guest's interface its address."""
     return [
-        f"{modprobe} virtio_net",
-        f"for attempt in $($B seq 100); do [ -e /sys/class/net/{INTERFACE} ] && break; $B usleep 50000; done",
         # no duplicate detection: the address can be used at once
         f"echo 0 > /proc/sys/net/ipv6/conf/{INTERFACE}/accept_dad",
         f"$B ip link set {INTERFACE} mtu {attachment.mtu} up",

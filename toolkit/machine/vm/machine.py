@@ -15,17 +15,23 @@ from messenger.errors import LocalError
 from toolkit.machine import interpreters
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.private import write_private
-from toolkit.machine.vm import bytecode, guest, qemu
-from toolkit.machine.vm.kernels import KERNELS, Kernel, find
+from toolkit.machine.system_path import with_system_path
+from toolkit.machine.vm import bytecode, guest
+from toolkit.machine.vm.engine import CONSOLE, INITRAMFS, OUT, SHARE, Boot
+from toolkit.machine.vm.engines import bootable, engine_of, require_programs
+from toolkit.machine.vm.kernels import Kernel
 from toolkit.machine.vm.networks import Network
 from toolkit.machine.vm.places import Place, place
-from toolkit.machine.vm.probe import require_programs, with_system_path
 
 MEMORY_MIB = 1024
 LEAST_MEMORY_MIB = 256
 _BOOT_TIMEOUT_S = 120.0
 """An emulated guest boots in 3 s; more on a busy machine."""
 _POLL_S = 0.02
+_END_S = 5.0
+"""Most seconds for the engine to end when it is asked to."""
+_MESSAGES = "messages"
+"""Name of the file with the output of the engine."""
 _CONSOLE_CHARS = 1000
 """Characters of the console's end that errors include."""
 
@@ -48,7 +54,7 @@ class Result:
     stderr: str
     """Standard error; empty if it went to a sink."""
     boot_s: float
-    """Seconds from the start of QEMU until the guest was ready; 0 if it ran already."""
+    """Seconds from the start of the engine until the guest was ready; 0 if it ran already."""
 
 
 class Machine:
@@ -65,7 +71,7 @@ class Machine:
             print(machine.run(["rdma", "link"]).stdout)
 
     Args:
-        kernel: kernel to boot; the default one unless given.
+        kernel: kernel to boot, or its name; that of :func:`~toolkit.machine.vm.kernels.find` unless given.
         out: directory of the host that the guest can write to, under the same path; made if missing. All other
             writes of the guest stay in its memory.
         memory_mib: memory of the guest, in MiB.
@@ -82,7 +88,7 @@ class Machine:
     def __init__(
         self,
         *,
-        kernel: Kernel | None = None,
+        kernel: Kernel | str = "",
         out: Path | None = None,
         memory_mib: int = MEMORY_MIB,
         preload: Sequence[str] = (),
@@ -102,7 +108,7 @@ class Machine:
         self._has_port = has_port
         self._where = where
         self.port: socket.socket | None = None
-        """Socket to the port :data:`~toolkit.machine.vm.guest.PORT` of the guest that runs, with ``has_port``."""
+        """Socket to the port :data:`~toolkit.machine.vm.engine.PORT` of the guest that runs, with ``has_port``."""
         self._network = network
         self._guest: _Guest | None = None
         self._undo = contextlib.ExitStack()
@@ -154,7 +160,7 @@ class Machine:
             LocalError: the guest has not started, or it ended before the program did; the message has the end of
                 its console.
             TimedOut: the program has not ended in time.
-            Unsupported: QEMU or the kernel is missing; the message has the command that adds it.
+            Unsupported: the engine or the kernel is missing; the message has the command that adds it.
         """
         directory, environment = _surroundings(directory, environment)
         program = guest.COMMAND, guest.command(argv, directory, environment)
@@ -212,23 +218,30 @@ class Machine:
         if self._guest is not None and self._guest.is_running:
             return self._guest, 0.0
         self.close()
-        require_programs()
-        kernel = self._kernel or find(KERNELS[0])
-        shares = {} if self.out is None else {"out": _made(self.out)}
+        if isinstance(kernel := self._kernel, Kernel):
+            require_programs(kernel.name)
+        else:
+            kernel = bootable(kernel)
+        engine = engine_of(kernel)
+        shares = {} if self.out is None else {OUT: _made(self.out)}
         where = self._where or self._undo.enter_context(place())
-        attachment = None if self._network is None else self._undo.enter_context(self._network.attached())
-        share = where.directory / "share"
+        attachment = (
+            None
+            if self._network is None
+            else self._undo.enter_context(self._network.attached(has_headers=engine.takes_headers))
+        )
+        share = where.directory / SHARE
         share.mkdir(mode=0o700)
-        write_private(where.directory / "initramfs", guest.initramfs(kernel))
-        _write_program(share / guest.INIT, guest.init(with_system_path(), shares.get("out"), attachment))
+        write_private(where.directory / INITRAMFS, guest.initramfs(kernel, engine))
+        init = guest.init(engine, with_system_path(), shares.get(OUT), attachment, has_port=self._has_port)
+        _write_program(share / guest.INIT, init)
         _write_program(share / guest.FORKS, guest.forks(self._preload, _surroundings(None, None)[1]))
         with contextlib.ExitStack() as theirs:
             port = theirs.enter_context(self._new_port()).fileno() if self._has_port else None
-            line = qemu.command_line(
+            boot = Boot(
                 kernel,
-                where.directory / "initramfs",
-                where.directory / "console",
-                {"share": share, **shares},
+                where.directory,
+                {SHARE: share, **shares},
                 self._memory_mib,
                 bytecode.layer(),
                 attachment,
@@ -237,14 +250,14 @@ class Machine:
             tap = None if attachment is None else attachment.descriptor
             inherited = [each for each in (tap, port) if each is not None]
             began_s = time.monotonic()
-            process = self._undo.enter_context(_process(line, where, inherited))
+            process = self._undo.enter_context(_process(engine.command_line(boot), where, inherited))
         started = _Guest(process, where.directory)
         started.wait_booted()
         self._guest = started
         return started, time.monotonic() - began_s
 
     def _new_port(self) -> socket.socket:
-        """Return QEMU's end of a new socket pair; the other end is :attr:`port`."""
+        """Return the engine's end of a new socket pair; the other end is :attr:`port`."""
         self.port, theirs = socket.socketpair()
         self._undo.callback(self.port.close)
         return theirs
@@ -272,8 +285,8 @@ def _write_program(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def _process(line: list[str], where: Place, inherited: Sequence[int]) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run QEMU for the duration of a ``with`` block, then kill it; Ctrl-C on this terminal does not reach it."""
-    with (where.directory / "qemu").open("wb") as messages:
+    """Run the engine for the duration of a ``with`` block, then end it; Ctrl-C does not reach it."""
+    with (where.directory / _MESSAGES).open("wb") as messages:
         process = subprocess.Popen(
             line,
             stdin=subprocess.PIPE,
@@ -286,8 +299,12 @@ def _process(line: list[str], where: Place, inherited: Sequence[int]) -> Iterato
     try:
         yield process
     finally:
-        process.kill()
-        process.wait()
+        process.terminate()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         assert process.stdin is not None
         process.stdin.close()
 
@@ -296,19 +313,19 @@ class _Guest:
     """A running guest, and the files through which it reports.
 
     Args:
-        process: QEMU; its standard input is the guest's queue of programs.
+        process: the engine; its standard input is the guest's queue of programs.
         directory: the machine's directory.
     """
 
     def __init__(self, process: "subprocess.Popen[bytes]", directory: Path) -> None:
         self._process = process
         self._directory = directory
-        self._share = directory / "share"
+        self._share = directory / SHARE
         self._programs = 0
 
     @property
     def is_running(self) -> bool:
-        """True until QEMU has ended."""
+        """True until the engine has ended."""
         return self._process.poll() is None
 
     def wait_booted(self) -> None:
@@ -360,9 +377,9 @@ class _Guest:
             time.sleep(_POLL_S)
 
     def _last_lines(self) -> str:
-        """Return the end of the output of QEMU and the kernel."""
+        """Return the end of the output of the engine and the kernel."""
         texts = []
-        for name in ("qemu", "console"):
+        for name in (_MESSAGES, CONSOLE):
             with contextlib.suppress(FileNotFoundError):
                 texts.append((self._directory / name).read_text(errors="replace").strip())
         return "\n".join(filter(None, texts))[-_CONSOLE_CHARS:] or "it has printed nothing"

@@ -13,7 +13,7 @@ class Attachment:
     name: str
     """Name of the tap device; on a cluster's network also that of the guest."""
     descriptor: int
-    """File of the tap device, with virtio headers."""
+    """File of the tap device."""
     mac: str
     """Ethernet address of the guest's interface."""
     address: IPv4Interface | IPv6Interface
@@ -24,8 +24,11 @@ class Attachment:
 class Network(Protocol):
     """A network that a virtual machine can be attached to."""
 
-    def attached(self) -> AbstractContextManager[Attachment]:
+    def attached(self, *, has_headers: bool = True) -> AbstractContextManager[Attachment]:
         """Return an attachment for the duration of a ``with`` block.
+
+        Args:
+            has_headers: True for virtio headers before the frames of the tap device.
 
         Raises:
             LocalError: the network is not there, or has no free address.

@@ -11,7 +11,7 @@ from toolkit.machine.vm.networks import Network
 def run(
     argv: Sequence[str],
     *,
-    kernel: Kernel | None = None,
+    kernel: Kernel | str = "",
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
     out: Path | None = None,
@@ -30,7 +30,7 @@ def run(
     Raises:
         LocalError: a value is invalid, or the guest has not started; the message has the end of its console.
         TimedOut: the program has not ended in time.
-        Unsupported: QEMU or the kernel is missing; the message has the command that adds it.
+        Unsupported: the engine or the kernel is missing; the message has the command that adds it.
     """
     with Machine(kernel=kernel, out=out, memory_mib=memory_mib, network=network) as machine:
         return machine.run(

@@ -16,7 +16,6 @@ _DEVICE = "/dev/net/tun"
 _TUNSETIFF = 0x400454CA
 _TUNSETOFFLOAD = 0x400454D0
 _IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR, _IFF_TUN_EXCL = 0x0002, 0x1000, 0x4000, 0x8000
-_KIND = _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR | _IFF_TUN_EXCL
 _OFFLOADS = 0x01 | 0x02 | 0x04
 """TUN_F_CSUM, TUN_F_TSO4 and TUN_F_TSO6: checksums may be missing, and TCP segments come in bundles."""
 _SIOCSIFFLAGS, _SIOCSIFMTU, _SIOCSIFTXQLEN, _SIOCGIFHWADDR = 0x8914, 0x8922, 0x8943, 0x8927
@@ -28,7 +27,7 @@ _QUEUE_PACKETS = 20_000
 """Most packets that wait for the wire; it is large, because only a link's state may lose packets."""
 
 
-def open_tap(namespace: Path | None, interface: str, mtu: int) -> tuple[int, bytes]:
+def open_tap(namespace: Path | None, interface: str, mtu: int, *, has_headers: bool = True) -> tuple[int, bytes]:
     """Make a tap device, up; its frames are those of :mod:`toolkit.network.wire.frames`.
 
     It vanishes when the file is closed, or with its namespace.
@@ -37,6 +36,7 @@ def open_tap(namespace: Path | None, interface: str, mtu: int) -> tuple[int, byt
         namespace: file of the namespace to make it in; None for the calling thread's.
         interface: name of the interface.
         mtu: MTU in bytes.
+        has_headers: False for plain frames, of which the kernel makes none that is longer than the MTU.
 
     Returns:
         The open file, non-blocking, and the interface's Ethernet address.
@@ -52,10 +52,9 @@ def open_tap(namespace: Path | None, interface: str, mtu: int) -> tuple[int, byt
         except OSError as error:
             raise Unsupported(f"{_DEVICE}: {error.strerror}: no packets through user space here") from None
         try:
-            fcntl.ioctl(
-                tap, _TUNSETIFF, _REQUEST.pack(name, _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR | _IFF_TUN_EXCL)
-            )
-            fcntl.ioctl(tap, _TUNSETOFFLOAD, _OFFLOADS)
+            kind = _IFF_TAP | _IFF_NO_PI | _IFF_TUN_EXCL | (_IFF_VNET_HDR if has_headers else 0)
+            fcntl.ioctl(tap, _TUNSETIFF, _REQUEST.pack(name, kind))
+            fcntl.ioctl(tap, _TUNSETOFFLOAD, _OFFLOADS if has_headers else 0)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
                 fcntl.ioctl(control, _SIOCSIFMTU, _NUMBER.pack(name, mtu))
                 fcntl.ioctl(control, _SIOCSIFTXQLEN, _NUMBER.pack(name, _QUEUE_PACKETS))

@@ -8,16 +8,14 @@ import contextlib
 import os
 import queue
 import resource
-import subprocess
 import sys
 import threading
 import time
+import tty
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from messenger.errors import LocalError
 from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish, Program
 from toolkit.cluster.backends.vm.agent_captures import AgentCaptures
@@ -25,14 +23,13 @@ from toolkit.cluster.backends.vm.agent_proxies import AgentProxies
 from toolkit.cluster.backends.vm.channel import Channel, Frame, Kind, refusal
 from toolkit.cluster.zygote import Zygote
 from toolkit.machine.leases import Lease
-from toolkit.machine.vm.guest import PORT
+from toolkit.machine.vm.engine import PORT
 from toolkit.network.state import LinkState
 
 INNER = {"tcp": "netns", "rdma": "process"}
 """Backend that makes the hosts in the guest, by the transport of their links."""
 _CHUNK_BYTES = 1 << 16
 _LOOK_S = 3600.0
-_PORT_S, _POLL_S = 30.0, 0.02
 
 
 class Agent:
@@ -218,15 +215,11 @@ def _host_wish(values: Mapping[str, Any]) -> HostWish:
 
 
 def _port() -> int:
-    """Open the port of the guest that is connected to the host; QEMU names it after the driver has begun."""
-    subprocess.run(["modprobe", "virtio_console"], check=True)
-    deadline_s = time.monotonic() + _PORT_S
-    while time.monotonic() < deadline_s:
-        for name in Path("/sys/class/virtio-ports").glob("*/name"):
-            if name.read_text().strip() == PORT:
-                return os.open(f"/dev/{name.parent.name}", os.O_RDWR | os.O_CLOEXEC)
-        time.sleep(_POLL_S)
-    raise LocalError(f"this guest has no port after {_PORT_S:g} s")
+    """Open the port of the guest that is connected to the host; a serial line passes on all bytes then."""
+    port = os.open(PORT, os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
+    if os.isatty(port):
+        tty.setraw(port)
+    return port
 
 
 def main(name: str, transport: str) -> None:

@@ -19,8 +19,6 @@ from toolkit.cluster.chroot import check_drivers, check_names, images_root, rele
 from toolkit.cluster.images import find_or_build
 from toolkit.machine import vm
 from toolkit.machine.leases import Lease
-from toolkit.machine.vm.kernels import KERNELS
-from toolkit.machine.vm.probe import require_programs
 
 _GUEST = "the virtual machine"
 
@@ -46,13 +44,16 @@ class VmBackend(Backend):
     @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
         check_names(hosts)
-        require_programs()
-        vm.find(KERNELS[0])
+        cls._kernel()
+
+    @classmethod
+    def _kernel(cls) -> vm.Kernel:
+        return vm.complete(needs_rdma=cls.transport == "rdma")
 
     @override
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
         self._find_images(hosts)
-        self._guest = Guest(self.lease, self.transport, _memory_mib(hosts))
+        self._guest = Guest(self.lease, self.transport, _memory_mib(hosts), self._kernel())
         self.report("a virtual machine boots; without KVM its nodes run after half a minute")
         self._guest.boot()
         about = self._guest.call(

@@ -47,14 +47,17 @@ class Guest:
         lease: lease of the cluster, which has the same name in the guest.
         transport: transport of the messengers' links.
         memory_mib: memory of the guest, in MiB.
+        kernel: kernel of the guest.
     """
 
-    def __init__(self, lease: Lease, transport: str, memory_mib: int) -> None:
+    def __init__(self, lease: Lease, transport: str, memory_mib: int, kernel: vm.Kernel) -> None:
         self._lease = lease
         self._transport = transport
         self._directory = lease.directory / _DIRECTORY
         where = vm.Place(self._directory, str(lease.label))
-        self._machine = vm.Machine(memory_mib=memory_mib, preload=_PRELOADED, has_port=True, where=where)
+        self._machine = vm.Machine(
+            kernel=kernel, memory_mib=memory_mib, preload=_PRELOADED, has_port=True, where=where
+        )
         self._channel: Channel | None = None
         self._threads: list[threading.Thread] = []
         self._numbers = count(_HELLO + 1)
@@ -71,7 +74,7 @@ class Guest:
         """Boot the guest and start its agent.
 
         Raises:
-            Unsupported: QEMU or the kernel is missing.
+            Unsupported: the engine or the kernel is missing.
             LocalError: the guest or its agent has not started.
         """
         self._directory.mkdir(mode=DIRECTORY_MODE)

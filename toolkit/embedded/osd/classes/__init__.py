@@ -23,14 +23,15 @@ class _Entry:
     writes: bool
 
 
-_METHODS: dict[tuple[str, str], _Entry] = {}
+METHODS: dict[tuple[str, str], _Entry] = {}
+"""Methods by class and name."""
 
 
 def method(cls: str, name: str, *, writes: bool = False) -> Callable[[Method], Method]:
     """Register a function as a method of a class."""
 
     def register(function: Method) -> Method:
-        _METHODS[cls, name] = _Entry(function, writes)
+        METHODS[cls, name] = _Entry(function, writes)
         return function
 
     return register
@@ -38,15 +39,24 @@ def method(cls: str, name: str, *, writes: bool = False) -> Callable[[Method], M
 
 def writes(op: OsdOp) -> bool:
     """True if a CALL may change the object."""
-    try:
-        entry = _entry(input_of(op))
-    except DecodeError:
-        return False
+    entry = _called(op)
     return entry is not None and entry.writes
 
 
+def knows(op: OsdOp) -> bool:
+    """True if the method of a CALL is supported."""
+    return _called(op) is not None
+
+
+def _called(op: OsdOp) -> _Entry | None:
+    try:
+        return _entry(input_of(op))
+    except DecodeError:
+        return None
+
+
 def _entry(given: dict[str, Any]) -> _Entry | None:
-    return _METHODS.get((given["class"], given["method"]))
+    return METHODS.get((given["class"], given["method"]))
 
 
 @handles(OpCode.CALL)

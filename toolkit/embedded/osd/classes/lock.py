@@ -12,8 +12,8 @@ from messenger.denc.entity import EntityName
 from messenger.denc.layout import U8
 from messenger.denc.utime import EPOCH, UTime
 from messenger.messages.layout import Enveloped
-from toolkit.embedded.osd.attribute_ops import in_order
 from toolkit.embedded.osd.classes import method
+from toolkit.embedded.osd.omap import in_order
 from toolkit.embedded.osd.work import OpError, Work
 
 _PREFIX = "lock."
