@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from captures.file_workload import files
 from captures.tcpdump import Tcpdump
 from captures.workloads import client, manager_and_mds, osds
 from toolkit.cluster.daemons import Auth, Mode
@@ -63,6 +64,7 @@ RECIPES: dict[str, Recipe] = {
     **_of_release("pacific"),
     **_of_release("reef"),
     **_of_release("tentacle"),
+    "reef-files": Recipe("reef", "three active MDSs, one of which is replaced, in crc mode", files),
     "reef-compressed": _compressed("reef", "snappy"),
     "reef-compressed-zlib": _compressed("reef", "zlib"),
     "reef-compressed-lz4": _compressed("reef", "lz4"),

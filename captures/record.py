@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from captures.chamber import furnish
+from captures.file_workload import MDS_OPTIONS
 from captures.recipes import RECIPES
 from captures.tcpdump import Tcpdump
 from toolkit.cluster.monitor import RealMonitor
@@ -24,7 +25,7 @@ _DAEMON = {
 _SECTIONS = {
     "client": {"debug_ms": "1", "log_file": "{directory}/client.$pid.log", "log_to_stderr": "false"},
     "mgr": _DAEMON | {"mgr_data": "{directory}/$name", "mgr_module_path": "{directory}", "mgr_pool": "false"},
-    "mds": _DAEMON | {"mds_data": "{directory}/$name"},
+    "mds": _DAEMON | {"mds_data": "{directory}/$name"} | MDS_OPTIONS,
 }
 
 

@@ -1,23 +1,18 @@
 """The workloads that run while a capture is recorded."""
 
 import json
-import subprocess
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Self
 
 from captures.chamber import cut, listening_ports, run, silence
+from captures.client_process import ClientProcess
 from captures.tcpdump import Tcpdump
+from captures.waiting import wait_until
 from messenger.errors import LocalError
 from toolkit.cluster.daemons import Daemon
 from toolkit.cluster.osd import RealOsd
 from toolkit.cluster.real import RealCluster
 
 POOL = "objects"
-TIMEOUT_S = 60.0
-_POLL_S = 0.05
 
 _CLIENT = """\
 import json, os, rados, sys
@@ -98,10 +93,10 @@ def osds(cluster: RealCluster, tcpdump: Tcpdump) -> None:
             osd.start()
         for osd in cluster.osds:
             osd.wait_until_up()
-        with _Writer(cluster) as writer:
-            writer.write("object", 2)
+        with ClientProcess(_WRITER, str(cluster.conf), POOL) as writer:
+            writer.do("object 2")
             _cut_while_silent(cluster, primary, writer)
-            writer.write("object", 2)
+            writer.do("object 2")
 
 
 def manager_and_mds(cluster: RealCluster, tcpdump: Tcpdump) -> None:
@@ -121,7 +116,7 @@ def manager_and_mds(cluster: RealCluster, tcpdump: Tcpdump) -> None:
             daemon = Daemon(name, cluster.conf, directory)
             undo.callback(daemon.end)
         run("python3", "-c", _COMMANDER, str(cluster.conf))
-        _wait_until(lambda: _serves_files(daemon))
+        wait_until(lambda: _serves_files(daemon))
 
 
 def _serves_files(mds: Daemon) -> bool:
@@ -131,41 +126,6 @@ def _serves_files(mds: Daemon) -> bool:
         return False  # the daemon does not listen yet, or its state is not known yet
 
 
-class _Writer:
-    """A client process that writes objects on request."""
-
-    def __init__(self, cluster: RealCluster) -> None:
-        command = ["python3", "-c", _WRITER, str(cluster.conf), POOL]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            self._process.kill()
-        self._process.communicate(timeout=TIMEOUT_S)
-
-    def start(self, name: str, count: int) -> None:
-        """Start writing an object ``count`` times."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{name} {count}\n")
-        self._process.stdin.flush()
-
-    def wait(self) -> None:
-        """Wait until all writes are acknowledged."""
-        assert self._process.stdout is not None
-        if not self._process.stdout.readline():
-            raise RuntimeError("the writer ended")
-
-    def write(self, name: str, count: int) -> None:
-        """Write an object ``count`` times, and wait until the writes are acknowledged."""
-        self.start(name, count)
-        self.wait()
-
-
 def _make_pool(cluster: RealCluster) -> None:
     """Create the pool, with one placement group, and wait until it accepts a write."""
     cluster.ceph("osd", "pool", "create", POOL, "1", "1")
@@ -173,12 +133,12 @@ def _make_pool(cluster: RealCluster) -> None:
     cluster.rados("-p", POOL, "put", "object", "-", stdin="first")
 
 
-def _cut_while_silent(cluster: RealCluster, primary: RealOsd, writer: _Writer) -> None:
+def _cut_while_silent(cluster: RealCluster, primary: RealOsd, writer: ClientProcess) -> None:
     """Cut the OSDs' connection after the primary has sent messages that the replica never received."""
     ports = [port for osd in cluster.osds for port in _cluster_ports(osd)]
     with silence(ports):
-        writer.start("object", 5)
-        _wait_until(lambda: primary.admin("dump_ops_in_flight")["num_ops"] >= 5)
+        writer.start("object 5")
+        wait_until(lambda: primary.admin("dump_ops_in_flight")["num_ops"] >= 5)
         if not sum(map(cut, ports)):
             raise RuntimeError("the OSDs have no connection to cut")
     writer.wait()
@@ -189,11 +149,3 @@ def _cluster_ports(osd: RealOsd) -> list[int]:
     ports = listening_ports(osd.pid)
     each = len(ports) // 4
     return ports[each : 2 * each]
-
-
-def _wait_until(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not holds():
-        if time.monotonic() > deadline_s:
-            raise RuntimeError("the cluster did not get there")
-        time.sleep(_POLL_S)

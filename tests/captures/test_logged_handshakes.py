@@ -57,7 +57,7 @@ def streams_of(name: str) -> list[dict[str, dict[str, Any]]]:
 
 
 def logged(name: str) -> set[Opened]:
-    """Sessions that the logs say are open for the first time."""
+    """Return the sessions that the logs show as opened for the first time."""
     found = set()
     for line in lines_of(name):
         match = _READY.search(line)
@@ -72,7 +72,7 @@ def logged(name: str) -> set[Opened]:
 
 
 def decoded(name: str) -> list[tuple[Opened, Opened]]:
-    """Of each stream that opens a session, what the connector and what the acceptor know."""
+    """Return, for each stream that opens a session, what the connector and what the acceptor know of it."""
     found = []
     for stream in streams_of(name):
         if {"CLIENT_IDENT", "SERVER_IDENT"} <= stream.keys():
@@ -123,7 +123,7 @@ _ACCEPT = re.compile(r" --1- (?P<own>\S+) >> (?P<peer>\S+) .*accept connect_seq 
 
 
 class OpenedV1(NamedTuple):
-    """What one end of a v1 link knows of its session: all that Ceph logs of it."""
+    """What one end of a v1 link knows of its session: everything that Ceph logs of it."""
 
     own: str
     peer: str
@@ -151,7 +151,7 @@ def ends_of(frames: list[dict[str, Any]]) -> tuple[str, str]:
 
 
 def decoded_v1(name: str) -> set[OpenedV1]:
-    """Of each stream that opens a session, what both ends know of it."""
+    """Return, for each stream that opens a session, what both ends know of it."""
     found = set()
     for frames in v1_streams_of(name):
         replies = [frame["fields"] for frame in frames if frame["tag"] == "CONNECT_REPLY"]

@@ -1,4 +1,4 @@
-"""What the making of captures does without a cluster: choosing, cutting down, and saying what there is."""
+"""The parts of the capture recipes that need no cluster: selecting, shortening and describing captures."""
 
 import re
 import subprocess
