@@ -8,6 +8,8 @@ LOWEST ?=
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# msgrlab without its extras: a third of the downloads
+ITSELF := $(VENV)/.itself
 LOCK := $(if $(LOWEST),requirements/lowest.txt,$(if $(LOCKED),requirements/ci.txt))
 SUPPLY := $(VENV)/supply
 UNITS := $(addprefix tests/,messenger $(addprefix toolkit/,capture checks dissect report simulation))
@@ -19,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED)  ## reconnect, standby and session reset on an embedded cluster, with a report
+demo: $(if $(LOCK),$(INSTALLED),$(ITSELF))  ## reconnect, standby and session reset on an embedded cluster, with a report
 	@$(BIN)/msgrlab demo
 
 test: lint  ## every check and every test; MSGRLAB_STRICT=1 makes a skip a failure
@@ -83,28 +85,33 @@ clean:  ## remove .venv, compiled modules and all caches, but keep the results i
 	@rm -f messenger/compiled.*.json toolkit/compiled.*.json; find messenger toolkit -name '*.so' -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml requirements/flaws.txt $(if $(LOCK),requirements/build.txt $(LOCK))
+$(VENV)/.began:
 	@command -v $(PYTHON) >/dev/null || { echo "msgrlab needs Python, and there is no $(PYTHON) here: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "msgrlab needs Python 3.11 or newer, $(PYTHON) is `$(PYTHON) --version 2>&1`: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments (on Debian: apt-get install python3-venv)" >&2; exit 1; }
-	@echo "Setting up $(VENV) with `$(PYTHON) --version`, once; it takes one to three minutes, most of it for downloads."
-	@echo "  1 of 3: the virtual environment"
+	@echo "Setting up $(VENV) with `$(PYTHON) --version`, once: first the virtual environment"
 	@$(PYTHON) -m venv $(VENV)
-	@date +%s >$(VENV)/.began
+	@touch $@
+
+$(ITSELF): pyproject.toml requirements/flaws.txt | $(VENV)/.began
+	@echo "Installing msgrlab and what it needs; it takes half a minute to a minute, most of it for downloads."
+	@$(BIN)/python -m pip install -qq --upgrade 'pip>=26'
+	@$(BIN)/python -m pip install -qq --constraint requirements/flaws.txt --editable .
+	@touch $@
+
+$(INSTALLED): pyproject.toml requirements/flaws.txt $(if $(LOCK),requirements/build.txt $(LOCK)) | $(VENV)/.began
+	@echo "Installing msgrlab and all that it and its tests need$(if $(LOCK), in the versions of $(LOCK)); it takes one to three minutes, most of it for downloads."
+	@date +%s >$(VENV)/.since
 ifdef LOCK
-	@echo "  2 of 3: what builds packages, in locked versions"
 	@$(BIN)/python -m pip install -qq --require-hashes --requirement requirements/build.txt
-	@echo "  3 of 3: msgrlab, and all that it and its tests need, in the versions of $(LOCK)"
 	@$(BIN)/python -m pip install -qq --require-hashes --no-deps --no-build-isolation --requirement $(LOCK)
 	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 else
-	@echo "  2 of 3: a new pip"
 	@$(BIN)/python -m pip install -qq --upgrade 'pip>=26'
-	@echo "  3 of 3: msgrlab, and all that it and its tests need"
 	@$(BIN)/python -m pip install -qq --constraint requirements/flaws.txt --editable '.[all]' --group dev
 endif
-	@echo "$(VENV) is ready after $$((`date +%s` - `cat $(VENV)/.began`)) s."
-	@touch $@
+	@echo "$(VENV) is ready after $$((`date +%s` - `cat $(VENV)/.since`)) s."
+	@touch $(ITSELF) $@
 
 $(SUPPLY)/.installed: requirements/supply.txt
 	@$(PYTHON) -m venv $(SUPPLY)

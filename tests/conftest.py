@@ -1,4 +1,4 @@
-"""What every test shares: strict mode, hypothesis profiles, real monitors; the plugin has the marker ``needs``.
+"""Shared by all tests: strict mode, hypothesis profiles, real monitors; the plugin has the marker ``needs``.
 
 With ``MSGRLAB_STRICT=1`` a skip is a failure, except for a capability that this machine cannot have.
 """
@@ -13,14 +13,14 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.guests import guest
+from tests.support.guests import fast_guest, guest, guests
 from tests.support.needs import CannotBeAdded, NotRun, require
 from tests.support.watchdog import Watchdog
 from toolkit.cluster.daemons import Auth, Mode
 from toolkit.cluster.monitor import RealMonitor
 from toolkit.cluster.real import RealCluster
 
-__all__ = ["guest"]  # a fixture
+__all__ = ["fast_guest", "guest", "guests"]  # fixtures
 
 STRICT_SEED = 20060701
 """Strict runs are all the same, since a gate should not depend on luck; others look elsewhere every time."""
@@ -37,7 +37,7 @@ YOUNG_OBJECTS = 5000
 _unhurried = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # workers share the cores
 settings.register_profile("brief", max_examples=15, **_unhurried)
 settings.register_profile("quick", max_examples=50, **_unhurried)
-settings.register_profile("strict", max_examples=100, database=None, print_blob=True, **_unhurried)
+settings.register_profile("strict", max_examples=50, database=None, print_blob=True, **_unhurried)
 
 
 @pytest.fixture(scope="session")
@@ -152,7 +152,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _spread(items: list[pytest.Item], most: int) -> list[pytest.Item]:
-    """At most this many items, at equal distances, the first among them."""
+    """Return at most this many items at equal distances, the first one included."""
     return items if len(items) <= most else [items[index * len(items) // most] for index in range(most)]
 
 

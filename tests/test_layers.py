@@ -66,7 +66,7 @@ TOOLKIT = (
 """From the top down."""
 
 MESSENGER = (
-    *(Row("facade", name) for name in ("", "messenger", "arguments", "mon_login")),
+    *(Row("facade", name) for name in ("", "messenger", "owner", "arguments", "inbox", "mon_login")),
     Row("transports", "transport"),
     *(Row("driver", name) for name in ("driver", "connection", "dispatch", "dispatch_queue", "prioritized")),
     *(Row("endpoint", name) for name in ("endpoint", "core", "shards", "addressing", "loopback")),
@@ -144,7 +144,7 @@ def crossings(top: str) -> set[tuple[str, str]]:
 
 
 def wrong(rows: tuple[Row, ...], module: str, target: str, *, floors_are_open: bool = False) -> bool:
-    """Whether an import goes up, or to a neighbour that the row does not name."""
+    """True if an import goes upward, or to a neighbour that the row does not name."""
     by_name = {row.name: row for row in rows}
     floors = list(dict.fromkeys(row.floor for row in rows))
     here, there = by_name[part(module)], by_name[part(target)]
@@ -191,7 +191,7 @@ class Loaded(ast.NodeTransformer):
 
 
 def loaded(text: str) -> ast.AST:
-    """What of a module's source is executed when it is imported."""
+    """Return the parts of a module's source that are executed when it is imported."""
     return Loaded().visit(ast.parse(text))  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""The README tells the truth: its commands and its program run as printed."""
+"""The commands and the program of the README run as printed."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is locked is complete, has hashes, and keeps to the bounds of the project."""
+"""The lock files are complete, have hashes, and keep to the bounds of the project."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""``python -m tests.canaries [WORDS]``: hunt the canaries with WORDS in their names, and say what found them."""
+"""``python -m tests.canaries [WORDS]``: run the suites on the canaries with WORDS in their names."""
 
 import sys
 from multiprocessing import Pool

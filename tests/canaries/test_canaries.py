@@ -10,7 +10,7 @@ from tests.canaries.canary import Canary
 from tests.canaries.hunt import hunt
 from toolkit.simulation.swarm import live
 
-PER_DAY = 6
+PER_DAY = 3
 """How many are hunted in one run; ``MSGRLAB_CANARIES=all`` hunts all, ``MSGRLAB_CANARIES=5`` those of day 5."""
 
 

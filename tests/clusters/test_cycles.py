@@ -1,6 +1,6 @@
-"""Clusters come and go, and nothing grows: not in the machine, nor in the process that has them.
+"""Clusters that start and end repeatedly use no more and more of the machine's or the process's resources.
 
-MSGRLAB_CYCLES says how often.
+MSGRLAB_CYCLES is the number of repetitions.
 """
 
 import json

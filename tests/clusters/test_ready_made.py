@@ -38,7 +38,7 @@ def spec_of(name: str) -> ClusterSpec:
 
 
 def _cases() -> Iterator[Any]:
-    """Each where its spec says."""
+    """Yield the ready-made specs as parameters, each with the capabilities that it needs."""
     for name in ready_made():
         spec = spec_of(name)
         needs = {"netns": ["netns", "nft"], "docker": ["docker", "netns"]}.get(spec.backend, [])
@@ -70,12 +70,12 @@ def advice(name: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def status_of(cluster: str) -> Any:
-    """What `msgrlab status` has of it, without the command, which takes longer to start than to answer."""
+    """Return the JSON of `msgrlab status` without the command, which takes longer to start than to answer."""
     return ask(Lease.find(cluster), "status")
 
 
 def is_well(cluster: str) -> bool:
-    """Whether all are up, and no invariant has failed; what it was judged by may come a moment later."""
+    """True if all nodes are up and no invariant has failed; records that decide it may arrive a moment later."""
     status = status_of(cluster)
     return {node["state"] for node in status["nodes"].values()} == {"up"} and not status["checks"]["failed"]
 
@@ -128,7 +128,7 @@ def test_ready_made_cluster_behaves_as_documented(name: str, tmp_path: Path) -> 
 
 
 def follow(cluster: str, verb: str, arguments: list[str], directory: Path) -> None:
-    """Do what a comment says."""
+    """Do what a comment of the spec describes."""
     if verb in ("fault", "tell", "exec"):
         done(verb, "--name", cluster, *arguments)
     elif verb == "status":
@@ -164,7 +164,7 @@ def _scenarios() -> Iterator[Any]:
 
 
 def _where(spec: ClusterSpec, scenario: str) -> tuple[str, Way]:
-    """On hosts like the cluster's if it can, and in its way if there is one."""
+    """Return hosts like the cluster's and its way for a scenario, as far as the scenario supports them."""
     row = find(scenario)
     speech = spec.speaks
     own = next(

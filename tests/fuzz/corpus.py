@@ -16,7 +16,7 @@ _TARGET_LIMIT_BYTES = 24 * 1024
 
 
 def path_of(name: str) -> Path:
-    """Where the inputs of a target are."""
+    """Return the directory of a target's inputs."""
     return FOLDER / f"{name}.txt"
 
 
@@ -42,5 +42,5 @@ def save(name: str, inputs: Iterable[bytes]) -> None:
 
 
 def inputs(target: Target) -> list[bytes]:
-    """What fuzzing begins with: a target's seeds as they are made today, and what is stored."""
+    """Return the first inputs of a fuzzing run: a target's seeds as they are built today, and the stored ones."""
     return list(dict.fromkeys([*target.seeds(), *load(target.name)]))

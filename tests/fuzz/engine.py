@@ -10,7 +10,7 @@ _ADDRESS_SPACE_BYTES = 2 << 30
 
 
 def main(name: str, *options: str) -> None:
-    """Fuzz until libFuzzer's own limits say stop; it ends the process."""
+    """Fuzz until a limit of libFuzzer ends the process."""
     with atheris.instrument_imports(include=["messenger", "toolkit"]):
         from tests.fuzz.registry import all_targets
 

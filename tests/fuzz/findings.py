@@ -1,4 +1,4 @@
-"""Where inputs that break a promise are kept, and how to see it again."""
+"""Stored inputs that break a promise, and the command that repeats each of them."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -7,7 +7,7 @@ FOLDER = Path("msgrlab-out/fuzz")
 
 
 def replay_command(name: str, path: Path) -> str:
-    """What to type to see a target break its promise."""
+    """Return the command that shows a target breaking its promise."""
     return f"python -m tests.fuzz {name} --replay {path}"
 
 

@@ -21,7 +21,7 @@ Step = tuple[CodeType, int, int, object]
 
 
 def steps(target: Target, data: bytes) -> frozenset[Step]:
-    """What a run does in the project's packages, step by step."""
+    """Return the steps that a run takes in the project's packages."""
     counted: Counter[tuple[CodeType, int, int]] = Counter()
 
     def enter(frame: FrameType, _event: str, _arg: Any) -> Any:
@@ -56,7 +56,7 @@ def steps(target: Target, data: bytes) -> frozenset[Step]:
 
 
 def minimised(target: Target, inputs: Iterable[bytes]) -> list[bytes]:
-    """Of these inputs the ones that are needed, shortest first."""
+    """Return the inputs that are needed to reach all steps, shortest first."""
     seen: set[Step] = set()
     kept = []
     for data in sorted(set(inputs), key=lambda data: (len(data), data)):

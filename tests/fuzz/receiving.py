@@ -13,7 +13,7 @@ READ_AHEAD_BYTES = SCRATCH_BYTES + 16 * KIB
 
 
 class Reader(Protocol):
-    """What the readers of all protocols have in common."""
+    """The common part of the readers of all protocols."""
 
     needed: int
 

@@ -1,7 +1,7 @@
-"""What fuzzing begins with: captured bytes of real daemons, and conversations of our own endpoints.
+"""Seeds of fuzzing: captured bytes of real daemons, and conversations of our own endpoints.
 
-Everything is made anew each time from what the tree holds, always the same; ``python -m tests.fuzz --seed``
-adds it to the corpus.
+They are built from the files of the checkout on each run, with equal results; ``python -m tests.fuzz --seed`` adds
+them to the corpus.
 """
 
 import inspect
@@ -115,7 +115,7 @@ Chunk = tuple[Direction, bytes]
 
 @cache
 def conversation(auth: str, mode: ConMode, protocol: Protocol = Protocol.V2) -> list[Chunk]:
-    """What two endpoints say to each other on one link, in the order of arrival, from the banners on."""
+    """Return the bytes that two endpoints send on one link from the banners on, in the order of arrival."""
     chunks: list[Chunk] = []
 
     def listen(wire: Wire) -> None:

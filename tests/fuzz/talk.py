@@ -1,6 +1,7 @@
-"""Scripts for whole links: an endpoint, and a raw peer that says proper and improper things, cut at will.
+"""Scripts for whole links: an endpoint, and a raw peer that sends proper and improper bytes, cut anywhere.
 
-What both protocols have in common; the operations of each are in ``targets/links.py`` and its like.
+This is the part that both protocols share; the operations of each are in ``targets/links.py`` and
+``targets/links_v1.py``.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +65,7 @@ class Cutting:
             raise BrokenPromise(f"links hold {held}, the limit is {_HELD_BYTES} each")
 
     def proper_step(self) -> None:
-        """What a proper peer would do next on this link, as far as the node plays along."""
+        """Take the next proper step of a peer on this link, if the state of the node allows one."""
         if self.gave_up or self.done >= len(self.steps):
             return
         step = self.steps[self.done]
@@ -141,7 +142,7 @@ def raw(talk: Talk, cursor: Cursor) -> None:
 
 
 def step(talk: Talk, _cursor: Cursor) -> None:
-    """What a proper peer would do next."""
+    """Let the peer take the next proper step."""
     talk.peer.proper_step()
 
 
@@ -156,7 +157,7 @@ def time_passes(talk: Talk, cursor: Cursor) -> None:
 
 
 def send(talk: Talk, cursor: Cursor) -> None:
-    """The node's application has something to say."""
+    """Let the node's application send a message."""
     for session in talk.node.endpoint.sessions:
         talk.node.send(session, cursor.number())
     talk.peer.pump()
@@ -201,7 +202,7 @@ class HoardingNode(Node):
 
 
 def observed(node: Node) -> list[object]:
-    """What must not depend on cuts: deliveries, events, faults, frames and the numbers of sessions."""
+    """Return what must not depend on cuts: deliveries, events, faults, frames and the numbers of sessions."""
     seen: list[object] = [*node.kinds]
     for record in node.trace:
         if record.kind == "fault":

@@ -1,9 +1,9 @@
-"""What a fuzz target is, and the promises that every target checks.
+"""Fuzz targets, and the promises that every target checks.
 
-A target is one function over bytes. It returns when the parser behind it kept its promises for these bytes, and
-raises otherwise: :class:`BrokenPromise`, or whatever escaped from the parser. The promises: a value, a wish for
-more, or the one documented error; the same result however the bytes were cut; no memory beyond what the input
-deserves.
+A target is a function over bytes. It returns if the parser behind it kept its promises for these bytes, and
+raises otherwise: :class:`BrokenPromise`, or the exception that escaped from the parser. The promises: a value, a
+request for more bytes, or the one documented error; the same result for every way of cutting the bytes; no more
+memory than the input justifies.
 """
 
 import tracemalloc
@@ -104,10 +104,10 @@ def _byte_by_byte(raw: bytes) -> list[bytes]:
 
 
 def same_for_every_cut(play: Callable[[Cut], T]) -> T:
-    """What ``play`` observes, which must not depend on the way to cut that it is given for its wires.
+    """Return what ``play`` observes; it must be the same for every way of cutting the bytes on its wires.
 
     Raises:
-        BrokenPromise: it does depend on it.
+        BrokenPromise: it is not the same.
     """
     observed = play(whole)
     for cut in (_cut_by_content, _byte_by_byte):
@@ -150,7 +150,7 @@ class Cursor:
         return int.from_bytes(self.take(size_bytes), "little")
 
     def take(self, size_bytes: int) -> bytes:
-        """That many bytes, as far as there are."""
+        """Take this many bytes, or those that are left."""
         start = self._position
         self._position = min(start + size_bytes, len(self._data))
         return self._data[start : self._position]

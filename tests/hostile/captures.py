@@ -30,7 +30,7 @@ def real(name: str) -> bytes:
 
 
 def packets_of(script: Iterable[tuple[Direction, bytes]]) -> Iterator[bytes]:
-    """What passes on one link, as packets of a connection."""
+    """Yield the bytes of one link as packets of a TCP connection."""
     ends = {Direction.TO_SERVER: (_CLIENT, _SERVER), Direction.TO_CLIENT: (_SERVER, _CLIENT)}
     places = {Direction.TO_SERVER: 1000, Direction.TO_CLIENT: 5000}
     yield Segment(_CLIENT, _SERVER, 999, 0, SYN).ip()
@@ -42,7 +42,7 @@ def packets_of(script: Iterable[tuple[Direction, bytes]]) -> Iterator[bytes]:
 
 
 def capture_of(script: Iterable[tuple[Direction, bytes]]) -> bytes:
-    """What passes on one link, as a file."""
+    """Return the bytes of one link as a capture file."""
     return pcap(packets_of(script), link_type=RAW_IP)
 
 

@@ -6,9 +6,10 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+from tests.support.warm import SERVERS
 
 MIB = 1 << 20
 TIMED_OUT = -signal.SIGXCPU
@@ -18,15 +19,10 @@ _MOST_OUTPUT_BYTES = 512 * MIB
 _PATIENCE_S = 280.0
 """Real time for a command that waits without computing; machines are shared."""
 
-_servers = get_context("forkserver")
-_servers.set_forkserver_preload(
-    ["toolkit.cli.main", "toolkit.dissect.capture", "toolkit.dissect.columns", "pandas"]
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a command ended."""
+    """The end of a command: its exit code, its output, and the resources it used."""
 
     code: int
     """Its exit code; negative: the signal that ended it."""
@@ -55,7 +51,7 @@ def confined(
     folder: Path, call: Callable[[Any], int], argument: object, *, memory_mib: int = 512, cpu_s: int = 60
 ) -> Outcome:
     """Call a function of a module in a process of its own; the rest as for :func:`msgrlab`."""
-    process = _servers.Process(target=_inside, args=(folder, call, argument, memory_mib, cpu_s), daemon=True)
+    process = SERVERS.Process(target=_inside, args=(folder, call, argument, memory_mib, cpu_s), daemon=True)
     process.start()
     process.join(_PATIENCE_S)
     if process.exitcode is None:

@@ -1,7 +1,7 @@
-"""Captures of real daemons with something changed, through every command that reads captures.
+"""Captures of real daemons with a change, given to every command that reads captures.
 
-A mutation changes bytes of the file, or frames of one connection whose crcs are made right again, so that decoders
-believe what they say. The same seed gives the same mutations.
+A mutation changes bytes of the file, or frames of one connection whose crcs are corrected, so that decoders accept
+them. The same seed gives the same mutations.
 """
 
 import contextlib
@@ -94,7 +94,7 @@ def _with_changed_frames(name: str, rng: Random) -> bytes:
 
 
 def _rewritten(frame: DecodedFrame, rng: Random) -> bytes:
-    """A frame that says something else, with right crcs."""
+    """Return a frame with other contents and right crcs."""
     if frame.tag not in Tag.__members__ or not frame.segments or frame.mode != "crc":
         return bytes(frame.wire)
     writer = crc_frames(1 if frame.protocol == "v2.1" else 0, 1 << 30)[1]
@@ -131,7 +131,7 @@ class TooSlowError(Exception):
 
 
 def tried(name: str, raw: bytes, folder: Path) -> list[str]:
-    """What is wrong with what the commands make of a file; empty if all of them end in order."""
+    """Return the problems of the commands with a file; empty if all of them end as documented."""
     path = folder / "mutated"
     path.write_bytes(raw)
     keyring = FOLDER / name / "keyring"

@@ -1,4 +1,4 @@
-"""What is written: only its owner reads it, no link that others made is followed, nothing of a user is lost."""
+"""Files that commands write: only the owner can read them, planted links are not followed, no file is lost."""
 
 import stat
 from pathlib import Path

@@ -29,7 +29,7 @@ _WALL_LIMIT_S = 3600
 
 
 def main() -> None:
-    """Do as the words say, with everything else that is printed on stderr."""
+    """Carry out the command line; everything else that is printed goes to stderr."""
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.set_inheritable(out.fileno(), True)
     os.dup2(2, 1)

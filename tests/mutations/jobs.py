@@ -47,9 +47,9 @@ class Process:
         self._folder.cleanup()
 
     def lines_of(self, job: Job) -> Iterator[dict[str, Any]]:
-        """What a job says, line by line.
+        """Yield the results of a job.
 
-        One that ends before it is done has died of the mutant, in the part that it had begun: that is a line, too.
+        If a job ends early, the mutant has ended it in the part that it had begun: that is a result, too.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -72,7 +72,7 @@ class Process:
 
 
 def surveyed(suite: str, parts: Sequence[str]) -> list[dict[str, Any]]:
-    """What a survey of some parts of a suite says."""
+    """Survey some parts of a suite."""
     with tempfile.TemporaryDirectory() as folder, _child(folder, suite, "survey") as process:
         text, _ = process.communicate(json.dumps(parts))
         rows = [json.loads(line) for line in text.splitlines()]

@@ -19,7 +19,7 @@ TOP = "messenger."
 
 
 class NotApplicable(Exception):
-    """The code that the mutant changes is not there any more; the text says what is missing, in one line."""
+    """The code that the mutant changes does not exist any more; the text names it in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Mutant:
 
     @property
     def is_called(self) -> bool:
-        """Whether its code is run by calls, not when the module is imported."""
+        """True if calls run its code, not the import of the module."""
         name = self.function.rpartition(".")[2]
         return bool(name) and not name.lstrip("_")[:1].isupper()
 
@@ -101,7 +101,7 @@ class Mutant:
         return frozenset(min((head for head in heads if line in head), key=len))
 
     def _place(self) -> tuple[int, int, str]:
-        """Where the function begins and ends in the text of its module."""
+        """Return the begin and the end of the function in the text of its module."""
         if not self.path.is_file():
             raise NotApplicable(f"{self.id}: there is no module {self.module}")
         text = self.path.read_text(encoding="utf-8")
@@ -120,7 +120,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def span(text: str, node: Definition) -> tuple[int, int]:
-    """Where a definition begins, with its decorators, and ends in the text of its module."""
+    """Return the begin, decorators included, and the end of a definition in the text of its module."""
     lines = text.splitlines(keepends=True)
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     start = len("".join(lines[: first - 1]))
@@ -184,7 +184,7 @@ def patch(mutant: Mutant) -> bool:
 
 
 def _codes(code: CodeType) -> dict[tuple[str, int], CodeType]:
-    """All code in some code, by its qualified name and first line."""
+    """Return all code objects in a code object, by qualified name and first line."""
     found = {(code.co_qualname, code.co_firstlineno): code}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

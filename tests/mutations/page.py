@@ -22,7 +22,7 @@ def killed(mutant: Mutant, results: Results) -> Killed:
 
 
 def summary(mutants: Sequence[Mutant], results: Results) -> str:
-    """By area, how many mutants each suite has noticed of those that it was run on; and all together."""
+    """Return the share of mutants that each suite notices of those that it was run on, by area and in total."""
     rows = ["| area | mutants | " + " | ".join(SUITES) + " | together |", "|---" * (len(SUITES) + 3) + "|"]
     for area in (*AREAS, ""):
         own = [mutant for mutant in mutants if area in {"", mutant.area} and not mutant.equivalent]
@@ -47,7 +47,7 @@ def _share(noticed: list[bool]) -> str:
 
 
 def few_killers(mutants: Iterable[Mutant], results: Results) -> dict[str, list[Mutant]]:
-    """By scenario, the mutants that it alone, or with two others at most, notices."""
+    """Return, for each scenario, the mutants that are noticed by it alone or by two others at most."""
     found: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in mutants:
         verdict = results.of(mutant, "catalogue")
@@ -95,7 +95,7 @@ def _survivors(mutants: Iterable[Mutant], results: Results) -> list[tuple[Mutant
 
 
 def _ran(mutant: Mutant, results: Results) -> str:
-    """What has been run on a survivor, and what not."""
+    """Return what has been run on a survivor, and what has not."""
     words: dict[str, list[str]] = defaultdict(list)
     for suite in SUITES:
         verdict = results.of(mutant, suite)

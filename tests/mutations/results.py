@@ -1,4 +1,4 @@
-"""What each suite has made of each mutant, kept from run to run in ``results.json``."""
+"""The verdict of each suite on each mutant, kept in ``results.json``."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Parts = Mapping[str, str]
 
 @dataclass(slots=True)
 class Verdict:
-    """What a suite has made of a mutant."""
+    """The verdict of a suite on a mutant."""
 
     killers: list[str]
     """What noticed it: scenarios, a test, a seed or a scope; empty: it has survived."""
@@ -35,7 +35,7 @@ class Verdict:
 
     @property
     def killed(self) -> bool:
-        """Whether anything noticed it."""
+        """True if any part noticed it."""
         return bool(self.killers)
 
 
@@ -123,7 +123,7 @@ def _as_json(verdict: Verdict) -> dict[str, Any]:
 
 @cache
 def code_digest(mutant: Mutant) -> str:
-    """Of the function that a mutant changes; of a module's own code, of the line alone."""
+    """Return the digest of the function that a mutant changes; for module-level code, of the line alone."""
     try:
         source = mutant.source() if mutant.function else mutant.before
     except NotApplicable:
@@ -132,5 +132,5 @@ def code_digest(mutant: Mutant) -> str:
 
 
 def parts_digest(parts: Parts) -> str:
-    """Of all parts together."""
+    """Return the digest of all parts together."""
     return sha256(json.dumps(dict(parts), sort_keys=True).encode()).hexdigest()[:8]

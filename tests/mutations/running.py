@@ -1,4 +1,4 @@
-"""Which suites are run against which mutants, and what comes of it."""
+"""Runs suites against mutants, and collects the verdicts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,12 +32,12 @@ _FIRST_FILES = 3
 
 
 class Plan:
-    """What is to be run.
+    """The work of a run.
 
     Args:
-        results: of before; what comes is added to them, and saved each time.
-        suites: which ones.
-        again: whether also what did not change.
+        results: earlier verdicts; new ones are added and saved at once.
+        suites: the suites to run.
+        again: True to run also what has not changed.
         budget_s: processor time for a mutant and a suite, after which no part is begun.
         jobs: processes at a time for surveys.
     """
@@ -155,7 +155,7 @@ class Plan:
     def _killers(
         self, mutant: Mutant, suite: str, parts: Sequence[str], *, surveyed: bool
     ) -> tuple[dict[str, str], bool]:
-        """What each part that noticed the mutant says, and whether every part was run that had to be."""
+        """Return the findings of the parts that noticed the mutant, and True if every necessary part was run."""
         at_import = not mutant.is_called or (surveyed and mutant.id in self._survey(suite).at_import)
         enough = ENOUGH.get(suite, 1)
         process = self._process(suite)
@@ -191,7 +191,7 @@ class Plan:
 
 
 def _run(process: Process, job: Job) -> tuple[str, dict[str, str], float]:
-    """The last part that a job began, what each part says that noticed the mutant, and the processor time used."""
+    """Return the last part that a job began, the findings that name the mutant, and the processor time."""
     last, killers, used_s = "", {}, 0.0
     for line in process.lines_of(job):
         last, used_s = line["part"], max(used_s, line["used_s"])
@@ -207,12 +207,12 @@ def _is_confirmed(process: Process, job: Job, suite: str, *, surveyed: bool) -> 
 
 
 def _count(killers: Iterable[str]) -> int:
-    """How many parts these are; those of a scenario count once."""
+    """Return the number of parts; those of a scenario count once."""
     return len({part.partition(" v")[0] for part in killers})
 
 
 def _source(suite: str, part: str) -> str:
-    """What a part, or a killer, is written in: the file of a test, a scenario; of other suites, all one."""
+    """Return the source of a part or a killer: the file of a test, a scenario; one for all in other suites."""
     if suite in {"simulator", "exploration"}:
         return suite
     return part.partition("::")[0].partition(" ")[0]
@@ -235,7 +235,7 @@ def mirrors(name: str, mutant: Mutant) -> bool:
 
 
 def _one_of_each(suite: str, names: Iterable[str]) -> Iterator[str]:
-    """Of a scenario's parts one for each protocol, all of other suites."""
+    """Yield one part of a scenario for each protocol, and all parts of other suites."""
     seen = set()
     for name in names:
         key = name.partition("-")[0] if suite == "catalogue" else name
@@ -288,6 +288,6 @@ def _in_order(suite: str, parts: list[Part], mutant: Mutant) -> tuple[str, ...]:
 
 
 def _likeness(part: Part, words: set[str]) -> int:
-    """How many words a test file's path shares with the place of a mutant."""
+    """Return the number of words that a test file's path shares with the place of a mutant."""
     path = part.name.partition("::")[0].removesuffix(".py").replace("test_", "").split("/")
     return len(words & set(path))

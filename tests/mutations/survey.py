@@ -1,4 +1,4 @@
-"""What suites consist of and which mutants each part reaches: noted again when what a part uses has changed."""
+"""The parts of suites and the mutants that each of them reaches, surveyed again after changes."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -101,7 +101,7 @@ def _write(path: Path, kept: Mapping[str, Any]) -> None:
 
 
 def _group(suite: str, name: str, rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """What is kept of a name that a suite lists: of a test file the rows of its tests, of other parts one row."""
+    """Return the entry for a name that a suite lists: for a test file the rows of its tests, else one row."""
     own = [row for row in rows if row.get("part", "").partition("::")[0] == name]
     modules = sorted({module for row in own for module in row.pop("modules")})
     return {"modules": modules, "version": _version(suite, name, modules), "rows": own}

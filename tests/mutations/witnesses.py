@@ -1,7 +1,7 @@
-"""Which scenarios notice any mutant: for those that no verdict names, mutants that they reach are tried in turn.
+"""Scenarios that notice no mutant by any verdict: mutants that they reach are tried one after the other.
 
 A verdict on a mutant ends with the fourth scenario that notices it, so that half of the scenarios are in none. A
-scenario that notices none of the mutants may check less than its title says.
+scenario that notices none of the mutants may check less than its title promises.
 """
 
 import json
@@ -29,7 +29,7 @@ _BUDGET_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Witnesses:
-    """By scenario, a mutant that it notices; empty if it has noticed none of those that were tried."""
+    """For each scenario a mutant that it notices; empty if it has noticed none of those that were tried."""
 
     found: Mapping[str, str]
 

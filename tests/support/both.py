@@ -12,7 +12,7 @@ from tests.support.node import Node, new_node
 
 @dataclass(frozen=True)
 class Side:
-    """What a test needs of one protocol."""
+    """The parts of one protocol that a test uses."""
 
     name: str
     new_node: Callable[..., Node]

@@ -55,7 +55,7 @@ class Tab:
         self._call("Emulation.setEmulatedMedia", features=[scheme])
 
     def value(self, expression: str) -> Any:
-        """What a JavaScript expression is, as JSON has it."""
+        """Return the value of a JavaScript expression, as JSON."""
         done = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in done:
             raise AssertionError(f"{expression}: {done['exceptionDetails']}")

@@ -75,7 +75,7 @@ class MAuthPair:
         self.converse(self.client.start(now_s), now_s)
 
     def renew(self, now_s: float) -> None:
-        """All that is due."""
+        """Send all requests that are due."""
         for request in iter(lambda: self.client.due(now_s), None):
             self.converse(request, now_s)
 

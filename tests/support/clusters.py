@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import warm
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.machine.changes import labelled_processes
 from toolkit.machine.leases import STATE_VARIABLE
@@ -22,7 +23,7 @@ COMMAND_TIMEOUT_S = 60.0
 
 
 def peers(name: str = "pair", **changes: Any) -> ClusterSpec:
-    """Two peers that say nothing by themselves."""
+    """Return the spec of two peers without traffic."""
     nodes = {"a": {"entity": "osd.1"}, "b": {"entity": "osd.2"}}
     return ClusterSpec.model_validate({"name": name, "nodes": nodes, **changes})
 
@@ -39,7 +40,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def remains(state: Path) -> list[str]:
-    """What clusters of a state directory have left in it."""
+    """Return the files that clusters have left in a state directory."""
     return sorted(path.name for path in state.iterdir() if path.name != ".lock") if state.is_dir() else []
 
 
@@ -47,41 +48,33 @@ def msgrlab(
     *arguments: str, stdin: str = "", timeout_s: float = COMMAND_TIMEOUT_S
 ) -> subprocess.CompletedProcess[str]:
     """Run the command."""
-    return subprocess.run(
-        command_line(*arguments),
-        input=stdin,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    return warm.run_command(arguments, environment(), stdin, timeout_s)
 
 
 def done(*arguments: str, stdin: str = "") -> str:
-    """What the command prints; it must not fail."""
+    """Run the command, which must succeed, and return its output."""
     finished = msgrlab(*arguments, stdin=stdin)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
 
 
 def answer_of(*arguments: str) -> Any:
-    """What it prints as JSON."""
+    """Run the command, which must succeed, and return its output as JSON."""
     return json.loads(done(*arguments))
 
 
 def command_line(*arguments: str) -> list[str]:
-    """How the command is started."""
+    """Return the command line that runs the command."""
     return [sys.executable, "-c", "from toolkit.cli.main import main; main()", *arguments]
 
 
 def environment() -> dict[str, str]:
-    """In which."""
+    """Return the environment of the command."""
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def processes_of(label: str) -> list[int]:
-    """What still runs of a cluster."""
+    """Return the processes of a cluster that still run."""
     return list(labelled_processes(label))
 
 

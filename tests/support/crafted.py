@@ -46,7 +46,7 @@ def msg(seq: int, *, tid: int = 0, kind: int = PING, front: bytes = b"", data: b
 
 @dataclass(frozen=True)
 class Peers:
-    """Who opens a link to whom."""
+    """The two ends of a link, and which of them dials."""
 
     client: str = "10.0.0.1:0/11"
     server: str = "10.0.0.2:6800/22"
@@ -118,11 +118,11 @@ class Tape:
         self.now_ns += self.step_ns
 
     def wait(self, seconds: float) -> None:
-        """Nothing passes for so long."""
+        """Let time pass without packets."""
         self.now_ns += round(seconds * 1e9)
 
     def write(self, path: Path, *, link_type: int = 101) -> Path:
-        """As a pcap file with nanoseconds, of packets in the order of their times."""
+        """Write a pcap file with nanoseconds, with the packets in the order of their times."""
         out = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 18, link_type)]
         for time_ns, packet in sorted(self.packets, key=lambda pair: pair[0]):
             out.append(struct.pack("<IIII", *divmod(time_ns, 10**9), len(packet), len(packet)) + packet)

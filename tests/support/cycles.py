@@ -36,7 +36,7 @@ _MALLINFO = (
 
 
 class _MallInfo2(ctypes.Structure):
-    """What glibc's mallinfo2(3) returns."""
+    """The result of glibc's mallinfo2(3)."""
 
     _fields_ = [(name, ctypes.c_size_t) for name in _MALLINFO]
 
@@ -52,7 +52,7 @@ def cycle(backend: str, number: int) -> Lease:
 
 
 def held() -> dict[str, int]:
-    """What this process holds: memory in use, not what its allocators and bounded caches keep for later."""
+    """Return what this process uses: memory without the reserves of its allocators and bounded caches."""
     gc.collect()
     for thing in gc.get_objects():
         if isinstance(thing, _CACHED) and thing.cache_parameters()["maxsize"] is not None:

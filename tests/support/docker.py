@@ -38,7 +38,7 @@ def opened(networks: Sequence[NetworkWish], hosts: Sequence[HostWish], kind: str
 
 
 def docker_objects(lease: Lease) -> list[str]:
-    """What Docker has of a cluster."""
+    """Return the objects of a cluster in Docker."""
     return labelled(f"{DOCKER_LABEL}={lease.label}")
 
 

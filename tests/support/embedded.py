@@ -30,9 +30,9 @@ class StandIn:
         )
 
     def ceph(self, *arguments: str, stdin: str = "") -> str:
-        """What Ceph's own ``ceph`` prints; raises LocalError where it fails."""
+        """Run Ceph's own ``ceph`` and return its output; raises LocalError if it fails."""
         return run_tool("ceph", "-c", str(self.conf), *arguments, stdin=stdin)
 
     def rados(self, *arguments: str, stdin: str = "") -> str:
-        """What Ceph's own ``rados`` prints; raises LocalError where it fails."""
+        """Run Ceph's own ``rados`` and return its output; raises LocalError if it fails."""
         return run_tool("rados", "-c", str(self.conf), *arguments, stdin=stdin)

@@ -34,7 +34,7 @@ _PREAMBLE = Struct("<BBIHIHIHIHBB")
 
 
 def ciphers() -> tuple[StreamCipher, StreamCipher]:
-    """What a client receives with, and what a server sends with: the same key and nonces."""
+    """Return the receiving cipher of a client and the sending cipher of a server, with the same key and nonces."""
     receiving, _ = stream_ciphers(CONNECTION_SECRET, connector=True)
     _, sending = stream_ciphers(CONNECTION_SECRET, connector=False)
     return receiving, sending
@@ -113,7 +113,7 @@ def preamble(
     flags: int = 0,
     reserved: int = 0,
 ) -> bytes:
-    """A preamble with a good crc, whatever it says."""
+    """Return a preamble with these values and a right crc."""
     sizes = [value for pair in zip(lengths, alignments, strict=True) for value in pair]
     head = _PREAMBLE.pack(tag, segments, *sizes, flags, reserved)
     return head + crc32c(head, 0).to_bytes(4, "little")

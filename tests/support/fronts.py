@@ -30,5 +30,5 @@ def read(row: Row) -> Payload:
 
 
 def captured_payloads(payload_type: type) -> list[Payload]:
-    """What the captured messages of one type say, in the order of the files."""
+    """Return the payloads of the captured messages of one type, in the order of the files."""
     return [read(row) for row in captured() if row[0] == payload_type.TYPE]

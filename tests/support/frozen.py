@@ -33,7 +33,7 @@ def digest(runs: Iterable[ScenarioRun]) -> str:
 
 
 def changed(name: str, now: str) -> str:
-    """What is wrong if a history is not as it was frozen; empty if nothing, or if it cannot be compared."""
+    """Return how a history differs from the frozen one; empty if it does not, or if it cannot be compared."""
     frozen = _frozen()
     if frozen["versions"] != _versions() or frozen["histories"].get(name) == now:
         return ""

@@ -120,7 +120,7 @@ def shuffled(script: Script, rng: Random) -> Script:
 def decode_events(
     stream: Stream, events: Iterable[StreamEvent], keys: KeyBook | None = None
 ) -> list[DecodedFrame]:
-    """What a decoder makes of them."""
+    """Decode the events of a stream."""
     frames: list[DecodedFrame] = []
     decoder = LinkDecoder(stream, keys or KeyBook(), frames.append)
     for event in events:
@@ -130,7 +130,7 @@ def decode_events(
 
 
 def decode(script: Script, keys: KeyBook | None = None, rng: Random | None = None) -> list[DecodedFrame]:
-    """What a decoder makes of a whole link."""
+    """Decode a whole link."""
     stream = new_stream()
     return decode_events(stream, runs(stream, script, rng), keys)
 
@@ -169,7 +169,7 @@ def with_gap(stream: Stream, script: Script, direction: Direction, start: int, s
 
 
 def frame_content(frame: DecodedFrame) -> tuple[object, ...]:
-    """All that a record says but when it was complete."""
+    """Return the fields of a frame's record, except for the time at which it was complete."""
     return (
         frame.direction,
         frame.protocol,

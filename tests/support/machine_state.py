@@ -1,4 +1,4 @@
-"""What there is in the machine that clusters could have left, to be compared before and after."""
+"""The state of the machine that clusters could change, for a comparison of before and after."""
 
 import json
 import os
@@ -43,9 +43,10 @@ def machine_state(*, everything: bool = False) -> dict[str, list[str]]:
 
 
 def changes(before: dict[str, list[str]], after: dict[str, list[str]]) -> list[str]:
-    """What is there now and was not, and what has gone, a line each.
+    """Return what has appeared and what has gone, a line each.
 
-    Mounts go, in all namespaces, when anybody removes the directory they are on; so it is none if one has gone.
+    Mounts disappear, in all namespaces, when any process removes their directory; so a mount that has gone is no
+    change.
     """
     added = [f"+ {kind}: {line}" for kind in before for line in sorted({*after[kind]} - {*before[kind]})]
     removed = [
@@ -62,7 +63,7 @@ def _names(directory: Path) -> list[str]:
 
 
 def _lines(*command: str) -> list[str]:
-    """What a program prints; nothing without nft or Docker, since then there is nothing of theirs."""
+    """Return the output of a program; nothing without nft or Docker, since then there are no objects of theirs."""
     if command[0] in {"nft", "docker"} and shutil.which(command[0]) is None:
         return []
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -113,7 +114,7 @@ exec cat
 
     @property
     def entering(self) -> list[str]:
-        """What to put in front of a command line to have it run there."""
+        """Return the words before a command line that run it in the namespace."""
         return ["nsenter", "--net", "--mount", "--target", str(self._holder.pid)]
 
     @override

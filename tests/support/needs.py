@@ -1,4 +1,4 @@
-"""What tests need of the machine: the skips of the plugin, and at the end of a run the sum of all skips."""
+"""Capabilities that tests need: the skips of the plugin, and the sum of all skips at the end of a run."""
 
 from collections import Counter
 

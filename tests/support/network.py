@@ -22,7 +22,7 @@ SEEN_HOST = "10.9.9.9"
 
 
 class Dial(Enum):
-    """What becomes of a dial."""
+    """The result of a dial."""
 
     ACCEPTED = auto()
     REFUSED = auto()
@@ -90,7 +90,7 @@ class Wire:
                 )
 
     def hold(self) -> None:
-        """Nothing arrives in either direction until :meth:`release`."""
+        """Hold everything in both directions until :meth:`release`."""
         for pipe in self.pipes:
             pipe.held = True
 

@@ -208,12 +208,12 @@ class Node:
 
     @property
     def faults(self) -> list[FaultReason]:
-        """Why links of this node broke, in order."""
+        """Return the reasons for which links of this node broke, in order."""
         return [reason for reason, _ in self._faults()]
 
     @property
     def fault_texts(self) -> list[str]:
-        """What this node says about its broken links, in order."""
+        """Return this node's texts about its broken links, in order."""
         return [text for _, text in self._faults()]
 
     def _faults(self) -> list[tuple[FaultReason, str]]:

@@ -52,17 +52,17 @@ def life(
     values: int = 1 << 32,
     verbs: Sequence[str] = VERBS,
 ) -> list[Op]:
-    """What clients see of a true object: each operation is done at a moment between its call and its answer.
+    """Return the clients' view of a correct object: each operation takes effect between its call and its answer.
 
     Args:
         seed: determines everything.
         clients: number of clients; each runs one operation after the other.
         count: number of operations.
         lost: probability that an operation gets no answer.
-        late_s: most seconds from the call of such an operation until it is done; 0: it is done as others are.
-            A third of those that may be late are never done.
+        late_s: most seconds from the call of such an operation until it takes effect; 0: like all others.
+            A third of those that may be late never take effect.
         values: number of different values that are written.
-        verbs: what is drawn.
+        verbs: verbs to draw from.
     """
     random = Random(seed)
     drawn = []

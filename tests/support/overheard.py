@@ -29,7 +29,7 @@ def replay_login(
     now_s: float = NOW_S,
     link: LinkKeys | None = None,
 ) -> tuple[LinkKeys, AuthResult]:
-    """The handshake of v2, on a new link unless given; what was heard, and what the server made of it."""
+    """Replay the handshake of v2 on a new link; returns the keys that were learned, and the server's result."""
     link = link or LinkKeys(book)
     mine = client.exchange(peer, now_s, Random("mine"))
     theirs = server.exchange(own, now_s, Random(f"theirs {peer}"))
@@ -73,7 +73,7 @@ def replay_connect(
 
 
 def replay_mauth(link: LinkKeys, pair: MAuthPair) -> None:
-    """All MAuth messages between a client and a monitor so far."""
+    """Replay all MAuth messages between a client and a monitor so far."""
     for request, answer in zip(pair.requests, pair.answers, strict=True):
         replay_request(link, request)
         replay_answer(link, answer)

@@ -27,7 +27,7 @@ class Segment:
 
     @property
     def back(self) -> "Segment":
-        """With its endpoints exchanged."""
+        """Return a segment in the other direction."""
         return replace(self, source=self.target, target=self.source)
 
     def tcp(self) -> bytes:
@@ -42,7 +42,7 @@ class Segment:
         return source.packed, target.packed
 
     def ip(self) -> bytes:
-        """As an IP packet, of the version of its addresses."""
+        """Return an IP packet, of the version of its addresses."""
         tcp = self.tcp()
         return ipv4(*self.addresses(), tcp, offloaded=self.offloaded) if self.version == 4 else self._ipv6(tcp)
 
@@ -54,7 +54,7 @@ class Segment:
         return 6 if self.source.startswith("[") else 4
 
     def ethernet(self, *tags: int) -> bytes:
-        """In an Ethernet frame, behind VLAN tags of these types."""
+        """Return an Ethernet frame, with VLAN tags of these types."""
         kind = 0x0800 if self.version == 4 else 0x86DD
         stack = b"".join(struct.pack(">HH", tag, 7) for tag in tags)
         return bytes(range(12)) + stack + struct.pack(">H", kind) + self.ip()

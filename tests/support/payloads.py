@@ -1,6 +1,6 @@
-"""Values of payloads and their parts, made up from the types of their fields.
+"""Values of payloads and their parts, drawn by the types of their fields.
 
-Whoever adds a payload thereby adds its tests; only what fields mean to each other has to be told, in ``EXPLICIT``.
+A new payload has tests without further code, except for relations between its fields, which are in ``EXPLICIT``.
 """
 
 from dataclasses import fields, is_dataclass, replace
@@ -172,7 +172,7 @@ def _beacons() -> Strategy:
 
 
 def _log_entries() -> Strategy:
-    """What an entry has is told by its op and by its other requests."""
+    """Draw log entries: the op and the other requests determine the fields of an entry."""
 
     def consistent(entry: PgLogEntry) -> PgLogEntry:
         return replace(

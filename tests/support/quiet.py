@@ -16,8 +16,8 @@ _LOOPBACK = 1
 def own_network() -> Iterator[None]:
     """Move this thread, and what it starts, to a new network namespace with a loopback interface.
 
-    Captures of ``lo`` then have what the test says and nothing of the tests beside it. Who may not do that stays
-    where he is.
+    Captures of ``lo`` then have the packets of the test, without those of other tests. Without the privilege the
+    thread stays in its namespace.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     with _OWN.open() as before:

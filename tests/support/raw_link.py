@@ -67,7 +67,7 @@ class NodeStream(Stream):
 
 
 class OnNode:
-    """Mixed into a raw link: it is to a node in memory, and who dials is decided later than it is made."""
+    """Mixin for a raw link to a node in memory; which side dials is decided after it is made."""
 
     PROTOCOL: Protocol
     SOCKET_ADDR: EntityAddr

@@ -1,4 +1,4 @@
-"""Readers of anything: what they do not refuse they have read, and what they refuse they say."""
+"""Reading of arbitrary bytes: it returns a value, or raises one documented error with a reason."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 def read_or_refused(read: Callable[[], T], *refusals: type[Exception]) -> T | None:
-    """What was read; None if it was refused by one of these errors, which must say why."""
+    """Return the value that was read; None if it was refused by one of these errors, which must give a reason."""
     try:
         return read()
     except refusals as error:

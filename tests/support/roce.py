@@ -77,7 +77,7 @@ def decoded(
 
 
 def contents(frames: Iterable[DecodedFrame]) -> dict[str, list[tuple[object, ...]]]:
-    """What was said in each direction, whenever it was."""
+    """Return the contents of each direction, without times."""
     contents: dict[str, list[tuple[object, ...]]] = {}
     for frame in frames:
         segments = tuple(map(bytes, frame.segments))

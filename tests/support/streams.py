@@ -1,4 +1,4 @@
-"""What TCP assembly makes of packets, in a form that tests compare."""
+"""Results of TCP assembly in a form that tests compare."""
 
 import io
 from collections.abc import Collection, Iterable, Sequence
@@ -14,7 +14,7 @@ WINDOW_BYTES = 1 << 20
 
 
 class Assembled:
-    """Everything that an assembler says, with runs of the same direction joined."""
+    """Everything that an assembler yields, with runs of the same direction joined."""
 
     def __init__(self) -> None:
         self.streams: dict[int, Stream] = {}
@@ -76,7 +76,7 @@ def assembled(
     batched: bool = False,
     ports: Collection[int] | None = None,
 ) -> Assembled:
-    """What assembly makes of packets, or of a capture file."""
+    """Assemble packets, or a capture file."""
     raw = packets if isinstance(packets, bytes) else pcap(packets, link_type=link_type)
     assembler = Assembler(ports)
     result = Assembled()

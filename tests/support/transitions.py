@@ -1,4 +1,4 @@
-"""Where handshakes lead: the steps that links take, also those that wait for the application in between."""
+"""Transitions of handshakes: the steps that links take, with those that wait for the application in between."""
 
 from collections.abc import Callable
 from typing import Any

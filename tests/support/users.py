@@ -79,7 +79,7 @@ def _fork() -> int:
 
 
 def _report(writing: int, uid: int, what: Callable[[], Any]) -> None:
-    """In the child: become the other user, do it, and write what came of it."""
+    """Become the other user in the child process, run the check, and write its result."""
     try:
         os.setgroups([])
         os.setgid(uid)

@@ -10,7 +10,7 @@ _PAUSE_S = 0.01
 def eventually(
     condition: Callable[[], object], patience_s: float = PATIENCE_S, why: Callable[[], object] = lambda: None
 ) -> None:
-    """Wait until it is so; ``why`` says what is known if it does not become so in time."""
+    """Wait until the condition holds; ``why`` describes the state if it does not hold in time."""
     deadline_s = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline_s, why()

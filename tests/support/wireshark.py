@@ -27,7 +27,7 @@ _LUA_ERROR = "_ws.lua.error"
 
 
 def record(way: str, *, sizes: Iterable[int] = SIZES, **options: object) -> tuple[list[Chunk], KeyBook]:
-    """What two nodes say to each other on one link, and the keys to read it."""
+    """Return the bytes of two nodes on one link, and the keys to decrypt them."""
     lab = SimLab(way, 3)
     chunks: list[Chunk] = []
     lab.node("a", "osd.1", "lossless_peer", **options)
@@ -85,7 +85,7 @@ def write_capture(
 
 
 def tshark(path: Path, *arguments: str, ours: bool = True) -> str:
-    """What tshark prints about a capture; fails on any complaint about the script."""
+    """Return tshark's output for a capture; fails on any complaint about the script."""
     script = path.parent / "msgr2.lua"
     if ours and not script.exists():
         script.write_text(dissector(), encoding="utf-8")
@@ -110,5 +110,5 @@ def rows(path: Path, *fields: str, **options: Any) -> list[list[list[str]]]:
 
 
 def column(path: Path, field: str) -> list[str]:
-    """All values of a field in the order of the capture."""
+    """Return all values of a field in the order of the capture."""
     return [value for row in rows(path, field) for value in row[0]]

@@ -1,4 +1,4 @@
-"""What works with the dependencies of msgrlab alone, and the one line where an extra is missing."""
+"""Features that work without extras, and the one line for a missing extra."""
 
 import gzip
 import os

@@ -1,7 +1,7 @@
-"""Captures as conversations: tables, histories and charts of frames that say anything.
+"""Captures as conversations: tables, histories and charts of arbitrary frames.
 
 An input is a list of frames, each a byte (bit 0: its direction, bit 1: on which of two links, bit 2: its crcs are
-wrong, all others: which tag it has), and a payload behind its length (u16). The payload of a MESSAGE begins with
+wrong, all others: which tag it has), and a payload after its length (u16). The payload of a MESSAGE begins with
 its header.
 """
 
@@ -48,7 +48,7 @@ def _wire(tag: Tag, payload: bytes, *, is_bad: bool) -> bytes:
 
 
 def _frames(cursor: Cursor) -> Iterator[DecodedFrame]:
-    """What a decoder says of them; each is in a packet of its own."""
+    """Yield the frames as a decoder does, each in a packet of its own."""
     found: list[DecodedFrame] = []
     book = KeyBook()
     streams = [

@@ -141,5 +141,5 @@ TARGETS = [
         allowance_bytes=1024 * KIB,
         bytes_per_byte=1200,  # gzip packs a thousandfold
     ),
-    Target(name="tcp", run=_run_tcp, seeds=_seed_scripts, allowance_bytes=2048 * KIB),
+    Target(name="tcp", run=_run_tcp, seeds=_seed_scripts, allowance_bytes=2048 * KIB, mutations=150),
 ]

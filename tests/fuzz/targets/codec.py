@@ -46,7 +46,7 @@ OPERATIONS: tuple[Operation, ...] = (
 
 
 def run(data: bytes) -> None:
-    """Read as the operations say, and write back what was read."""
+    """Read values as the operations select, and write back what was read."""
     cursor = Cursor(data)
     operations, encoding = cursor.counted(), cursor.rest()
     decoder = Decoder(encoding)

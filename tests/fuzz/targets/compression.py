@@ -1,4 +1,4 @@
-"""What a peer compressed (docs/protocol.md §4.10).
+"""Segments that a peer compressed (docs/protocol.md §4.10).
 
 An input is the algorithm, a limit (u16) and a compressed segment.
 """

@@ -1,8 +1,8 @@
-"""Links as captures have them: whatever passes in both directions, with holes, with keys and without.
+"""Links as captures have them: arbitrary bytes in both directions, with holes, with keys and without.
 
 An input is a byte of options and a list of chunks, each a byte and a length (u16) before its bytes. Option bit 0:
-with the keys of the link; bit 1: its beginning was not captured; bit 2: on a port of nobody. Of a chunk's byte,
-bit 0 is its direction, and bit 1 says that it is missing.
+with the keys of the link; bit 1: its beginning was not captured; bit 2: on a port that no daemon uses. Of a
+chunk's byte, bit 0 is its direction, and bit 1 marks it as missing.
 """
 
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def run(data: bytes) -> None:
 
 
 def _opened_well(frames: list[DecodedFrame]) -> bool:
-    """Whether both directions begin with a whole handshake."""
+    """True if both directions begin with a complete handshake."""
     for direction in Direction:
         mine = [frame for frame in frames if frame.direction is direction]
         opening = takewhile(lambda frame: frame.tag not in _DATA, mine)
@@ -109,7 +109,7 @@ TARGETS = (
         run=run,
         seeds=seeds,
         coarse=True,
-        mutations=60,
+        mutations=30,
         max_bytes=4096,
         bytes_per_byte=4096,
         allowance_bytes=1 << 20,

@@ -1,4 +1,4 @@
-"""Authentication to a service, both sides, with what the other may say at each step (docs/protocol.md §5.7, §5.9).
+"""Authentication to a service, both sides, with arbitrary payloads at each step (docs/protocol.md §5.7, §5.9).
 
 Fuzzing does not break ciphers, so an input brings plaintext: what is sealed in a payload is sealed here with
 the right key, around bytes of the input. The first byte of an input chooses between that and a raw payload.
@@ -110,7 +110,7 @@ def _authorizer(key: CryptoKey, info: bytes, cursor: Cursor) -> bytes:
 
 
 def _info(key_type: KeyType) -> bytes:
-    """What a proper ticket holds."""
+    """Return the content of a proper ticket."""
     blob = grant(key_type, EntityType.OSD).blob
     assert blob is not None
     return encoded(open_ticket(blob, {1: KEYS[key_type]}))

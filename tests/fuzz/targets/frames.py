@@ -42,7 +42,7 @@ def stream(mode: str, cursor: Cursor) -> bytes:
 
 
 def _from_parts(mode: str, cursor: Cursor) -> bytes:
-    """One frame whose preamble may say anything. Sealed ones fit the first place in the stream only."""
+    """Return one frame with an arbitrary preamble. Sealed ones fit the first place in the stream only."""
     tag, segments, flags, status = (cursor.number() for _ in range(4))
     lengths = tuple(cursor.number(cursor.number() % 5) for _ in range(4))
     head = preamble(tag, lengths, segments=segments, flags=flags)

@@ -1,10 +1,10 @@
-"""A whole link, in either role and at any point of its life, and a peer that says anything.
+"""A whole link, in either role and at any point of its life, with a peer that sends arbitrary bytes.
 
 An input is two bytes of options and a script. The first byte chooses role, security, and how many proper steps
-the peer takes before the script; the second the policy, a small dispatch throttle, an application that holds on
-to what it gets, the peer's msgr2 features, whether the node compresses, and whether its interceptor stops the
-link: at which of the frames that are read and how, say two bytes more then. Each step of the script is an
-operation of ``OPERATIONS`` with its arguments.
+the peer takes before the script; the second the policy, a small dispatch throttle, an application that keeps its
+messages, the peer's msgr2 features, whether the node compresses, and whether its interceptor stops the link: two
+more bytes then select the frame that is read and the action. Each step of the script is an operation of
+``OPERATIONS`` with its arguments.
 """
 
 from collections.abc import Iterator
@@ -107,7 +107,7 @@ def _batch(talk: Talk, cursor: Cursor) -> None:
 
 
 def _compressed(talk: Talk, cursor: Cursor) -> None:
-    """A frame with the flag that says compressed, around two segments that may be so."""
+    """Send a frame with the compressed flag, around two segments that may be compressed."""
     tag, algorithm = cursor.number(), cursor.number() % (len(Algorithm) + 1)
     segments = [cursor.counted(), cursor.counted()]
     if 0 < algorithm < len(Algorithm):

@@ -1,9 +1,9 @@
-"""A whole link of msgr v1, in either role and at any point of its life, and a peer that says anything.
+"""A whole link of msgr v1, in either role and at any point of its life, with a peer that sends arbitrary bytes.
 
 An input is three bytes of options and a script. The first byte chooses role, authentication and how many proper
 steps the peer takes before the script; the second the policy, a small dispatch throttle, an application that
-holds on to what it gets, and whether an interceptor stops the link (two bytes more then); the third what the
-peer supports.
+keeps its messages, and whether an interceptor stops the link (two more bytes then); the third the features of the
+peer.
 """
 
 from collections.abc import Iterator

@@ -59,7 +59,7 @@ def _check_state(message: Message, features: int) -> None:
 
 
 def _check_encoding(message: Message, payload: Payload, features: int) -> None:
-    """What came back once comes back again; old versions, and peers without MSG_ADDR2, lose something at first."""
+    """Check that a decoded message decodes to itself; old versions, and peers without MSG_ADDR2, lose some."""
     kind, version = type(payload), 0
 
     def encode(what: Payload) -> bytes:

@@ -1,4 +1,4 @@
-"""What clients of OSDs read: CRUSH maps and the choices they lead to, and the data of operations.
+"""Structures that clients of OSDs read: CRUSH maps and the placements they give, and the data of operations.
 
 See docs/protocol.md §6.4, §6.8.
 

@@ -59,7 +59,7 @@ def _check_header(contents: bytes) -> None:
 
 
 def _links(raw: bytes, window_bytes: int) -> dict[tuple[int, str], list[object]]:
-    """What each direction of each link over RDMA has: bytes, sizes of gaps, and how it ended."""
+    """Return, for each direction of each link over RDMA, its bytes, the sizes of its gaps, and how it ended."""
     assembly = Assembly()
     contents: dict[tuple[int, str], list[object]] = {}
     batches = [assembly.feed(batch) for batch in open_capture(io.BytesIO(raw), window_bytes)]
@@ -109,4 +109,4 @@ def _seeds() -> Iterator[bytes]:
         yield b"\x01" + step(0, RoceHeader(opcode, 18, _CLIENT_PSN), bytes(4))
 
 
-TARGETS = [Target(name="roce", run=_run, seeds=_seeds, allowance_bytes=2048 * KIB)]
+TARGETS = [Target(name="roce", run=_run, seeds=_seeds, allowance_bytes=2048 * KIB, mutations=150)]

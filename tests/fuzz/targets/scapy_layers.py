@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @cache
 def _layers() -> "list[type[Packet]]":
-    """All of them; scapy is imported when the first input is tried."""
+    """Return all layers; scapy is imported for the first input."""
     from scapy.packet import Packet
 
     from toolkit.dissect import layers
@@ -50,7 +50,7 @@ def run(data: bytes) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    """What was sent in a conversation of each protocol, and frames of every form, each as several layers."""
+    """Yield the bytes of a conversation of each protocol, and frames of every form, each as several layers."""
     samples = [encode_banner(3, 0), b"ceph v027" + bytes(272)]
     samples += [message(writer(mode), HEADER, b"front", b"", b"data") for mode in ALL_MODES]
     samples += [raw[:600] for _, raw in conversation("none", ConMode.CRC)[:12]]

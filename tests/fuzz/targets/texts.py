@@ -1,4 +1,4 @@
-"""What people type or write into files: addresses, keys, keyrings, key logs, breakpoints, rules, faults, filters.
+"""Text of users: addresses, keys, keyrings, key logs, breakpoints, rules, faults, filters.
 
 An input is the name of the parser, a colon, and the text. Another parser is a line in ``PARSERS``.
 """
@@ -136,7 +136,7 @@ def run(data: bytes) -> None:
 
 
 def _check_complaint(text: str) -> None:
-    """One line that says something."""
+    """Check that an error is one line of text."""
     if not text or "\n" in text:
         raise BrokenPromise(f"a complaint is one line of text, not {text!r}")
 

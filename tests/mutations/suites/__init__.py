@@ -1,9 +1,9 @@
-"""What is to notice mutants: one module each.
+"""The suites that should notice mutants: one module each.
 
 A suite has
 
-* ``parts()``: the names of what it consists of;
-* ``digest(part)``: of the source of a part, so that only what changed is run again;
+* ``parts()``: the names of its parts;
+* ``digest(part)``: digest of the source of a part, so that only changed parts are run again;
 * ``play(parts, watch)``: asks the watch before each part, and reports each mistake that it notices.
 """
 
@@ -14,7 +14,7 @@ class Watch(Protocol):
     """Follows a suite as it runs."""
 
     def begin(self, part: str) -> bool:
-        """Whether to run this part, and any after it."""
+        """Return True to run this part, and any after it."""
         ...
 
     def notice(self, part: str, what: str) -> None:

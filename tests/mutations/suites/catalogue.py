@@ -29,7 +29,7 @@ def parts() -> list[str]:
 
 
 def digest(part: str) -> str:
-    """Of the module that has the script, and of the cases; verbs that scripts share are not in it."""
+    """Return the digest of the script's module and the cases, without the verbs that scripts share."""
     scenario = CATALOGUE[part.partition(" ")[0]]
     module = inspect.getmodule(scenario.script)
     assert module is not None

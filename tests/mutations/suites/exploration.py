@@ -32,7 +32,7 @@ def parts() -> list[str]:
 
 
 def digest(_part: str) -> str:
-    """Of the exploration's source."""
+    """Return the digest of the exploration's source."""
     return _digest()
 
 

@@ -22,7 +22,7 @@ def parts() -> list[str]:
 
 
 def digest(_part: str) -> str:
-    """Of the simulator's source."""
+    """Return the digest of the simulator's source."""
     return _digest()
 
 

@@ -32,7 +32,7 @@ def parts() -> list[str]:
 
 
 def digest(part: str) -> str:
-    """Of the file."""
+    """Return the digest of the file."""
     return _digest(part.partition("::")[0])
 
 

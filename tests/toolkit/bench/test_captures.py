@@ -1,4 +1,4 @@
-"""Captures to measure decoders on: that they are captures, of what they say, and always the same."""
+"""Captures for measuring decoders: they are valid, have the expected messages, and are always the same."""
 
 from pathlib import Path
 from struct import Struct

@@ -1,4 +1,4 @@
-"""``msgrlab bench`` as a user types it. Nothing here says how fast anything has to be."""
+"""``msgrlab bench`` as a user types it. No test depends on speed."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Decoders beside each other on tiny captures. Nothing here says how fast anything has to be."""
+"""Decoders on tiny captures. No test depends on speed."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ OURS = {"columns", "records", "scapy"}
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, object]]:
-    """What every decoder here made of the benchmark's captures."""
+    """Return the rows of every installed decoder for the captures of the benchmark."""
     reported: list[DecodeResult] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("toolkit.bench.decode.RECIPES", [recipe for recipe in RECIPES if recipe.name in MADE])

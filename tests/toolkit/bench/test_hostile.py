@@ -1,4 +1,4 @@
-"""A server under attack keeps its client. Nothing here says how fast anything has to be."""
+"""A server under attack keeps its client. No test depends on speed."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""How a Python was built, by what its build has left in ``sysconfig``."""
+"""The build of a Python, by its ``sysconfig``."""
 
 import sysconfig
 

@@ -1,4 +1,4 @@
-"""``msgrlab bench rados`` with few objects. Nothing here says how fast anything has to be."""
+"""``msgrlab bench rados`` with few objects. No test depends on speed."""
 
 import json
 import subprocess

@@ -23,7 +23,9 @@ def test_one_row_has_figures_of_rdma_and_of_tcp(guest: vm.Machine) -> None:
     (row,) = json.loads(done.stdout)["rdma"]
     assert (row["pattern"], row["size"], row["in_flight"], row["mode"]) == ("request", 4096, 1, "crc")
     assert all(row[key] > 0 for key in _NUMBERS)
-    assert row["ratio"] == pytest.approx(row["ops_per_s"] / row["tcp_ops_per_s"], abs=0.002)
+    ours, theirs = row["ops_per_s"], row["tcp_ops_per_s"]
+    rounding = 0.5 / ours + 0.5 / theirs  # whole numbers, which are small on a slow machine
+    assert row["ratio"] == pytest.approx(ours / theirs, rel=rounding, abs=0.002)
     left = guest.run(["ls", "/sys/class/infiniband", "/sys/class/net"], timeout_s=PATIENCE_S)
     assert not [name for name in left.stdout.split() if name.startswith("ml")]
 

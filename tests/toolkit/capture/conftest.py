@@ -18,7 +18,7 @@ __all__ = ["own_network"]
 
 @pytest.fixture(autouse=True)
 def quiet(own_network: None) -> None:
-    """Every test here hears itself only."""
+    """Run each test in a namespace of its own, so that it captures its own packets only."""
 
 
 def converse(sent: bytes, host: str = "127.0.0.1", port: int = 0, inside: Target | None = None) -> int:

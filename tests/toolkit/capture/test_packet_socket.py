@@ -21,7 +21,7 @@ PAYLOAD = b"a word that nobody else says " * 3
 
 
 def taken(source: PacketSocket) -> list[Packet]:
-    """All that the kernel has counted until now."""
+    """Return the packets that the kernel has counted so far."""
     packets: list[Packet] = []
     wanted = source.received
     while source.read < wanted:

@@ -1,4 +1,4 @@
-"""Which ports are taken. What the kernel makes of the filter is in ``test_packet_socket.py``."""
+"""The selection of ports. Its effect in the kernel is in ``test_packet_socket.py``."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where a capture is taken: interfaces, and network namespaces by name, container and process."""
+"""Targets of captures: interfaces, and network namespaces by name, container and process."""
 
 import os
 import socket

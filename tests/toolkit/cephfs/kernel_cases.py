@@ -1,4 +1,4 @@
-"""What the kernel's client is put through on a real cluster: modes, and rules of the proxies."""
+"""Cases for the kernel's client on a real cluster: modes, and rules of the proxies."""
 
 MODES = ("legacy", "crc", "secure")
 POOL, IMAGE = "disks", "disk"

@@ -57,7 +57,7 @@ def ceph(cluster: Cluster, *arguments: str) -> str:
 
 
 def seen_by_mds(cluster: Cluster, gid: int) -> str:
-    """What the daemon says of a client's session; empty if it knows of none."""
+    """Return the daemon's text about a client's session; empty if it has none."""
     listed = cluster.nodes["mds"].ask("session ls")
     return next((session["state"] for session in listed if session["id"] == gid), "")
 

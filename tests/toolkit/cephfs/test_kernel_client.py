@@ -74,7 +74,7 @@ def lines(client: Client) -> list[Line]:
 
 @pytest.fixture(scope="module")
 def verified(client: Client) -> list[Line]:
-    """What fio reported, and the number of connections that each reset ended while it ran."""
+    """Return fio's report, and the number of connections that each reset ended while it ran."""
     found: list[Line] = []
     unread = b""
 

@@ -1,4 +1,4 @@
-"""A session with an MDS that is made up: what it says and asks, and what it makes of answers."""
+"""A session with a scripted MDS: its messages, and the reactions to its answers."""
 
 import asyncio
 import errno

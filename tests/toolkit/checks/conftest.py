@@ -57,7 +57,7 @@ class Story:
         cookies: dict[str, int] | None = None,
         **fields: Any,
     ) -> None:
-        """A session becomes READY and the application hears of it."""
+        """Record a session that becomes READY, and its event."""
         lossy = "lossy" in policy or "stateless" in policy
         self.policies[node, session] = policy
         self.cookies[node, session] = cookies or (NO_COOKIES if lossy else COOKIES)
@@ -78,7 +78,7 @@ class Story:
     def deliver(
         self, node: str, *tids: int, session: int = 1, seq: int | None = None, peer: str = "", **fields: Any
     ) -> int:
-        """Deliver messages whose seq is their tid unless ``seq`` says what the first one has."""
+        """Deliver messages whose seq is their tid unless ``seq`` gives that of the first one."""
         for offset, tid in enumerate(tids):
             body = {"digest": f"{tid:04x}", "size": 100, **fields}
             number = tid if seq is None else seq + offset
@@ -172,7 +172,7 @@ class Story:
         return self.add_record(node, "auth", link=f"{node}/{number}", **values)
 
     def usage(self, node: str, number: int = 1, /, **fields: int) -> int:
-        """What a link of ``node`` has used up."""
+        """Return what a link of ``node`` has used."""
         values = {
             **dict.fromkeys(("tx_nonces", "rx_nonces", "handshake_bytes", "data_bytes"), 0),
             "handshake_limit_bytes": 1000,

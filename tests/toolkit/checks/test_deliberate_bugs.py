@@ -49,7 +49,7 @@ def new_lab(mode: str = "crc", protocol: Protocol = Protocol.V2, seed: int = 1) 
 
 
 def scenario(name: str, mode: str = "secure") -> set[str]:
-    """What a scenario's history breaks."""
+    """Return the invariants that a scenario's history violates."""
     return broken(recorded(name, mode))
 
 

@@ -1,4 +1,4 @@
-"""Which links, sessions and nodes of a history belong together."""
+"""Relations between the links, sessions and nodes of a history."""
 
 from toolkit.checks.index import Index
 

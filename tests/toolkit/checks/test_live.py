@@ -23,7 +23,7 @@ def grown(history: History, parts: int = 20) -> list[History]:
 
 
 def looks(history: History, parts: int = 20, **options: Any) -> list[Sighting]:
-    """What a checker sees that looks again and again while a history grows."""
+    """Return what a checker sees that looks repeatedly while a history grows."""
     growing = History()
     checker = LiveChecker(growing, settle_s=0.0, **options)
     for prefix in grown(history, parts):

@@ -177,7 +177,7 @@ def test_an_hour_of_traffic() -> None:
 
 
 def of_one_end(records: list[Record]) -> list[Record]:
-    """What is left where one node records nothing, as a daemon of Ceph does."""
+    """Return the records without those of one node, as with a daemon of Ceph."""
     return [record for record in records if record.node != "b"]
 
 

@@ -187,7 +187,7 @@ def test_killed_process_with_shards_may_have_sent_unrecorded_messages(story, kil
 
 
 def reconnected(story, in_seq, *, acked=0, resumed=True):
-    """a has sent three messages; b says on the next link which it has."""
+    """Record three messages of a; on the next link b sends its in_seq."""
     story.wire()
     story.pair()
     for seq in (1, 2, 3):

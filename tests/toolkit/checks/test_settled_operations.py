@@ -28,7 +28,7 @@ def folded(records: Iterable[Record], until_s: float) -> list[Record]:
 
 
 def folded_step_by_step(history: History, every_s: float) -> tuple[list[Record], int]:
-    """What is left when a history is folded every so many seconds as it comes in; and the most at a time."""
+    """Fold a history every so many seconds as it grows; returns the result, and the most records in memory."""
     kept: list[Record] = []
     most, until_s = 0, every_s
     for record in history:

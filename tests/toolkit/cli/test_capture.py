@@ -15,9 +15,9 @@ import pytest
 
 from messenger.cephx.exchange import ConMode
 from messenger.denc.entity import EntityType
+from messenger.inbox import Inbox
 from messenger.link import Protocol
 from messenger.messages.ping import MPing
-from messenger.messenger import Inbox
 from tests.support.aio import messenger, on_loop
 from tests.support.ports import low_port
 from tests.support.quiet import own_network

@@ -1,4 +1,4 @@
-"""How clusters are named on the command line, and what a shell completes."""
+"""Names of clusters on the command line, and their completion by a shell."""
 
 import subprocess
 
@@ -11,7 +11,7 @@ __all__ = ["state"]
 
 
 def completed(words: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What bash is offered behind these words."""
+    """Return bash's completions after these words."""
     count = len(words.split()) - (not words.endswith(" "))
     for name, value in {
         "COMP_WORDS": words,

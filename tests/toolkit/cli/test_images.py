@@ -16,7 +16,7 @@ def no_docker(monkeypatch):
 def test_an_unknown_image_is_one_line(verb, capsys):
     assert run(["images", verb, "ceph:quincy"]) == USAGE_ERROR
     out, err = capsys.readouterr()
-    known = "node, ceph:nautilus, ceph:pacific, ceph:reef, ceph:tentacle, vm, vm:trixie"
+    known = "node, ceph:nautilus, ceph:pacific, ceph:reef, ceph:tentacle, vm, vm:trixie, vm:uml"
     assert (out, err) == ("", f"msgrlab: no image 'ceph:quincy'; known: {known}\n")
 
 

@@ -102,10 +102,8 @@ def test_a_missing_jupyterlab_is_one_line_and_nothing_is_written(
         return lambda name, *rest: None if name == "jupyterlab" else find(name, *rest)
 
     monkeypatch.setattr("toolkit.notebook.jupyter.find_spec", nowhere(importlib.util.find_spec))
-    assert msgrlab(["lab", str(tmp_path / "new")]) == 2
-    assert re.fullmatch(
-        r"msgrlab: JupyterLab is not installed for .+ -m pip install jupyterlab\n", capsys.readouterr().err
-    )
+    assert msgrlab(["lab", str(tmp_path / "new")]) == 3
+    assert capsys.readouterr().err == "msgrlab: jupyterlab is not installed: pip install 'msgrlab[notebooks]'\n"
     assert not (tmp_path / "new").exists()
 
 

@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import typer
 from messenger.errors import LocalError
 from toolkit.cli import main as cli
 
+READY_MADE = next(iter(sorted((Path(__file__).parents[3] / "captures").glob("*/capture.pcapng.gz"))))
 SCRIPT = "from toolkit.cli.main import main; main()"
 
 
@@ -101,6 +103,48 @@ def test_removed_current_directory_is_one_line_and_exit_2(
     assert cli.run(["list"]) == 2
     expected = "msgrlab: the current directory has been removed: change to another one\n"
     assert capsys.readouterr() == ("", expected)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["decode", str(READY_MADE), "-o"],
+        ["run"],
+        ["list"],
+        ["sim"],
+        ["explore", "--out"],
+        ["bench", "hostile", "--out"],
+        ["up"],
+        ["top"],
+        ["lab"],
+        ["probe", "127.0.0.1:1", "--keyring"],
+        ["proxy", "0", "127.0.0.1:1", "--history"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_path_that_the_machine_refuses_is_one_line_and_exit_2(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if os.geteuid():  # root may search every directory; a name that is too long is refused to root, too
+        tmp_path.chmod(0)
+    path = tmp_path / ("x" * (1 if os.geteuid() else 300))
+    try:
+        assert cli.run([*arguments, str(path)]) == 2
+    finally:
+        tmp_path.chmod(0o700)
+    complaint = capsys.readouterr().err
+    assert complaint.count("\n") == 1
+    assert str(path) in complaint
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_refused_path_is_named(
+    number: int, failing: Callable[[BaseException], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(failing(OSError(number, os.strerror(number), "/where"))) == 2
+    assert capsys.readouterr().err == f"msgrlab: /where: {os.strerror(number)}\n"
+    with pytest.raises(OSError, match=os.strerror(number)):
+        cli.run(failing(OSError(number, os.strerror(number))))  # a mistake of ours
 
 
 def test_internal_errors_are_raised(failing: Callable[[BaseException], list[str]]) -> None:

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -193,3 +194,40 @@ def test_a_small_terminal_shows_the_rows_around_the_chosen_one() -> None:
 
 def test_keys_are_read_whole_and_others_are_left_out() -> None:
     assert keys_of(b"\x1b[A\x1bOBxs\x1bq") == ["up", "down", "sort", "none", "quit"]
+
+
+@pytest.mark.needs("capture")
+def test_signal_ends_it_although_nobody_reads_its_terminal() -> None:
+    """As after Ctrl-S: a write waits for ever, and the restored terminal for the write."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", MAIN, "top", "lo", "--interval", "0.05"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150", "LINES": "20"}
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env=environment
+    ) as running:
+        try:
+            read_until(ours, b"now by bytes")
+            wait_for(lambda: not select.select([], [theirs], [], 0)[1])
+            running.send_signal(signal.SIGTERM)
+            remark = running.communicate(timeout=TIMEOUT_S)[1]
+            # The terminal may have room for the last screen still.
+            assert (running.returncode, remark) in [(0, b""), (2, b"msgrlab: standard output: it is not read\n")]
+        finally:
+            running.kill()
+            os.close(ours)
+            os.close(theirs)
+
+
+@pytest.mark.needs("capture")
+def test_terminal_that_has_gone_is_one_line() -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", MAIN, "top", "lo", "--interval", "0.05"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE) as running:
+        try:
+            os.close(theirs)
+            read_until(ours, b"now by bytes")
+            os.close(ours)
+            assert running.communicate(timeout=TIMEOUT_S)[1] == b"msgrlab: standard output: Input/output error\n"
+            assert running.returncode == 2
+        finally:
+            running.kill()

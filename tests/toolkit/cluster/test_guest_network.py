@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.clusters import answer_of, command_line, done, environment, msgrlab
 from tests.support.clusters import state as state  # noqa: PLC0414 - a fixture
-from tests.support.guests import in_guest
+from tests.support.guests import at_either
 from tests.support.waiting import eventually
 from toolkit.machine.leases import STATE_VARIABLE, Lease
 
@@ -83,7 +83,7 @@ def attached() -> Iterator["subprocess.Popen[str]"]:
 
 
 def traces(lease: Lease) -> list[object]:
-    """What is known of guests and faults, in the cluster and in the kernel."""
+    """Return the guests and faults that the cluster and the kernel have."""
     (status,) = answer_of("status", "--json")["clusters"]
     listed = subprocess.run(
         ["ip", "netns", "exec", lease.label.namespace("net-switch"), "nft", "list", "tables"],
@@ -115,9 +115,9 @@ def test_a_new_guest_has_the_name_of_one_that_was_killed(cluster: Lease) -> None
         assert traces(cluster) == ["guest0"]
 
 
-@in_guest("netns", "iproute2")
-def test_a_guest_reaches_nodes_and_leaves_nothing_when_it_is_killed(cluster: Lease) -> None:
-    run = command_line("vm", "run", "--network", "pair", "--")
+@at_either("netns", "iproute2")
+def test_a_guest_reaches_nodes_and_leaves_nothing_when_it_is_killed(kernel: str, cluster: Lease) -> None:
+    run = command_line("vm", "run", "--kernel", kernel, "--network", "pair", "--")
     with subprocess.Popen(
         [*run, "python3", "-c", CONNECT + "import time; time.sleep(600)", "10.77.0.1"],
         env={**environment(), "PYTHONUNBUFFERED": "1"},
@@ -141,9 +141,9 @@ def line_between(lines: IO[str], least: float, most: float) -> bool:
     return least <= float(lines.readline()) <= most
 
 
-@in_guest("netns", "nft")
-def test_faults_act_on_the_connections_of_a_guest(cluster: Lease) -> None:
-    run = command_line("vm", "run", "--network", "pair", "--")
+@at_either("netns", "nft")
+def test_faults_act_on_the_connections_of_a_guest(kernel: str, cluster: Lease) -> None:
+    run = command_line("vm", "run", "--kernel", kernel, "--network", "pair", "--")
     with subprocess.Popen(
         [*run, "python3", "-c", AGAIN, "10.77.0.1", str(TIMEOUT_S)],
         env={**environment(), "PYTHONUNBUFFERED": "1"},

@@ -86,7 +86,7 @@ def sockets(cluster: Cluster, guest: TapGuest, undo: ExitStack) -> Sockets:
 
 
 def traces(cluster: Cluster) -> list[object]:
-    """What faults have left in a cluster and in its kernel."""
+    """Return what faults have left in a cluster and in its kernel."""
     status = cluster.status()
     assert hasattr(cluster.network, "standing")
     return [*status["guests"], *status["faults"], *status["links"], *cluster.network.standing()]

@@ -1,4 +1,4 @@
-"""What a mesh costs once it is open: descriptors, memory, and nothing at all while nothing happens."""
+"""Costs of an open mesh: descriptors, memory, and no work while nothing happens."""
 
 import re
 from pathlib import Path

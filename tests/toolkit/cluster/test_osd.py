@@ -1,4 +1,4 @@
-"""Real clusters: what they are made of, how they end, and what they say when they cannot begin."""
+"""Real clusters: their parts, their end, and their errors if they do not start."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Which release of Ceph the daemons of a cluster are of."""
+"""The release of Ceph of a cluster's daemons."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is kept of a cluster: for its owner alone, without keys unless they are asked for."""
+"""Files that are kept of a cluster: readable by their owner only, without keys unless requested."""
 
 import os
 from collections.abc import Iterator

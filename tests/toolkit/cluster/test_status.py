@@ -1,4 +1,4 @@
-"""What a status makes of the records of a cluster."""
+"""The status that records of a cluster give."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a cluster."""
+"""The display of a cluster in a notebook."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Clients of a cluster work on shared objects by themselves; the cluster says whether what they saw is right."""
+"""Clients of a cluster work on shared objects, and the cluster checks their answers."""
 
 from collections import Counter
 from typing import Any
@@ -45,7 +45,7 @@ def operations(cluster: Cluster) -> History:
 
 
 def answered(cluster: Cluster) -> Counter[str]:
-    """How many answers each client has had."""
+    """Return the number of answers of each client."""
     return Counter(record.node for record in operations(cluster) if record["action"] in {"ok", "fail"})
 
 

@@ -1,4 +1,4 @@
-"""Who ended a connection, and what went wrong on it before: from crafted captures with a known cause."""
+"""The side that ended a connection, and the trouble before: crafted captures with a known cause."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -162,7 +162,7 @@ def test_a_capture_of_real_daemons_whose_link_was_reset() -> None:
 
 
 def acknowledged(tape: Tape, path: Path) -> tuple[int, int]:
-    """What the capture shows of the bytes of client and server that have arrived."""
+    """Return the bytes of client and server that have arrived according to the capture."""
     tcp = Capture(tape.write(path / "acknowledged.pcap")).analysis.links[0].stream.tcp
     return tcp.acknowledged[tcp.client_side], tcp.acknowledged[1 - tcp.client_side]
 

@@ -138,6 +138,9 @@ def test_addresses(text, expected):
         ("watch-notify(notify (1) cookie 123765696 notify 42949672960 ret 0)", MessageType.WATCH_NOTIFY),
         ("osd pg remove(epoch 48; pg5.0; )", MessageType.OSD_PG_REMOVE),
         ("fsmap.user(e 4)", MessageType.FS_MAP_USER),
+        ("HB", MessageType.MDS_HEARTBEAT),
+        ("peer_request(client.4128:31.0 authpin)", MessageType.MDS_PEER_REQUEST),
+        ("slave_request(client.4128:31.0 authpin)", MessageType.MDS_PEER_REQUEST),
         (
             "PGlog(1.0 log log((0'0,0'0], crt=0'0) pi ([0,0] all_participants= intervals=) e13/13)",
             MessageType.OSD_PG_LOG,

@@ -1,4 +1,4 @@
-"""What messages say, as JSON values."""
+"""Contents of messages as JSON values."""
 
 import json
 from dataclasses import dataclass, field

@@ -32,7 +32,7 @@ LINKS: dict[str, dict[str, Any]] = {
 
 
 class Recording:
-    """What passed between two nodes of a short simulated session, and the keys to read it."""
+    """The bytes between two nodes of a short simulated session, and the keys to decrypt them."""
 
     def __init__(self, link: str) -> None:
         self.options = LINKS[link]
@@ -57,7 +57,7 @@ class Recording:
         return AUTHENTICATION + asked + SESSION
 
     def stream(self, direction: Direction) -> bytes:
-        """All bytes of one direction."""
+        """Return all bytes of one direction."""
         return b"".join(chunk for way, chunk in self.chunks if way is direction)
 
 

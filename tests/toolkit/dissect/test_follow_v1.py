@@ -21,7 +21,7 @@ OPTIONS = {
 
 
 class Recording:
-    """What passed between two nodes of a short simulated session, with a reconnect in its middle."""
+    """The bytes between two nodes of a short simulated session, with a reconnect in its middle."""
 
     def __init__(self, options: dict[str, object]) -> None:
         lab = SimLab("v1", 3)

@@ -1,4 +1,4 @@
-"""What messages to and between OSDs are about."""
+"""Subjects of messages to and between OSDs."""
 
 from collections.abc import Iterator
 

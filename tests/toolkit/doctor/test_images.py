@@ -13,7 +13,7 @@ KEYS = "debian-archive-keyring"
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user who is root on Debian, with an empty PATH and no images."""
+    """Make this user root on Debian, with an empty PATH and no images."""
     monkeypatch.setenv("MSGRLAB_IMAGES", str(tmp_path / "images"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(images.os, "geteuid", lambda: 0)

@@ -1,4 +1,4 @@
-"""What the kernel's client is put through: modes, rules of the proxy by mode, and frames that it disputes."""
+"""Cases for the kernel's client: modes, rules of the proxy by mode, and frames that it rejects."""
 
 MODES = ("legacy", "crc", "secure", "prefer-crc", "prefer-secure")
 CUT_MODES = ("legacy", "crc", "secure")

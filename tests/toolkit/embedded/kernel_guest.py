@@ -111,7 +111,7 @@ class Peers:
         return _chosen(self._take(), what, **wanted)
 
     def dialling(self) -> dict[str, int]:
-        """How the kernel has dialled the OSD since the last call, and how many requests it has sent again."""
+        """Return how the kernel has dialled the OSD since the last call, and its number of repeated requests."""
         records = self._take()
         dials = [
             fields
@@ -182,7 +182,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _header(name: str, features: int) -> bytes:
-    """What the method ``create`` takes: size, order, features, prefix of data objects, data pool."""
+    """Return the input of the method ``create``: size, order, features, prefix of data objects, data pool."""
     numbers = IMAGE_BYTES.to_bytes(8, "little") + bytes([22]) + features.to_bytes(8, "little")
     return numbers + _encoded(f"rbd_data.{name}") + (-1).to_bytes(8, "little", signed=True)
 
@@ -271,7 +271,7 @@ def modes(peers: Peers, content: Content, log: krbd.KernelLog) -> None:
 
 
 def resizing_and_locking(peers: Peers, log: krbd.KernelLog) -> None:
-    """What images do beside data: notifications of the header, the exclusive lock."""
+    """Try what images need beside data: notifications of the header, the exclusive lock."""
     with mapped("plain", "crc") as device:
         peers.resize("plain", 2 * IMAGE_BYTES)
         for _ in range(100):

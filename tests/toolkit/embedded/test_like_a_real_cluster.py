@@ -1,4 +1,4 @@
-"""What holds of real daemons holds of embedded ones: the tests of the RADOS client, run against both."""
+"""Embedded daemons behave as real ones: the tests of the RADOS client, run against both."""
 
 import functools
 from collections.abc import Callable

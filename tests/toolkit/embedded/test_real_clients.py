@@ -1,6 +1,8 @@
 """Ceph's own clients on embedded clusters, and links that are cut at every frame of theirs."""
 
 import json
+import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -111,6 +113,25 @@ def test_locks_are_kept_and_broken(standing: StandIn) -> None:
     (locker,) = json.loads(standing.rados(*IN_POOL, "lock", "info", "locked", "mine"))["lockers"]
     standing.rados(*IN_POOL, "lock", "break", "locked", "mine", locker["name"], "--lock-cookie", "c")
     assert json.loads(standing.rados(*IN_POOL, "lock", "info", "locked", "mine"))["lockers"] == []
+
+
+@pytest.mark.parametrize("standing", WAYS[:1], indirect=True, ids="-".join)
+def test_the_log_is_followed(standing: StandIn) -> None:
+    lines: list[str] = []
+    with subprocess.Popen(["ceph", "-c", str(standing.conf), "-w"], stdout=subprocess.PIPE, text=True) as ceph:
+        assert ceph.stdout is not None
+        reader = threading.Thread(target=lines.extend, args=(ceph.stdout,))
+        reader.start()
+        try:
+            for number in range(40):  # the first ones may come before ceph has subscribed
+                standing.ceph("log", "marker", str(number))
+                if any("[INF] marker" in line for line in lines):
+                    break
+        finally:
+            ceph.terminate()
+            reader.join()
+    assert any("[INF] marker" in line for line in lines)
+    assert "marker" in standing.ceph("log", "last", "1")
 
 
 @pytest.mark.parametrize("standing", WAYS[2:3], indirect=True, ids="-".join)

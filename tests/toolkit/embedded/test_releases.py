@@ -78,7 +78,7 @@ class Client:
         self._image = existing_image(release)
 
     def run(self, *argv: str, stdin: str = "") -> str:
-        """What the program prints; raises LocalError if it fails."""
+        """Return the output of the program; raises LocalError if it fails."""
         return self._host.run(*out_of_image(self._host, self._image, argv), stdin=stdin, timeout_s=TIMEOUT_S)
 
     def rados(self, *arguments: str) -> str:
@@ -119,10 +119,13 @@ def links_cut_at_random(cluster: Cluster, seed: int) -> Iterator[Callable[[], in
     assert len({record.node for record in injected}) > 1
 
 
-@pytest.mark.parametrize(
+with_each_release = pytest.mark.parametrize(
     "release",
     [pytest.param(release, marks=pytest.mark.needs("netns", f"ceph-image-{release}")) for release in RELEASES],
 )
+
+
+@with_each_release
 def test_acknowledged_writes_of_each_release_survive_random_cuts(
     release: str, msgrlab_cluster: Callable[..., Cluster]
 ) -> None:
@@ -155,3 +158,39 @@ def test_acknowledged_writes_of_each_release_survive_random_cuts(
     omap = {str(i): f"value {i}" for i in range(12)}
     checked = json.loads(client.run("python3", "-", *script, stdin=CHECK))
     assert checked == {"wrong": [], "log": log, "omap": omap}
+
+
+@with_each_release
+def test_snapshots_clones_and_copies_of_each_release_survive_random_cuts(
+    release: str, msgrlab_cluster: Callable[..., Cluster]
+) -> None:
+    cluster = msgrlab_cluster(SPEC, backend="netns", shared=True, check=True)
+    client = Client(cluster, release)
+    content = Random(release).randbytes(1_200_000)
+    before, after = client.file(f"{release}.source", content), client.file(f"{release}.back")
+    image = f"{release}-parent"
+
+    def exported(name: str) -> bytes:
+        after.unlink(missing_ok=True)
+        client.run("rbd", "export", "--no-progress", name, str(after))
+        return after.read_bytes()
+
+    with links_cut_at_random(cluster, seed=10 + list(RELEASES).index(release)) as hits:
+        client.run("rbd", "import", "--no-progress", str(before), image)
+        for round_ in range(MOST_ROUNDS):
+            snap, clone, name = f"{image}@s{round_}", f"{release}-clone{round_}", f"{release}-copied{round_}"
+            client.run("rbd", "snap", "create", snap)
+            client.run("rbd", "clone", "--rbd-default-clone-format", "2", snap, clone)
+            client.run("rbd", "bench", "--io-type", "write", "--io-size", "4K", "--io-total", "64K", image)
+            client.run("rbd", "flatten", "--no-progress", clone)
+            client.rados("put", name, str(before))
+            client.rados("cp", name, f"{name}.copy")
+            if hits() >= LEAST_CUTS:
+                break
+
+    copy = client.file(f"{release}.copy")
+    client.rados("get", f"{name}.copy", str(copy))
+    assert copy.read_bytes() == content
+    assert exported(f"{image}@s0") == exported(f"{release}-clone0") == content
+    assert exported(image) != content
+    assert exported(snap) == exported(clone)

@@ -30,7 +30,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def replay_bound(patch: pytest.MonkeyPatch) -> None:
-    """Of what was to be sent again, one message more than the peer has is dropped."""
+    """Drop one more message from the replay than the peer has."""
     right = OutQueue.discard_requeued_up_to
 
     patch.setattr(OutQueue, "discard_requeued_up_to", lambda self, seq: right(self, seq + bool(self.requeued)))
@@ -43,12 +43,12 @@ def early_ack(patch: pytest.MonkeyPatch) -> None:
 
 
 def not_requeued(patch: pytest.MonkeyPatch) -> None:
-    """What was sent on a link that broke is not sent again."""
+    """Do not queue again what was sent on a link that broke."""
     patch.setattr(Session, "requeue_sent", lambda _self: None)
 
 
 def no_accept_event(patch: pytest.MonkeyPatch) -> None:
-    """The application is not told that a session was accepted."""
+    """Leave out the application's event for an accepted session."""
     right = Core.session_event
 
     def silent(self: Core, session: Session, kind: EventKind, fault: Fault | None, now: float) -> None:

@@ -1,4 +1,4 @@
-"""docs/faults.md has every word, and its examples are what it says."""
+"""docs/faults.md has every word, and its examples have the described effect."""
 
 import ast
 import importlib

@@ -1,6 +1,10 @@
 """Proxies that share a port on loopback: one socket for all, and each refuses by itself."""
 
+import os
+import resource
+import select
 import socket
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +14,8 @@ from toolkit.faults.proxies import Proxies
 from toolkit.faults.proxy import FaultProxy
 
 PROXIES = 40
+ROOM = 5
+"""Descriptors that a proxy may still open: an odd number, so that one is left to accept with but none to dial."""
 
 
 @pytest.fixture
@@ -72,6 +78,38 @@ def test_address_that_refuses_leaves_the_others_open(proxies: Proxies, listener:
     for healed in (first, second, third, new):
         with dial(healed) as client, listener.accept()[0] as accepted:
             assert exchanges(client, accepted)
+
+
+@pytest.mark.parametrize("shares_ports", [False, True], ids=["own", "shared"])
+def test_connections_wait_for_descriptors_without_a_word(
+    *, shares_ports: bool, proxies: Proxies, listener: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxies.shares_ports = shares_ports
+    proxy = proxies.open("a", "b", listener.getsockname())
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as closing:
+        clients = [closing.enter_context(socket.socket()) for _ in range(4 * ROOM)]
+        null = closing.enter_context(Path(os.devnull).open())
+        highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
+        while (filled := os.dup(null.fileno())) < highest:  # earlier tests left gaps
+            closing.callback(os.close, filled)
+        closing.callback(os.close, filled)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (filled + 1 + ROOM, limits[1]))
+        try:
+            for client in clients:
+                client.connect((proxy.host, proxy.port))
+            # Those that the proxy accepts are reset, because it cannot dial for them.
+            assert select.select(clients, [], [], 30)[0]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for client in clients:
+            with suppress(OSError):  # it was reset
+                client.sendall(b"ceph v2\n\x10\0" + bytes(16))
+        listener.settimeout(30)
+        accepted = closing.enter_context(listener.accept()[0])
+        accepted.settimeout(30)
+        assert accepted.recv(8) == b"ceph v2\n"
+    assert caplog.records == []
 
 
 def test_closed_proxies_release_the_port(proxies: Proxies, listener: socket.socket) -> None:

@@ -30,7 +30,7 @@ RULES = [
 
 
 def _ceph(monitor: RealMonitor, proxy: Proxy, protocol: str, *words: str) -> str:
-    """What ``ceph`` prints that knows no monitor but the proxy."""
+    """Return the output of ``ceph`` with the proxy as its only monitor."""
     command = ["ceph", "-c", str(monitor.conf), "--mon-host", f"[{protocol}:{proxy.address}]"]
     done = subprocess.run(
         [*command, "--connect-timeout", "30", *words], capture_output=True, text=True, timeout=90, check=False

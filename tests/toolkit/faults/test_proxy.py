@@ -15,16 +15,24 @@ from typing import TypeVar
 
 import pytest
 
+from messenger.denc.codec import Buffer
 from messenger.errors import LocalError
 from messenger.v2.framing import CrcWriter
 from messenger.v2.wire import Ack, encode_banner
+from toolkit.dissect.direction import Direction
 from toolkit.faults.proxy import FaultProxy
+from toolkit.faults.script import strikes
 from toolkit.faults.tap import Breakpoint
 from toolkit.machine.loops import LoopThread
 
 T = TypeVar("T")
 
 BANNER = encode_banner(1, 0)
+PUT_BACK = "-> ACK: inject ACK seq=7 back"
+MOST_BUFFERED_BYTES = 32 << 20
+"""More than the buffers of the proxy and of four sockets hold."""
+SILENCE_S = 3.0
+"""Seconds after which a proxy that reads nothing is taken to wait."""
 ACKS = [CrcWriter().control(Ack.TAG, Ack(seq).encode()) for seq in range(1, 6)]
 
 
@@ -240,3 +248,48 @@ def test_dial_during_stop_of_a_proxy_leaves_no_socket_open(end: str) -> None:
         loop.close()
     gc.collect()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def _sent_until_silence(client: socket.socket, batch: bytes) -> int:
+    """Send a batch again and again until the peer reads no more, or has read too much; returns the bytes sent."""
+    client.settimeout(SILENCE_S)
+    sent = 0
+    with contextlib.suppress(TimeoutError):
+        while sent < MOST_BUFFERED_BYTES:
+            sent += client.send(batch[sent % len(batch) :])
+    return sent
+
+
+def test_frame_put_back_is_not_put_into_another_frame(server: socket.socket) -> None:
+    pieces: list[Buffer] = []
+    CrcWriter().message(pieces, bytes(41), bytes(range(256)) * 400, b"", b"")
+    message = b"".join(pieces)
+    with FaultProxy("a", "b", server.getsockname(), strikes(PUT_BACK, "a", "b")) as proxy:
+        client, accepted = _pair(proxy, server)
+        with client, accepted:
+            client.sendall(BANNER)
+            accepted.sendall(BANNER)
+            assert _read(client, len(BANNER)) == BANNER
+            proxy.slow(Direction.TO_CLIENT, 200_000)
+            accepted.sendall(message)
+            received = _read(client, 1000)
+            client.sendall(ACKS[0])
+            assert _read(accepted, len(BANNER + ACKS[0])) == BANNER + ACKS[0]
+            received += _read(client, len(message) - len(received))
+            assert received == message
+            assert _read(client, len(ACKS[0])) == CrcWriter().control(Ack.TAG, Ack(7).encode())
+
+
+def test_frames_put_back_wait_for_their_receiver(server: socket.socket) -> None:
+    """The proxy reads no more from a client that does not read what is put back to it."""
+    with FaultProxy("a", "b", server.getsockname(), strikes(PUT_BACK, "a", "b")) as proxy:
+        client, accepted = _pair(proxy, server)
+        accepted.settimeout(60)
+        drained = threading.Thread(target=_read_to_the_end, args=(accepted,))
+        with accepted:
+            with client:
+                accepted.sendall(BANNER)
+                client.sendall(BANNER)
+                drained.start()
+                assert _sent_until_silence(client, ACKS[0] * 4000) < MOST_BUFFERED_BYTES
+            drained.join()

@@ -8,6 +8,7 @@ import pytest
 from messenger.errors import LocalError
 from messenger.v2.framing import CrcWriter
 from messenger.v2.wire import Ack, encode_banner
+from toolkit.faults import live, tap, timing
 from toolkit.faults.live import Proxy, parse_place
 from toolkit.report.sequence import SequenceChart
 
@@ -33,6 +34,31 @@ def _received(sock: socket.socket, size: int) -> bytes:
     while len(received) < size and (chunk := sock.recv(size - len(received))):
         received += chunk
     return received
+
+
+def test_a_proxy_keeps_open_links_and_the_latest_ended_ones(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_KEPT_LINKS", 2)
+    with (
+        Proxy(_place(server), ["-> BANNER: log seen"]) as proxy,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as first,
+        server.accept()[0],
+    ):
+        first.sendall(BANNER)
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client:
+                client.sendall(BANNER)
+                server.accept()[0].close()
+        proxy.expect(lambda proxy: (proxy.link_count, proxy.hit_count, _open_links(proxy)) == (6, 6, 1))
+        assert [link.closed_s is None for link in proxy.links] == [True, False, False]
+        assert len(proxy.hits) == 2
+        first.sendall(ACKS[0])
+        proxy.expect(lambda proxy: proxy.counters["-> ACK"] == 1)
+
+
+def _open_links(proxy: Proxy) -> int:
+    return [link.closed_s for link in proxy.links].count(None)
 
 
 def test_frames_hits_links_and_a_picture_of_them(server: socket.socket) -> None:
@@ -146,3 +172,55 @@ def test_places(text: str, place: tuple[str, int]) -> None:
 def test_no_places(text: str) -> None:
     with pytest.raises(LocalError, match=r"is no HOST:PORT"):
         parse_place(text)
+
+
+@pytest.mark.parametrize(("action", "held"), [("hold kept alone", 2), ("delay 500s alone", 2)])
+def test_what_a_rule_holds_aside_has_a_limit(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch, action: str, held: int
+) -> None:
+    """The frames beyond it pass, and the hits have the reason; frames of an ended link count no more."""
+    monkeypatch.setattr(timing, "MOST_ASIDE_BYTES", 2 * (len(ACKS[0]) + timing.ASIDE_FRAME_BYTES))
+    with Proxy(_place(server), [f"-> ACK #1+: {action}"]) as proxy:
+        for ended in range(2):
+            with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client:
+                receiver = server.accept()[0]
+                client.sendall(BANNER + b"".join(ACKS))
+                assert _received(receiver, len(BANNER) + 3 * len(ACKS[0])) == BANNER + b"".join(ACKS[held:])
+                receiver.close()
+            problems = [hit.problem for hit in proxy.hits[5 * ended :]]
+            assert problems == ["", ""] + ["2 frames are held aside, and a rule holds at most 0 MiB"] * 3
+            proxy.expect(lambda proxy: not _open_links(proxy))
+
+
+def test_released_frames_make_room_for_others(server: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "MOST_ASIDE_BYTES", len(ACKS[0]) + timing.ASIDE_FRAME_BYTES)
+    with (
+        Proxy(_place(server), ["-> ACK #1+: hold kept alone"]) as proxy,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
+        server.accept()[0] as receiver,
+    ):
+        for ack in ACKS[:2]:
+            client.sendall((b"" if ack is ACKS[1] else BANNER) + ack)
+            proxy.expect(lambda proxy, ack=ack: proxy.hit_count == ACKS.index(ack) + 1)
+            assert proxy.release("kept") == 1
+        assert _received(receiver, len(BANNER) + 2 * len(ACKS[0])) == BANNER + ACKS[0] + ACKS[1]
+
+
+@pytest.mark.parametrize("action", ["swap", "join"])
+def test_frames_that_wait_for_the_next_one_have_a_limit(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    monkeypatch.setattr(tap, "MOST_WAITING_BYTES", 2 * len(ACKS[0]))
+    with (
+        Proxy(_place(server), [f"-> ACK #1+: {action}"]) as proxy,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
+        server.accept()[0] as receiver,
+    ):
+        client.sendall(BANNER + b"".join(ACKS[:3]))
+        order = (2, 0, 1) if action == "swap" else (0, 1, 2)
+        assert _received(receiver, len(BANNER) + 3 * len(ACKS[0])) == BANNER + b"".join(ACKS[at] for at in order)
+        assert [hit.problem for hit in proxy.hits] == [
+            "",
+            "",
+            f"{2 * len(ACKS[0])} bytes wait for the next frame already",
+        ]

@@ -1,4 +1,4 @@
-"""Verbs about shutdown, dispatchers that do something, and what is to be seen of a node."""
+"""Verbs about shutdown, dispatchers with effects, and observable state of a node."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether the firewall drops what bridges forward, in a network namespace with a firewall of its own."""
+"""A firewall that drops what bridges forward, in a network namespace with a firewall of its own."""
 
 import uuid
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ from toolkit.machine.docker_engine import (
 
 @pytest.fixture(autouse=True)
 def no_engine(monkeypatch, tmp_path):
-    """Nothing is set, and the user has no contexts."""
+    """Return a machine without settings, whose user has no contexts."""
     for name in (HOST_VARIABLE, CONTEXT_VARIABLE, "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))

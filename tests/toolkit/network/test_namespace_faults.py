@@ -98,12 +98,12 @@ def net(new_lease: Callable[[], Lease], undo: ExitStack) -> Net:
 
 @pytest.fixture(params=[True, False], ids=["on our switch", "on a bridge of others"])
 def any_net(request: pytest.FixtureRequest, new_lease: Callable[[], Lease], undo: ExitStack) -> Net:
-    """Where packets pass a switch of ours, and where, as between containers, only the hosts are at hand."""
+    """Return a network whose packets pass our switch, or one in which only the hosts are accessible."""
     return Net(new_lease(), undo, on_switch=request.param)
 
 
 def receive_one(end: socket.socket) -> bytes | None:
-    """What comes at once; None for nothing."""
+    """Return the bytes that come at once; None for nothing."""
     return end.recv(65_536) if select.select([end], [], [], _SILENCE_S)[0] else None
 
 

@@ -1,4 +1,4 @@
-"""What pytest shows of histories, records and messages that are not equal."""
+"""pytest's output for histories, records and messages that are not equal."""
 
 import pytest
 

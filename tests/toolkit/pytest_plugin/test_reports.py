@@ -1,4 +1,4 @@
-"""What the report of a failed test shows, and what is kept of it."""
+"""The report of a failed test, and the files that are kept of it."""
 
 import re
 import shlex

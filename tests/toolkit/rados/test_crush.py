@@ -1,4 +1,4 @@
-"""CRUSH: the example of docs/protocol.md §10, and whatever crushtool says of maps of every kind."""
+"""CRUSH: the example of docs/protocol.md §10, and crushtool's answers for maps of every kind."""
 
 import hashlib
 import re

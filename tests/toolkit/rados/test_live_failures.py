@@ -4,12 +4,13 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
 from messenger.errors import FaultReason
 from messenger.session.session import SessionState
-from tests.support.aio import on_loop, until
+from tests.support.aio import on_loop, until, within
 from tests.support.rados import Clusters, client, pool_of, refusal
 from toolkit.cluster.osd import RealOsd
 from toolkit.cluster.real import RealCluster
@@ -81,7 +82,7 @@ def primary_of(cluster: RealCluster, rados: Rados, oid: str) -> RealOsd:
 
 
 async def restart(cluster: RealCluster, osd: RealOsd, end: Callable[[RealOsd], None]) -> None:
-    """End an OSD, have the map say so, start it again and wait until it serves."""
+    """End an OSD, wait until the map has it down, start it again and wait until it serves."""
     await asyncio.to_thread(end, osd)
     await asyncio.to_thread(cluster.ceph, "osd", "down", str(osd.id))
     osd.start()
@@ -228,7 +229,7 @@ async def test_the_monitor_may_go_away_for_a_while(real_cluster: Clusters) -> No
         await pool.write_full("still", b"there")
 
 
-@on_loop
+@partial(within, 120.0)  # daemons start and stop five times
 async def test_client_obeys_and_acknowledges_backoffs_of_a_peering_osd(real_cluster: Clusters) -> None:
     cluster = real_cluster(*THREE)
 

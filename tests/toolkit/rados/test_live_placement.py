@@ -1,4 +1,4 @@
-"""Objects are where the cluster itself says, whatever moves them."""
+"""Objects are on the OSDs that the cluster names, after every change of placement."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""The objecter between a map, monitors and OSDs that do what a test says."""
+"""The objecter with a map, and with monitors and OSDs that a test scripts."""
 
 import asyncio
 import errno

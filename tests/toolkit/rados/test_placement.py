@@ -1,4 +1,4 @@
-"""From names to OSDs: a real map with everything that can move a placement group, and rules one by one."""
+"""From names to OSDs: a real map with every feature that moves a placement group, and each rule by itself."""
 
 import re
 from collections.abc import Collection

@@ -17,7 +17,9 @@ from toolkit.replay.capture_replay import NOTHING_SENT
 from toolkit.replay.compare import ACK_TIMING, KEPT_AUTHORIZER
 from toolkit.replay.player import Player
 
-CAPTURES = sorted(path.parent.name for path in (ROOT / "captures").glob("*/capture.pcapng.gz"))
+REPLACED = "reef-files"
+"""A capture in which a daemon takes the address of one that died (docs/replay.md)."""
+CAPTURES = sorted({path.parent.name for path in (ROOT / "captures").glob("*/capture.pcapng.gz")} - {REPLACED})
 RESUMED = "tentacle-osds"
 """A capture with a session over three links: a race, a cut, messages sent again."""
 

@@ -1,4 +1,4 @@
-"""Sessions of captures as scenarios: they pass as saved, and say what a change of theirs breaks."""
+"""Sessions of captures as scenarios: they pass as saved, and name the step at which a changed one fails."""
 
 import re
 from functools import cache
@@ -27,7 +27,7 @@ class Case(NamedTuple):
         self.path.write_text(text.replace(old, new), encoding="utf-8")
 
     def complaint(self) -> str:
-        """What is wrong when the scenario runs as the file is now; empty if it passes."""
+        """Return the failure of the scenario as the file is now; empty if it passes."""
         text = self.path.read_text(encoding="utf-8")
         way = re.findall(r'ways=\["([^"]*)"', text)[0]
         protocol, _, mode = way.partition("-")

@@ -1,4 +1,4 @@
-"""What reaches a terminal is shown there, not obeyed."""
+"""Control characters in a terminal's input are shown, not obeyed."""
 
 import pytest
 

@@ -91,7 +91,7 @@ def outcome(play: Play, directory: Path) -> dict[str, object]:
 
 
 def refused() -> dict[str, object]:
-    """What a lab over RDMA says to scenarios that need raw peers, or faults of frames."""
+    """Return a lab's errors over RDMA for scenarios that need raw peers, or faults of frames."""
     said = {}
     with closing(LossyLab(Way.parse("v2-crc"), 0.0)) as lab:
         for name, act in (("raw", lambda: lab.raw("b")), ("cut", lambda: lab.cut_at("a", "b", _HELLO))):

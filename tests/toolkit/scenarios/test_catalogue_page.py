@@ -1,4 +1,4 @@
-"""docs/catalogue.md says what the catalogue has."""
+"""docs/catalogue.md lists the scenarios of the catalogue."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path

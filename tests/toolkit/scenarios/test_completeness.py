@@ -1,4 +1,4 @@
-"""The catalogue has every scenario that was planned for the simulator or for loopback, or says what has it."""
+"""The catalogue has every scenario planned for the simulator or for loopback, or names its replacement."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The whole interception grid is visited by the catalogue, and the report says what is not."""
+"""The catalogue visits the whole interception grid, and the report lists the rest."""
 
 import pytest
 

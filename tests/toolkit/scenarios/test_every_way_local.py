@@ -1,4 +1,4 @@
-"""Scenarios of the catalogue on real sockets: of each one some cases, in one way of either protocol.
+"""Scenarios of the catalogue on real sockets: of each one a case, in one way of either protocol.
 
 What they cost is waiting, so two processes run them at once; more would make a small machine late for everything.
 ``MSGRLAB_LOCAL=all`` runs every case in every way.
@@ -6,7 +6,6 @@ What they cost is waiting, so two processes run them at once; more would make a 
 
 import os
 from collections.abc import Iterator
-from random import Random
 from zlib import crc32
 
 import pytest
@@ -18,7 +17,6 @@ from toolkit.scenarios.scenario import BACKENDS, Case, Scenario
 
 _EVERYTHING = os.environ.get("MSGRLAB_LOCAL") == "all"
 _PROCESSES = 2
-_MORE_CASES = 1
 _V2, _V1 = Way.parse("v2-crc"), Way.parse("v1")
 _V1_SHARE = 4
 """One scenario in so many that run on v1 is run there too."""
@@ -36,12 +34,7 @@ def _ways(scenario: Scenario) -> Iterator[Way]:
 
 def _cases(scenario: Scenario, way: Way) -> list[Case]:
     cases = list(scenario.cases_in(way, "local"))
-    if _EVERYTHING or not cases:
-        return cases
-    first, *others = cases
-    if way == _V1 or not scenario.quick or scenario.processes:
-        return [first]
-    return [first, *Random(scenario.id).sample(others, min(_MORE_CASES, len(others)))]
+    return cases if _EVERYTHING else cases[:1]
 
 
 @pytest.mark.parametrize("family", families())

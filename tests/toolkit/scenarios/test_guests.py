@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.guests import in_guest
+from tests.support.guests import Guests, in_guest
 from toolkit.errors import Unsupported
 from toolkit.machine import vm
 from toolkit.scenarios.catalogue import find
@@ -31,6 +31,17 @@ def arrive(lab, count):
 @scenario(backends=["sim", "local"])
 def elsewhere(lab):
     '''It has no place in a guest.'''
+
+
+@scenario(backends=["netns"])
+def parted(lab):
+    '''Messages wait at a partition.'''
+    lab.two()
+    lab.connect("a", "b")
+    lab.partition("a", "b")
+    lab.send("a", "b", 1)
+    lab.heal()
+    lab.expect_delivered("a", "b", 1)
 """
 
 
@@ -42,9 +53,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @in_guest("nft")
-def test_runs_in_a_guest_return_history_failures_and_visits(guest: vm.Machine, file: Path, tmp_path: Path) -> None:
+def test_runs_in_a_guest_return_history_failures_and_visits(
+    fast_guest: vm.Machine, file: Path, tmp_path: Path
+) -> None:
     few, more = (find(f"{file}::arrive[{case}]") for case in ("few", "more"))
-    with kept(guest):
+    with kept(fast_guest):
         passed, failed = run_scenario(few, "vm", seed=4), run_scenario(more, "vm")
     assert passed.passed, passed.complaints
     assert sum(record.kind == "deliver" for record in passed.history) == 2
@@ -53,6 +66,20 @@ def test_runs_in_a_guest_return_history_failures_and_visits(guest: vm.Machine, f
     assert failed.complaints == [f"{file}:12: AssertionError: there are more"]
     save_artefacts(failed, tmp_path / "kept")
     assert json.loads((tmp_path / "kept/outcome.json").read_text())["backend"] == "vm"
+
+
+@in_guest("nft", "uml")
+def test_a_run_that_needs_what_a_kernel_lacks_is_done_on_the_next_one(guests: Guests, file: Path) -> None:
+    parted = find(f"{file}::parted")
+    lacking, complete = guests.with_kernel("uml"), guests.with_kernel("bookworm")
+    with (
+        kept(lacking),
+        pytest.raises(Unsupported, match=r"the nftables of Linux 7.* lack what"),
+    ):
+        run_scenario(parted, "vm")
+    with kept(lacking, complete):
+        outcome = run_scenario(parted, "vm")
+    assert outcome.passed, outcome.complaints
 
 
 def test_scenarios_that_do_not_run_on_namespaces_are_refused(file: Path) -> None:

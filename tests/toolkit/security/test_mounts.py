@@ -1,4 +1,4 @@
-"""What is mounted in a cluster's directory is unmounted or stays, and is never removed."""
+"""A mount in a cluster's directory is unmounted or stays, and its files are never removed."""
 
 import subprocess
 from collections.abc import Callable, Iterator

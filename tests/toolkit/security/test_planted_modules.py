@@ -76,7 +76,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def executed(planted: Path) -> Path:
-    """Where a module that is imported leaves a file of its name."""
+    """Return the directory in which a module that is imported leaves a file of its name."""
     return planted.with_name("executed")
 
 
@@ -150,7 +150,7 @@ def test_long_running_command_imports_no_planted_module(
 
 
 def read_until(running: subprocess.Popen[bytes], sign: str) -> str:
-    """What a program prints, until it prints something certain or ends."""
+    """Return the output of a program up to a sign, or until it ends."""
     assert running.stdout is not None
     output, deadline_s = "", time.monotonic() + PATIENCE_S
     with selectors.DefaultSelector() as selector:

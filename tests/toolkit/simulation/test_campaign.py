@@ -81,7 +81,7 @@ def test_scenarios_over_seeds() -> None:
 
 
 def _calls(work: Callable[[], object]) -> int:
-    """How many calls of functions it takes: the same on every machine, unlike time."""
+    """Return the number of function calls of some work: the same on every machine, unlike time."""
     calls = 0
 
     def called(_frame: object, event: str, _argument: object) -> None:

@@ -1,4 +1,4 @@
-"""What seeds draw beside faults: all of it comes, and seeds without it stay what they were."""
+"""Draws of seeds beside faults: each of them occurs, and seeds without them stay as they were."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What seeds have found in the messenger, kept by schedule: what a seed means changes with every draw."""
+"""Flaws of the messenger that seeds have found, kept by schedule, since each new draw changes the seeds."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``msgrlab bench --against``, with our own messenger as the program. Nothing here says how fast it has to be."""
+"""``msgrlab bench --against``, with our own messenger as the program. No test depends on speed."""
 
 import json
 import os

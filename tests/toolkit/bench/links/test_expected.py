@@ -1,4 +1,4 @@
-"""What states of a link should do, computed from their definitions."""
+"""The expected effect of link states, computed from their definitions."""
 
 import random
 

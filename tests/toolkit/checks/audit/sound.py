@@ -59,7 +59,7 @@ def broken(steps: Steps) -> set[str]:
 
 
 def place(steps: Steps, link: int, sender: str, tag: str, nth: int = 0) -> int:
-    """Where a frame stands."""
+    """Return the position of a frame."""
     found = [at for at, step in enumerate(steps) if (step.link, step.sender, step.tag) == (link, sender, tag)]
     return found[nth]
 

@@ -167,10 +167,10 @@ def following(records: Sequence[Record], place: int, *same: str) -> int | None:
 
 
 def has_following(*same: str) -> Where:
-    """There is a next record of the node and kind with the same fields."""
+    """True where a later record of the node and kind has the same fields."""
     return lambda records, place: following(records, place, *same) is not None
 
 
 def both(*wheres: Where) -> Where:
-    """All of these."""
+    """True where all of these are."""
     return lambda records, place: all(where(records, place) for where in wheres)

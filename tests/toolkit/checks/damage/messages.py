@@ -1,4 +1,4 @@
-"""What applications send and get."""
+"""Damage to the messages that applications send and receive."""
 
 from collections.abc import Sequence
 

@@ -43,7 +43,7 @@ def _arrives(records: Sequence[Record], place: int) -> bool:
 
 
 def _arrival(records: Sequence[Record], frame: Record) -> int | None:
-    """Where the frame arrived, by what is in it."""
+    """Return the position at which the frame arrived, found by its contents."""
     for at, other in enumerate(records):
         if (
             other.kind == "frame"
@@ -71,7 +71,7 @@ def _without_acks(records: Records, _place: int) -> None:
 
 
 def _never_sent(records: Records, place: int) -> None:
-    """At both ends the ACK is of what was never sent."""
+    """Change the ACK at both ends to the seq of a message that was never sent."""
     frame = records[place]
     for at in (_arrival(records, frame), place):
         assert at is not None
@@ -79,7 +79,7 @@ def _never_sent(records: Records, place: int) -> None:
 
 
 def _early(records: Records, place: int) -> None:
-    """At both ends the ACK is of one more message than has come."""
+    """Change the ACK at both ends to one more message than has arrived."""
     frame = records[place]
     for at in (_arrival(records, frame), place):
         assert at is not None

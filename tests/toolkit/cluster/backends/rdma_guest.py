@@ -1,4 +1,4 @@
-"""What the tests of clusters over RDMA have done in a machine with soft-RoCE; prints JSON for each part."""
+"""The guest's part of the tests of clusters over RDMA: runs with soft-RoCE and prints JSON for each part."""
 
 import json
 import sys
@@ -180,7 +180,7 @@ def reset(cluster: Cluster) -> dict[str, object]:
 
 
 def refused(cluster: Cluster) -> dict[str, object]:
-    """What clusters over RDMA cannot do."""
+    """Return the errors for what clusters over RDMA do not support."""
     return {"nat a b": refusal(lambda: cluster.fault("nat a b"))}
 
 
@@ -209,7 +209,7 @@ PARTS = (
 
 
 def remains() -> dict[str, object]:
-    """What the machine has of a cluster that is down."""
+    """Return what a cluster that is down has left in the machine."""
     with rtnetlink() as route:
         interfaces = [link.get("ifname") for link in route.get_links()]
     devices = [device.name for device in rdma.devices()]

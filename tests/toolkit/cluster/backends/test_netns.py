@@ -140,11 +140,11 @@ def test_repeated_open_and_close_leaks_no_descriptors_or_threads(new_lease: Call
         backend.open(PUBLIC, TWO)
         backend.hosts["a"].start(["sleep", "100"])
         backend.close()
+        mounts = Path("/proc/self/mountinfo").read_text()
+        assert f"netns/{lease.label.prefix}-" not in mounts  # before another cluster gets the number
         assert lease.journal.undo() == []
         counts.append((len(list(Path("/proc/self/fd").iterdir())), threading.active_count()))
         assert leftovers(lease) == []
-        mounts = Path("/proc/self/mountinfo").read_text()
-        assert f"netns/{lease.label.prefix}-" not in mounts
     # what others have left behind in this process may end meanwhile
     growing = [(was, now) for was, now in pairwise(counts) if now[0] > was[0] or now[1] > was[1]]
     assert growing == []

@@ -1,4 +1,4 @@
-"""Which addresses hosts get."""
+"""Addresses of hosts."""
 
 import pytest
 from hypothesis import given

@@ -18,7 +18,7 @@ __all__ = ["state"]
 pytestmark = [pytest.mark.needs("ceph-osd", "ceph-mon", "ceph"), pytest.mark.xdist_group("ceph_cluster")]
 
 Clusters = Callable[..., Cluster]
-HEALTHY_TIMEOUT_S = 90.0
+HEALTHY_TIMEOUT_S = 240.0
 
 
 def ceph_of(cluster: Cluster) -> CephNodes:

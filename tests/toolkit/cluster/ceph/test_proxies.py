@@ -79,7 +79,7 @@ def survive(cluster: Cluster, ways: list[tuple[str, str]], rules: list[str], obj
 
 
 def strikes(cluster: Cluster) -> int:
-    """How often proxies have done what rules say."""
+    """Return the number of actions of the proxies' rules."""
     return sum(
         record.fields.get("fault") != "blind" for record in cluster.history.so_far().of("cut", "mangle", "path")
     )

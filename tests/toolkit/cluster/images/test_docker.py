@@ -25,7 +25,7 @@ def engine():
 
 @pytest.fixture
 def tag(engine):
-    """Of an image that goes with the test."""
+    """Return the tag of an image that is removed with the test."""
     name = f"msgrlab/test:{uuid.uuid4().hex[:12]}"
     yield name
     if docker.has(engine, name):

@@ -29,8 +29,10 @@ def test_build_returns_an_existing_kernel_and_remove_deletes_it(tmp_path: Path) 
     assert [(found.name, found.version) for found in names.directories(tmp_path)] == [
         ("vm:trixie", "6.12.117+deb13-amd64")
     ]
+    (tmp_path / "vm-trixie.trial").touch()
     assert names.remove("vm:trixie", "", tmp_path) == [str(tmp_path / "vm-trixie")]
     assert names.directories(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".trial"] == []
 
 
 def test_missing_programs_for_a_kernel_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

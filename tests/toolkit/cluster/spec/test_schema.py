@@ -1,4 +1,4 @@
-"""The schema for editors says the same as the model."""
+"""The schema for editors accepts and refuses the same as the model."""
 
 import json
 from pathlib import Path

@@ -42,7 +42,7 @@ def _press_by_key(tab: Tab) -> None:
 
 
 def _narrow(tab: Tab) -> None:
-    """On a telephone nothing is cut off."""
+    """Check that nothing is cut off on the screen of a telephone."""
     tab.value("window.jupyterapp.commands.execute('application:toggle-left-area').then(() => 0)")
     tab.screen(390, 800, dark=True)
     wide = "document.querySelector('.msgrlab').getBoundingClientRect().width"

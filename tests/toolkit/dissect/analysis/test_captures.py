@@ -1,4 +1,4 @@
-"""What the analysis makes of real daemons' conversations in captures/."""
+"""The analysis of conversations of real daemons in captures/."""
 
 import xml.etree.ElementTree as ET
 from functools import cache

@@ -13,7 +13,7 @@ LOSSLESS = Peers(client_cookie=7, server_cookie=9)
 
 
 def proxied(script: Script, path: Path, *keys: Path) -> Capture:
-    """What a proxy forwards, captured on both of its sides."""
+    """Return a capture of both sides of a proxy."""
     tape = Tape()
     outer = Connection(tape).open()
     inner = Connection(tape, "10.0.0.9:41000", "10.0.0.2:6801").open()

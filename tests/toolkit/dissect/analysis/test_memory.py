@@ -4,21 +4,46 @@ import gc
 import tracemalloc
 from pathlib import Path
 
+import pytest
+
 from tests.support.crafted import Connection, Peers, Tape, exchange
+from toolkit.dissect.analysis import seen
 from toolkit.dissect.capture import Capture
 
 LINKS = 300
 MOST_BYTES = 26_000
 """Of a link with ten frames of a handshake and four messages, with its records in the history."""
+MOST_BYTES_OF_ANALYSIS = 9_000
+"""Of such a link without these records, and without its requests one by one."""
 
 
-def test_memory_of_a_link(tmp_path: Path) -> None:
+def many_links(path: Path) -> Path:
     tape = Tape()
     for number in range(LINKS):
         peers = Peers(client=f"10.0.0.1:0/{number + 1}", gid=4100 + number)
         link = Connection(tape, f"10.0.0.1:{40_000 + number}").open()
         link.play([*peers.begin(number + 1), *exchange(2)]).close()
-    path = tape.write(tmp_path / "many.pcap")
+    return tape.write(path)
+
+
+def test_memory_of_a_link_in_the_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen, "_BLOCK_FRAMES", 64)
+    monkeypatch.setattr(seen, "_MOST_BYTES_IN_MEMORY", 1000)
+    path = many_links(tmp_path / "many.pcap")
+    Capture(path).history()  # what is loaded once does not count
+    capture = Capture(path, each_request=False)
+    tracemalloc.start()
+    try:
+        assert len(capture.analysis.sessions) == LINKS
+        gc.collect()
+        used_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used_bytes < LINKS * MOST_BYTES_OF_ANALYSIS
+
+
+def test_memory_of_a_link(tmp_path: Path) -> None:
+    path = many_links(tmp_path / "many.pcap")
     Capture(path).history()  # what is loaded once does not count
     capture = Capture(path)
     tracemalloc.start()

@@ -55,7 +55,7 @@ def records_of(capture: bytes, keys: KeyBook, window_bytes: int) -> tuple[list[d
 
 
 def assert_agree(capture: bytes, recorded: Recorded, window_bytes: int) -> list[dict[str, Any]]:
-    """Also in what they say of the capture as a whole."""
+    """Check that both decoders agree, also in their notes on the whole capture."""
     rows, columns = rows_of(capture, recorded.keys(), window_bytes)
     records, decoder = records_of(capture, recorded.keys(), window_bytes)
     assert rows == records

@@ -27,7 +27,7 @@ def capture(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def table(capture: Path) -> pa.Table:
-    """Its frames with the columns of payloads."""
+    """Return the frames of a capture with the columns of payloads."""
     return frame_table(capture / "capture.pcapng.gz", KeyBook.read([capture / "keyring"]), payloads=True)
 
 

@@ -1,4 +1,4 @@
-"""What the records of real logins have under ``cephx``: who asks whom for what, and what is granted."""
+"""The field ``cephx`` in records of real logins: which client asks for which tickets, and which are granted."""
 
 import json
 from functools import cache
@@ -22,7 +22,7 @@ def frames(name: str, *, keyring: bool = True) -> list[DecodedFrame]:
 
 
 def accounts(name: str, stream: int, *, keyring: bool = True) -> list[dict[str, Any]]:
-    """In the order of the frames that have any."""
+    """Return the accounts in the order of the frames that have any."""
     fields = [frame.fields for frame in frames(name, keyring=keyring) if frame.stream.index == stream]
     return [each["cephx"] for each in fields if "cephx" in each]  # type: ignore[misc]
 

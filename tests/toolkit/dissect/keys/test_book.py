@@ -1,4 +1,4 @@
-"""What a book of keys is made of: files, key logs, and what it forgets."""
+"""A book of keys: files, key logs, and keys that it drops."""
 
 from pathlib import Path
 

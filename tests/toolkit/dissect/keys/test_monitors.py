@@ -1,4 +1,4 @@
-"""Links to monitors, heard with the keys of entities alone (docs/protocol.md §5.5, §5.6)."""
+"""Links to monitors, decrypted with the keys of entities alone (docs/protocol.md §5.5, §5.6)."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Links to services, heard with the services' keys or their clients' (docs/protocol.md §5.7, §3.3, §3.7)."""
+"""Links to services, decrypted with the services' keys or their clients' (docs/protocol.md §5.7, §3.3, §3.7)."""
 
 import pytest
 

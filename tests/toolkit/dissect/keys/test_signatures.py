@@ -18,7 +18,7 @@ by_direction = pytest.mark.parametrize("direction", Direction)
 
 
 class ObservedLink:
-    """What passed between two endpoints up to AUTH_DONE, and their signatures."""
+    """The bytes between two endpoints up to AUTH_DONE, and their signatures."""
 
     def __init__(self, book: KeyBook, mode: ConMode = ConMode.CRC, auth: str = "cephx") -> None:
         self._follower = LinkFollower(book)
@@ -46,7 +46,7 @@ class ObservedLink:
             self.signatures[direction] = frame
 
     def verdict(self, direction: Direction, more: bytes = b"") -> Verdict:
-        """Of the signature that goes in a direction; ``more`` is what its sender would have received besides."""
+        """Return the verdict on the signature in a direction; ``more``: further bytes its sender received."""
         return self.keys.signature_verdict(self.signatures[direction], self.sent[direction.other] + more)
 
 

@@ -1,4 +1,4 @@
-"""How scapy comes to these layers: by port, by banner, and from a stream socket."""
+"""The ways in which scapy selects these layers: by port, by banner, and from a stream socket."""
 
 import socket
 

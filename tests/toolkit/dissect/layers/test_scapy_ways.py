@@ -1,4 +1,4 @@
-"""What scapy's own tools do with the layers: json(), command(), sr1(), hexdump()."""
+"""Scapy's own tools on the layers: json(), command(), sr1(), hexdump()."""
 
 import json
 import socket

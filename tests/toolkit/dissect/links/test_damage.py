@@ -44,7 +44,7 @@ def _sizes(one: Session) -> dict[Direction, int]:
 
 
 def _possible_ends(hit: DecodedFrame, frames: list[DecodedFrame]) -> set[int]:
-    """Where a frame with a wrong length may seem to end: an ACK of v1 has no crc, so it does not prove itself."""
+    """Return the possible ends of a frame with a wrong length: an ACK of v1 has no crc that would prove it."""
     ends = {hit.offset + hit.length}
     if hit.protocol == "v1":
         after = dropwhile(lambda frame: frame.offset <= hit.offset, frames)

@@ -61,7 +61,7 @@ def messages_of(frames: list[DecodedFrame], direction: Direction) -> list[Decode
 
 
 def behind_the_handshake(one: Session) -> Script:
-    """What passes from the first message on: the first bytes are those of a frame."""
+    """Return the chunks from the first message on: the first bytes are those of a frame."""
     opened = {way: one.opened_at(way) for way in Direction}
     seen = dict.fromkeys(Direction, 0)
     rest = []

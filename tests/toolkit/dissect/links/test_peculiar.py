@@ -1,4 +1,4 @@
-"""What not every sender does: crcs left out, footers of old, replies that come before their requests."""
+"""Behaviour of few senders: crcs left out, footers of old versions, replies that come before their requests."""
 
 from random import Random
 

@@ -194,7 +194,7 @@ def test_top_shows_unreadable_links_on_ceph_ports() -> None:
 
 
 def reachable(root: object) -> int:
-    """How many objects hang on one that may refer to others; code and types left out."""
+    """Return the number of objects that are reachable from one, without code and types."""
     known, waiting = {id(root)}, [root]
     while waiting:
         for each in gc.get_referents(waiting.pop()):

@@ -40,7 +40,7 @@ HTTP: list[Chunk] = [(UP, b"GET / HTTP/1.1\r\n\r\n"), (DOWN, b"HTTP/1.1 200 OK\r
 
 
 def what(frame: DecodedFrame) -> tuple[object, ...]:
-    """What a frame says, whatever it looks like on the wire and whatever keys explain of its authentication."""
+    """Return a frame's contents, without its form on the wire and the keys' explanation of its authentication."""
     message = frame.message
     content = message and (message.name, message.seq, message.front, message.middle, message.data, message.ack_seq)
     fields = {name: value for name, value in frame.fields.items() if name not in {"con_mode", "cephx"}}
@@ -166,7 +166,7 @@ def test_export_keeps_wrong_crcs_wrong(tmp_path: Path) -> None:
 
 
 def seqs_of(frames: Sequence[DecodedFrame]) -> list[tuple[Direction, int]]:
-    """Of the messages that are there as a whole."""
+    """Return the seqs of the complete messages."""
     whole = [frame for frame in frames if frame.error != IN_PART]
     return [(frame.direction, frame.message.seq) for frame in whole if frame.message]
 

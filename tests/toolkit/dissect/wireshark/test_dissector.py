@@ -1,4 +1,4 @@
-"""The Lua dissector in real tshark, against what our own readers say of the same bytes."""
+"""The Lua dissector in real tshark, compared with our own readers of the same bytes."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -121,7 +121,7 @@ def sample(frame: type[ControlFrame], seed: int) -> ControlFrame:
 
 
 def shown(value: str, like: object) -> object:
-    """What tshark prints, as the value it stands for."""
+    """Return the value that tshark's text stands for."""
     if isinstance(like, bool):
         return value in ("1", "True")
     if isinstance(like, bytes):

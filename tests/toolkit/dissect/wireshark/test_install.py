@@ -1,4 +1,4 @@
-"""Where the dissector is written to, and that Wireshark finds it there."""
+"""The place of the installed dissector; Wireshark finds it there."""
 
 import os
 import subprocess

@@ -1,14 +1,21 @@
 """Embedded daemons as nodes of a cluster."""
 
+import asyncio
+import json
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from messenger.errors import LocalError
+from messenger.messages.osd_op import MOSDOp
+from tests.support.aio import on_loop, until
 from toolkit.cluster import Cluster
 from toolkit.cluster.spec import parse_spec
-from toolkit.embedded.node.spec import EmbeddedSpec
+from toolkit.embedded.node.spec import MOST_QUEUED_BYTES, EmbeddedSpec
+from toolkit.embedded.osd.daemon import MOST_UNREAD_BYTES
+from toolkit.rados.client import Rados
 
 SPEC = """
 nodes:
@@ -35,6 +42,37 @@ def test_client_keeps_its_objects_over_a_restart_of_an_osd(msgrlab_cluster: Call
     assert app.command("put", oid="after", text="x", wait_s=20)["state"] == "done"
     held = sum(cluster.nodes[name].command("holdings")["links"] for name in ("mon", "osd0", "osd1"))
     assert held > 0
+
+
+@on_loop
+async def test_requests_wait_until_their_client_reads_its_answers(
+    msgrlab_cluster: Callable[..., Cluster], spec
+) -> None:
+    cluster = msgrlab_cluster(spec, check=True)
+    size_bytes = 8 << 20
+    asked = 2 * MOST_UNREAD_BYTES // size_bytes
+    async with Rados.connect(cluster.nodes["mon"].address, keyring=cluster.ceph_keyring) as rados:
+        await rados.create_pool("objects")
+        pool = rados.pool("objects")
+        await pool.write_full("large", bytes(size_bytes))
+        ((name, connection),) = [each for each in rados.connections.items() if each[0].startswith("osd")]
+        osd = cluster.nodes[name.replace(".", "")]
+        assert connection.session.link is not None
+        link = rados._messenger._links[connection.session.link.id]
+        link.pause(paused=True)
+        reads = [asyncio.ensure_future(pool.read("large", offset=1)) for _ in range(asked)]
+        delivered = partial(_deliveries, cluster, osd.name)
+        await until(lambda: delivered() > asked)
+        queued_bytes = osd.command("perf_dump")["msgr-now"]["queued_bytes"]
+        assert size_bytes < queued_bytes <= MOST_UNREAD_BYTES * 9 // 8 + size_bytes
+        link.pause(paused=False)
+        assert {len(each) for each in await asyncio.gather(*reads)} == {size_bytes - 1}
+
+
+def _deliveries(cluster: Cluster, node: str) -> int:
+    """How many requests a node has got."""
+    delivered = cluster.history.so_far().of("deliver")
+    return sum(each.node == node and each["type"] == MOSDOp.TYPE for each in delivered)
 
 
 def test_a_monitor_is_not_restarted(msgrlab_cluster: Callable[..., Cluster], spec) -> None:
@@ -87,6 +125,21 @@ def test_the_lifetime_of_tickets_is_changed_at_the_monitor(msgrlab_cluster: Call
         cluster.nodes["osd0"].command("configure", options={"auth_service_ticket_ttl": 30})
 
 
+@pytest.mark.parametrize(("options", "limit_bytes"), [({}, MOST_QUEUED_BYTES), ({"max_queued_bytes": 5}, 5)])
+def test_what_waits_for_a_client_is_limited(options: dict[str, object], limit_bytes: int) -> None:
+    spec = EmbeddedSpec(
+        name="mon",
+        embedded="mon",
+        id="a",
+        addr="v2:127.0.0.1:1/0",
+        fsid="",
+        monitors={},
+        keyring="",
+        options=options,
+    )
+    assert spec.config().max_queued_bytes == limit_bytes
+
+
 def test_a_spec_of_another_kind_is_refused() -> None:
     with pytest.raises(LocalError, match="embedded daemon spec"):
         EmbeddedSpec.from_json({"embedded": "osd"})
@@ -110,3 +163,21 @@ def test_spec_refuses_too_short_ticket_lifetimes() -> None:
     text = SPEC.replace("release: embedded", "release: embedded, options: {auth_service_ticket_ttl: 1}")
     with pytest.raises(LocalError, match=r"6: ceph\.options\.auth_service_ticket_ttl: .*give seconds, 2 or more"):
         parse_spec(text, "mine.yaml")
+
+
+@on_loop
+async def test_an_osd_that_a_command_marks_down_comes_back(msgrlab_cluster: Callable[..., Cluster], spec) -> None:
+    cluster = msgrlab_cluster(spec, check=True)
+    async with Rados.connect(cluster.nodes["mon"].address, keyring=cluster.ceph_keyring) as rados:
+        pool = await rados.create_pool("objects")
+        await pool.write_full("kept", b"x")
+        await rados.command({"prefix": "osd set", "key": "noup"})
+        await rados.command({"prefix": "osd down", "ids": ["0", "1"]})
+        await until(lambda: not any(osd.is_up for osd in rados.osdmap.osds))
+        write = asyncio.ensure_future(pool.append("kept", b"y"))
+        await rados.command({"prefix": "osd unset", "key": "noup"})
+        await until(lambda: all(osd.is_up for osd in rados.osdmap.osds))
+        await write
+        assert await pool.read("kept") == b"xy"
+        reply = await rados.command({"prefix": "log last", "num": 20, "format": "json"})
+        assert any("osds down" in entry["message"] for entry in json.loads(reply.output))

@@ -1,4 +1,4 @@
-"""What an embedded OSD keeps for its clients until it has their map."""
+"""Requests that an embedded OSD keeps until it has the map of their client."""
 
 from typing import cast
 

@@ -10,12 +10,18 @@ from messenger.denc.codec import Decoder
 from messenger.denc.entity import EntityName, EntityType
 from messenger.denc.utime import UTime
 from messenger.driver import Connection
+from messenger.errors import DecodeError
 from messenger.messages.osd_objects import ObjectLocator, PgId, ShardedPgId
 from messenger.messages.osd_op import MOSDOp
-from toolkit.embedded.osd.classes import rbd
+from toolkit.embedded.osd.classes import METHODS, rbd, rbd_clones
+from toolkit.embedded.osd.omap import Omap
 from toolkit.embedded.osd.store import PlacementGroup, StoredObject
 from toolkit.embedded.osd.watches import Watches
 from toolkit.embedded.osd.work import Client, OpError, Work
+
+MODULES = (rbd, rbd_clones)
+"""They have the methods."""
+
 
 NOW = UTime(1_700_000_000)
 ADD = "03000000696d670c000000313030366531636663653132"
@@ -39,7 +45,7 @@ class Called:
         client = Client(EntityName(EntityType.CLIENT, 4100), cast(Connection, SimpleNamespace()))
         request = MOSDOp(ShardedPgId(PgId(1, 0)), 0, 1, 0, ObjectLocator(1), "o", [], NOW)
         work = Work(request, client, PgId(1, 0), 8, PlacementGroup(), Watches(), self.stored)
-        output = getattr(rbd, name)(work, Decoder(bytes.fromhex(given)))
+        output = METHODS["rbd", name].method(work, Decoder(bytes.fromhex(given)))
         self.stored = work.draft
         return output
 
@@ -111,3 +117,14 @@ def test_images_go_through_the_trash() -> None:
         trash.call("trash_state_set", TRASH_ID + "0203")
     trash.call("trash_remove", TRASH_ID)
     assert trash.call("trash_list", LIST) == bytes(4)
+
+
+@pytest.mark.parametrize("value", [b"", bytes(7), b"\xff" * 9])
+def test_a_header_whose_values_are_no_numbers_is_refused_or_read_as_far_as_a_number_goes(value: bytes) -> None:
+    header = Called()
+    header.stored = StoredObject(omap=Omap({"op_features": value, "features": value, "snap_seq": value}))
+    if len(value) < 8:
+        with pytest.raises(DecodeError):
+            header.call("op_features_get")
+    else:
+        assert header.call("op_features_get") == value[:8]

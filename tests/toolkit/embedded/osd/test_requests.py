@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import tracemalloc
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,15 +11,20 @@ import pytest
 from messenger.denc.codec import Decoder
 from messenger.denc.entity import EntityName, EntityType
 from messenger.driver import Connection
+from messenger.messages.osd_client import NotifyOp
 from messenger.messages.osd_objects import HObject, ObjectLocator, PgId, ShardedPgId
 from messenger.messages.osd_op import MOSDOp
 from messenger.messages.osd_op_data import Listing, operation, output_of
 from messenger.messages.osd_op_reply import MOSDOpReply
 from messenger.messages.osd_operations import OpCode, OsdOp, RequestFlag
 from toolkit.embedded.osd import requests as requests_module
+from toolkit.embedded.osd import watches
+from toolkit.embedded.osd.attribute_ops import ATTRIBUTE_NAME_BYTES
 from toolkit.embedded.osd.listing import end_of
 from toolkit.embedded.osd.requests import Requests
-from toolkit.embedded.osd.store import OBJECT_BYTES
+from toolkit.embedded.osd.snapsets import PoolSnaps
+from toolkit.embedded.osd.store import NAME_BYTES, NAMESPACE_BYTES, OBJECT_BYTES, OBJECT_OVERHEAD_BYTES
+from toolkit.embedded.osd.watches import NOTIFICATION_BYTES
 from toolkit.embedded.osd.work import Client
 from toolkit.rados.placement import object_hash, stable_mod
 
@@ -46,6 +52,13 @@ def peer() -> Peer:
     return Peer(Requests())
 
 
+def test_a_number_of_an_earlier_request_with_other_operations_is_refused(peer: Peer) -> None:
+    append = operation(OpCode.APPEND, b"x")
+    assert peer.ask("a", append, append, tid=7).result == 0
+    assert peer.ask("a", append, tid=7).result == -errno.EINVAL
+    assert peer.ask("a", append, append, tid=7).result == 0
+
+
 def test_a_write_that_is_resent_is_not_done_again(peer: Peer) -> None:
     append = operation(OpCode.APPEND, b"x")
     first = peer.ask("a", append, tid=7)
@@ -60,6 +73,43 @@ def test_resent_request_gets_the_same_refusal(peer: Peer) -> None:
     assert peer.ask("a", operation(OpCode.DELETE), tid=7).result == -errno.ENOENT
     peer.ask("a", operation(OpCode.CREATE))
     assert peer.ask("a", operation(OpCode.DELETE), tid=7).result == -errno.ENOENT
+
+
+def test_results_beyond_the_remembered_bytes_are_dropped(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests_module, "REMEMBERED_BYTES", 25)
+    peer.ask("a", operation(OpCode.WRITEFULL, b"0123456789"))
+    grow = operation(OpCode.READ), operation(OpCode.APPEND, b"x")
+    shown = [peer.ask("a", *grow, tid=tid, flags=RequestFlag.RETURNVEC).ops[0].data for tid in (70, 71)]
+    for tid in range(80, 90):
+        assert peer.ask("a", *grow, tid=tid).ops[0].data == b"", "what no reply shows is not remembered"
+    again = [peer.ask("a", *grow, tid=tid, flags=RequestFlag.RETURNVEC).ops[0].data for tid in (70, 71)]
+    assert again == shown
+    peer.ask("a", *grow, tid=72, flags=RequestFlag.RETURNVEC)
+    assert len(peer.ask("a", *grow, tid=71, flags=RequestFlag.RETURNVEC).ops[0].data) > len(shown[1])
+
+
+def test_failed_writes_with_outputs_need_bounded_memory(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests_module, "REMEMBERED_BYTES", 1 << 20)
+    peer.ask("a", operation(OpCode.WRITEFULL, bytes(1 << 17)))
+    read, fails = operation(OpCode.READ, offset=1, length=0), operation(OpCode.CREATE, op_flags=1)
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            assert peer.ask("a", read, fails).result == -errno.EEXIST
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 2 << 20
+
+
+def test_a_request_has_no_more_outputs_than_fit_a_reply(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests_module, "REPLY_BYTES", 20)
+    peer.ask("a", operation(OpCode.WRITEFULL, b"0123456789"))
+    reads = [operation(OpCode.READ)] * 3
+    assert peer.ask("a", *reads[:2]).result == 0
+    reply = peer.ask("a", *reads, operation(OpCode.DELETE))
+    assert (reply.result, reply.ops[2].data) == (-errno.EMSGSIZE, b"")
+    assert peer.ask("a", operation(OpCode.STAT)).result == 0, "the request has no effect"
 
 
 def test_resent_read_is_executed_again(peer: Peer) -> None:
@@ -84,14 +134,21 @@ def test_return_values_of_writes_only_on_request(peer: Peer) -> None:
     assert peer.ask("a", *ops, flags=RequestFlag.RETURNVEC).ops[1].data == b"Hello, world!"
 
 
+def test_greeting_is_recorded_once(peer: Peer) -> None:
+    record, replay = (operation(OpCode.CALL, "hello", name, b"") for name in ("record_hello", "replay"))
+    assert peer.ask("a", replay).result == -errno.ENOENT
+    assert [peer.ask("a", record).result for _ in range(2)] == [0, -errno.EEXIST]
+    assert peer.ask("a", replay).ops[0].data == b"Hello, world!"
+
+
 @pytest.mark.parametrize(
     ("op", "number"),
     [
         (operation(OpCode.WRITE, b"x", offset=OBJECT_BYTES), errno.EFBIG),
-        (operation(OpCode.TRUNCATE, offset=OBJECT_BYTES + 1), errno.EFBIG),
+        (operation(OpCode.TRUNCATE, offset=OBJECT_BYTES), errno.EFBIG),
         (operation(OpCode.WRITESAME, b"abc", offset=0, length=10), errno.EINVAL),
         (operation(OpCode.CREATE, op_flags=1), errno.EEXIST),
-        (operation(OpCode.ROLLBACK, snapid=1), errno.EOPNOTSUPP),
+        (operation(OpCode.COPY_FROM, "none", ObjectLocator(1)), errno.ENOENT),
         (operation(OpCode.CMPEXT, b"old!", offset=0, length=4), 4095 + 3),
         (OsdOp(OpCode.OMAPSETVALS, {}, 0, 3, b"bad"), errno.EINVAL),
         (OsdOp(0x2299), errno.EOPNOTSUPP),
@@ -105,17 +162,33 @@ def test_refused_writes_change_nothing(peer: Peer, op: OsdOp, number: int) -> No
 
 
 def test_write_beyond_the_capacity_fails_with_enospc(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests_module, "CAPACITY_BYTES", 10)
+    monkeypatch.setattr(requests_module, "CAPACITY_BYTES", OBJECT_OVERHEAD_BYTES + 10)
     assert peer.ask("a", operation(OpCode.WRITEFULL, b"12345678")).result == 0
     assert peer.ask("b", operation(OpCode.WRITEFULL, b"12345678")).result == -errno.ENOSPC
     assert peer.ask("a", operation(OpCode.DELETE)).result == 0
     assert peer.ask("b", operation(OpCode.WRITEFULL, b"12345678")).result == 0
-    assert peer.requests.store.use() == {1: (1, 8)}
+    assert peer.requests.store.use() == {1: (1, 8, 0)}
+
+
+def test_empty_objects_fill_an_osd(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests_module, "CAPACITY_BYTES", 3 * OBJECT_OVERHEAD_BYTES)
+    results = [peer.ask(name, operation(OpCode.CREATE)).result for name in "abcd"]
+    assert results == [0, 0, 0, -errno.ENOSPC]
+
+
+@pytest.mark.parametrize(
+    ("oid", "nspace"), [("é" * (NAME_BYTES // 2 + 1), ""), ("ab", "n" * (NAMESPACE_BYTES + 1))]
+)
+def test_too_long_names_are_refused(peer: Peer, oid: str, nspace: str) -> None:
+    assert peer.ask(oid[:-1], operation(OpCode.CREATE), nspace=nspace[:-1]).result == 0
+    for op in (operation(OpCode.WRITEFULL, b"x"), operation(OpCode.STAT)):
+        assert peer.ask(oid, op, nspace=nspace).result == -errno.ENAMETOOLONG
+    assert peer.requests.store.use() == {1: (1, 0, 0)}
 
 
 def test_objects_of_pools_that_are_gone_are_dropped(peer: Peer) -> None:
     peer.ask("a", operation(OpCode.WRITEFULL, b"12345678"))
-    peer.requests.store.keep_pools([2])
+    peer.requests.store.keep_pools({2: PoolSnaps()})
     assert (peer.requests.store.use(), peer.requests.store.held_bytes) == ({}, 0)
 
 
@@ -182,7 +255,6 @@ def test_reconnected_watcher_gets_the_unanswered_notification() -> None:
     async def watched() -> None:
         requests = Requests()
         watcher, notifier = watching(requests, 9), Peer(requests, gid=4200)
-        requests.watches.lost(watcher.client.connection)
         notifier.ask("a", operation(OpCode.NOTIFY, 1, 30, b"hi", cookie=5))
         watcher.sent.clear()  # it went down with the link
         watcher.ask("a", operation(OpCode.WATCH, cookie=9, op=5, gen=1))
@@ -208,3 +280,120 @@ def test_notification_does_not_wait_for_removed_watchers() -> None:
         assert message.payload.return_code == 0
 
     asyncio.run(watched())
+
+
+def test_waiting_notifications_need_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "MOST_HELD_BYTES", 2 * NOTIFICATION_BYTES + 10)
+
+    async def watched() -> None:
+        requests = Requests()
+        watcher, notifier = watching(requests, 9), Peer(requests, gid=4200)
+        results = [
+            notifier.ask("a", operation(OpCode.NOTIFY, 1, 4_000_000_000, payload, cookie=5)).result
+            for payload in (b"12345678", b"1", b"1")
+        ]
+        assert results == [0, 0, -errno.EBUSY]
+        one, two = watcher.sent
+        requests.watches.acknowledge(one.notify_id, (watcher.client.name, 9), b"too large a reply")
+        assert notifier.sent[0].payload.return_code == -errno.ETIMEDOUT
+        requests.watches.acknowledge(two.notify_id, (watcher.client.name, 9), b"12")
+        assert notifier.sent[1].payload.return_code == 0
+        assert notifier.ask("a", operation(OpCode.NOTIFY, 1, 30, b"12345678", cookie=5)).result == 0
+
+    asyncio.run(watched())
+
+
+@pytest.mark.parametrize(
+    ("of_client", "in_total", "second_gid", "second"),
+    [(2, 9, 4100, -errno.EBUSY), (2, 9, 4200, 0), (9, 2, 4200, -errno.EBUSY)],
+    ids=["one client", "another client", "all clients"],
+)
+def test_watches_have_a_limit(
+    monkeypatch: pytest.MonkeyPatch, of_client: int, in_total: int, second_gid: int, second: int
+) -> None:
+    monkeypatch.setattr(watches, "MOST_WATCHES_OF_CLIENT", of_client)
+    monkeypatch.setattr(watches, "MOST_WATCHES", in_total)
+
+    async def limited() -> None:
+        requests = Requests()
+        watcher, other = watching(requests, 1), Peer(requests, gid=second_gid)
+        other.tid = 100  # the numbers of its requests differ, also if it is the same client
+        other.client.connection.session = watcher.client.connection.session  # type: ignore[misc]
+
+        def watch(peer: Peer, *cookies: int) -> int:
+            return peer.ask("a", *(operation(OpCode.WATCH, cookie=cookie, op=3) for cookie in cookies)).result
+
+        assert watch(watcher, 2, 3) == -errno.EBUSY, "both watches of a request count"
+        assert watch(watcher, 2) == 0
+        assert watch(other, 4) == second
+        assert watch(watcher, 2) == 0, "a watch that exists already"
+        watcher.ask("a", operation(OpCode.WATCH, cookie=1, op=0))
+        assert watch(other, 4) == 0
+
+    asyncio.run(limited())
+
+
+@pytest.mark.parametrize(
+    ("oid", "op", "number"),
+    [
+        ("", operation(OpCode.WRITEFULL, b"x"), errno.EINVAL),
+        ("", operation(OpCode.STAT), errno.EINVAL),
+        ("a", operation(OpCode.SETXATTR, "k" * (ATTRIBUTE_NAME_BYTES + 1), b"v"), errno.ENAMETOOLONG),
+        ("a", operation(OpCode.WRITEFULL, b"x" * 201), errno.EMSGSIZE),
+        ("none", operation(OpCode.CALL, "hello", "say_hello", b""), errno.ENOENT),
+        ("none", operation(OpCode.CALL, "hello", "shout", b""), errno.EOPNOTSUPP),
+        ("none", operation(OpCode.CMPEXT, b"x", offset=0, length=1), errno.ENOENT),
+    ],
+)
+def test_requests_that_no_osd_takes(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch, oid: str, op: OsdOp, number: int
+) -> None:
+    monkeypatch.setattr(requests_module, "WRITE_BYTES", 200)
+    peer.ask("a", operation(OpCode.WRITEFULL, b"x" * 200))
+    peer.ask("a", operation(OpCode.SETXATTR, "k" * ATTRIBUTE_NAME_BYTES, b"v"))
+    assert peer.ask(oid, op).result == -number
+    assert peer.requests.store.use() == {1: (1, 200, 0)}
+
+
+def test_a_watch_ends_without_pings_though_its_client_is_connected() -> None:
+    """A client that is stopped, not dead: the owner of an exclusive lock would keep it for ever."""
+
+    async def watched() -> None:
+        loop = asyncio.get_running_loop()
+        real, late_s = loop.time, [0.0]
+        loop.time = lambda: real() + late_s[0]  # type: ignore[method-assign]
+
+        async def pass_s(seconds: float) -> None:
+            late_s[0] += seconds
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+        requests = Requests()
+        watcher, other = watching(requests, 9), Peer(requests, gid=4200)
+        watcher.ask("a", operation(OpCode.WATCH, cookie=8, op=3))  # another one, without pings
+        for _ in range(3):
+            await pass_s(watches.DEFAULT_TIMEOUT_S - 1)
+            assert watcher.ask("a", operation(OpCode.WATCH, cookie=9, op=7)).result == 0
+        assert watcher.ask("a", operation(OpCode.WATCH, cookie=8, op=7)).result == -errno.ENOTCONN
+        other.ask("a", operation(OpCode.NOTIFY, 1, 4 * watches.DEFAULT_TIMEOUT_S, b"hi", cookie=5))
+        await pass_s(watches.DEFAULT_TIMEOUT_S + 1)
+        events = [(event.cookie, event.opcode) for event in watcher.sent]
+        assert events == [(8, NotifyOp.DISCONNECT), (9, NotifyOp.NOTIFY), (9, NotifyOp.DISCONNECT)]
+        assert other.sent[0].payload.return_code == -errno.ETIMEDOUT
+        assert watcher.ask("a", operation(OpCode.WATCH, cookie=9, op=7)).result == -errno.ENOTCONN
+
+    asyncio.run(watched())
+
+
+def test_listing_follows_objects_that_come_and_go(peer: Peer) -> None:
+    def listed() -> list[str]:
+        listing = output_of(peer.ask("", operation(OpCode.PGNLS, HObject(), count=100, start_epoch=5)).ops[0])
+        return sorted(entry.oid for entry in listing["listing"].entries)
+
+    for name in "abc":
+        peer.ask(name, operation(OpCode.CREATE))
+    assert listed() == ["a", "b", "c"]
+    peer.ask("b", operation(OpCode.DELETE))
+    peer.ask("d", operation(OpCode.CREATE))
+    peer.ask("a", operation(OpCode.APPEND, b"x"))
+    assert listed() == ["a", "c", "d"]

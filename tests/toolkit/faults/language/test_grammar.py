@@ -1,4 +1,4 @@
-"""What faults are written like."""
+"""The syntax of faults."""
 
 import pytest
 from hypothesis import given

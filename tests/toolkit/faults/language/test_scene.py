@@ -1,4 +1,4 @@
-"""What faults do to a cluster, which of them last, and how they end."""
+"""Effects of faults on a cluster, their duration and their end."""
 
 import threading
 

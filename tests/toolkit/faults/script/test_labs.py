@@ -20,14 +20,14 @@ LABS: dict[str, Callable[[str], Lab]] = {
 
 @pytest.fixture(params=["v2-crc", "v2-secure", "v1"])
 def way(request: pytest.FixtureRequest) -> str:
-    """What the nodes speak."""
+    """Return the protocol and mode of the nodes."""
     assert isinstance(request.param, str)
     return request.param
 
 
 @pytest.fixture
 def forged() -> list[str]:
-    """What a test forges well enough that only the checks notice it."""
+    """Return the fields that a test forges so well that only the checks notice it."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""docs/proxy.md says what rules can do."""
+"""docs/proxy.md lists the capabilities of rules."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What every fault of the virtual network does to streams and dials."""
+"""Effects of the virtual network's faults on streams and dials."""
 
 import pytest
 

@@ -15,9 +15,10 @@ import pytest
 
 from messenger.errors import LocalError
 from tests.support.clusters import msgrlab
-from tests.support.guests import in_guest
+from tests.support.guests import AT_EITHER, EACH_KERNEL, Guests, at_either
 from toolkit.errors import Unsupported
 from toolkit.machine import vm
+from toolkit.machine.leases import STATE_VARIABLE
 
 PROGRAM = """\
 import os, platform, signal, sys, time
@@ -40,17 +41,35 @@ sys.exit(7)
 ODD = "quotes ' and \" and $HOME and\na line"
 
 
+pytestmark = AT_EITHER
+PROCESS = {"bookworm": b"qemu-system", "uml": b"/linux"}
+"""First bytes of the command line of the process that runs the kernel."""
+
+
 @dataclass
 class Ran:
     """A program that has run, with its output in the order of its arrival."""
 
+    kernel: str
     directory: Path
     result: vm.Result
     parts: list[bytes]
 
 
+@pytest.fixture(scope="module", params=EACH_KERNEL)
+def engine_kernel(request: pytest.FixtureRequest) -> str:
+    """A kernel of each engine."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def ran(guest: vm.Machine) -> Ran:
+def guest(engine_kernel: str, guests: Guests) -> vm.Machine:
+    """A virtual machine of each engine."""
+    return guests.with_kernel(engine_kernel)
+
+
+@pytest.fixture(scope="module")
+def ran(guest: vm.Machine, engine_kernel: str) -> Ran:
     assert guest.out is not None
     directory = guest.out.parent
     parts: list[bytes] = []
@@ -67,10 +86,9 @@ def ran(guest: vm.Machine) -> Ran:
         stdout=take,
         timeout_s=120,
     )
-    return Ran(directory, result, parts)
+    return Ran(engine_kernel, directory, result, parts)
 
 
-@in_guest()
 def test_output_arrives_as_it_is_printed_and_the_exit_code_at_the_end(ran: Ran) -> None:
     output = b"".join(ran.parts).decode()
     assert b"first\n".startswith(ran.parts[0])  # the program waits until it has arrived
@@ -78,22 +96,19 @@ def test_output_arrives_as_it_is_printed_and_the_exit_code_at_the_end(ran: Ran) 
     assert (ran.result.code, ran.result.stdout, ran.result.stderr) == (7, "", "to stderr\n")
 
 
-@in_guest()
 def test_the_guest_has_another_kernel_and_the_same_files(ran: Ran) -> None:
     lines = b"".join(ran.parts).decode().splitlines()
-    assert lines[1] == vm.find().release != platform.release()
+    assert lines[1] == vm.find(ran.kernel).release != platform.release()
     assert lines[2:5] == ["0", str(ran.directory), sys.executable]
     assert lines[5] == str(Path(__file__).parents[4] / "toolkit" / "__init__.py")
     assert "\n".join(lines[6:8]) == ODD
 
 
-@in_guest()
 def test_guest_writes_persist_only_in_the_out_directory(ran: Ran) -> None:
     assert [path.name for path in ran.directory.iterdir()] == ["kept"]
     assert (ran.directory / "kept/file").read_text() == "kept"
 
 
-@in_guest()
 def test_programs_of_a_machine_share_it_but_not_their_processes(guest: vm.Machine) -> None:
     wait = guest.run(["sh", "-c", "touch /run/shared; sleep 1000 & echo $!"])
     (pid,) = wait.stdout.split()
@@ -101,7 +116,6 @@ def test_programs_of_a_machine_share_it_but_not_their_processes(guest: vm.Machin
     assert (there.stdout, there.boot_s) == ("shared\nended\n", 0)
 
 
-@in_guest()
 def test_run_module_forks_an_interpreter_with_preloaded_modules(guest: vm.Machine, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "ODD": ODD}
     about = guest.run_module(
@@ -117,12 +131,11 @@ def test_run_module_forks_an_interpreter_with_preloaded_modules(guest: vm.Machin
     assert (elsewhere.code, elsewhere.stderr) == (125, "/no/such: No such file or directory\n")
 
 
-@pytest.mark.needs("vm")
-@pytest.mark.xdist_group("a virtual machine")
-def test_a_machine_boots_again_after_its_guest_has_ended() -> None:
-    with vm.Machine(preload=["no_such_module"]) as machine:
+@at_either()
+def test_a_machine_boots_again_after_its_guest_has_ended(kernel: str) -> None:
+    with vm.Machine(kernel=kernel, preload=["no_such_module"]) as machine:
         with pytest.raises(LocalError, match="the virtual machine has ended before the program did"):
-            machine.run(["/run/msgrlab/busybox", "poweroff", "-f"])
+            machine.run(["/run/msgrlab/busybox", "reboot", "-f"], timeout_s=60)
         again = machine.run_module("platform")
     assert again.boot_s > 0
     assert (again.code, again.stderr.splitlines()[-1]) == (
@@ -131,27 +144,27 @@ def test_a_machine_boots_again_after_its_guest_has_ended() -> None:
     )
 
 
-@pytest.mark.needs("vm")
-@pytest.mark.xdist_group("a virtual machine")
+@at_either()
 def test_a_program_that_takes_too_long_ends_with_its_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MSGRLAB_STATE", str(tmp_path / "state"))
-    done = msgrlab("vm", "run", "--timeout", "5", "--", "sh", "-c", "echo begun; sleep 1000")
+    done = msgrlab("vm", "run", "--kernel", kernel, "--timeout", "5", "--", "sh", "-c", "echo begun; sleep 1000")
     assert (done.returncode, done.stdout) == (124, "begun\n")
     assert done.stderr.endswith("msgrlab: the program has not ended within 5 s\n")
     assert [path.name for path in (tmp_path / "state/.vm").iterdir()] == [".registry"]
 
 
-def qemu_of(state: Path) -> list[int]:
+def processes_of(kernel: str, state: Path) -> list[int]:
+    """Processes that run the kernel of a machine in this state directory."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                line = (entry / "cmdline").read_bytes()
+                line, labels = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
             except OSError:
                 continue
-            if line.startswith(b"qemu-system") and str(state).encode() in line:
+            if line.startswith(PROCESS[kernel]) and f"{STATE_VARIABLE}={state}\0".encode() in labels:
                 found.append(int(entry.name))
     return found
 
@@ -163,19 +176,20 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.needs("vm")
+@at_either()
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_process_leaves_no_machine(
-    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kernel: str, number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = tmp_path / "state"
     monkeypatch.setenv("MSGRLAB_STATE", str(state))
-    command = [sys.executable, "-c", "from toolkit.cli.main import main; main()", "vm", "run", "sleep", "1000"]
+    command = [sys.executable, "-c", "from toolkit.cli.main import main; main()", "vm", "run", "--kernel", kernel]
+    command += ["sleep", "1000"]
     with subprocess.Popen(command, cwd=Path(__file__).parents[4], stderr=subprocess.DEVNULL) as process:
-        wait_until(lambda: qemu_of(state))
+        wait_until(lambda: processes_of(kernel, state))
         process.send_signal(number)
         process.wait()
-    wait_until(lambda: not qemu_of(state))
+    wait_until(lambda: not processes_of(kernel, state))
     assert msgrlab("down", "--all").returncode == 0
     assert [path.name for path in (state / ".vm").iterdir()] == [".registry"]
 
@@ -198,7 +212,7 @@ def test_values_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="file: File exists"):
         vm.run(["true"], out=tmp_path / "file")
     done = msgrlab("vm", "run", "--kernel", "potato", "true")
-    assert (done.returncode, done.stderr) == (2, "msgrlab: no kernel 'potato'; known: bookworm, trixie\n")
+    assert (done.returncode, done.stderr) == (2, "msgrlab: no kernel 'potato'; known: bookworm, trixie, uml\n")
 
 
 def test_a_kernel_that_is_missing_is_one_line_with_the_remedy(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the test of soft-RoCE has done in a machine whose kernel has it; prints a line of JSON for each result."""
+"""The guest's part of the test of soft-RoCE: prints a line of JSON for each result."""
 
 import json
 import subprocess

@@ -35,7 +35,7 @@ class Pool:
 
 
 def answers_of(pool: Pool, count: int = 30, spec: RadosSpec = SPEC) -> list[dict[str, Any]]:
-    """What is written down of so many operations, and of the last looks at two objects."""
+    """Return the records of so many operations, and of the last reads of two objects."""
     records: list[dict[str, Any]] = []
 
     async def live() -> None:

@@ -40,7 +40,7 @@ def tie_break_reversed(patch: pytest.MonkeyPatch) -> None:
 
 
 def accept_event_missing(patch: pytest.MonkeyPatch) -> None:
-    """A takeover is not told to the application."""
+    """Leave out the event of a takeover."""
     original = Core.session_event
 
     def silent(core: Core, session: Session, kind: EventKind, fault: Fault | None, now: float) -> None:
@@ -78,7 +78,7 @@ def lossy_dials_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def reset_is_always_full(patch: pytest.MonkeyPatch) -> None:
-    """Who has never seen SERVER_IDENT tells its peer to forget everything."""
+    """Send a full reset whenever SERVER_IDENT was never received."""
     judge = acceptor.judge_reconnect
 
     def full(*args: Any, **named: Any) -> Decision:

@@ -1,4 +1,4 @@
-"""The table is whole, and what it says is what is judged."""
+"""The table is complete, and its verdicts are those of the checks."""
 
 from dataclasses import replace
 

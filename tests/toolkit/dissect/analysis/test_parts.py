@@ -1,0 +1,151 @@
+"""A capture that is judged in parts, and whose frames wait for that in a temporary file."""
+
+import gc
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from messenger.errors import LocalError
+from tests.support.crafted import TO_CLIENT, Connection, Peers, Tape, exchange, msg
+from toolkit.checks.audit.table import audit
+from toolkit.checks.history import History
+from toolkit.checks.index import Index
+from toolkit.checks.invariants import check
+from toolkit.checks.parts import audit_parts, check_parts
+from toolkit.checks.records import dump_record
+from toolkit.dissect import capture as capture_module
+from toolkit.dissect.analysis import Analysis, seen
+from toolkit.dissect.analysis.history import HistoryMaker
+from toolkit.dissect.capture import Capture
+from toolkit.dissect.decode import decode_capture
+
+LINKS = 40
+PART_FRAMES = 64
+
+
+def many_links(path: Path, links: int = LINKS) -> Path:
+    """Every second link resumes the session before it; every fifth one acknowledges an unsent seq."""
+    tape = Tape()
+    for number in range(links):
+        session, again = divmod(number, 2)
+        peers = Peers(
+            client=f"10.0.0.{session % 7 + 1}:0/{session + 1}",
+            gid=4100 + session,
+            client_cookie=session + 1,
+            server_cookie=1000 + session,
+        )
+        link = Connection(tape, f"10.0.0.{session % 7 + 1}:{40_000 + number}").open()
+        link.play(peers.resume(number + 1, 1, (2, 2)) if again else peers.begin(number + 1))
+        if not again:
+            link.play(exchange(2))
+        if number % 5 == 0:
+            link.play([(TO_CLIENT, msg(3, ack=99))])
+        link.close()
+    return tape.write(path)
+
+
+def made(path: Path) -> tuple[Analysis, HistoryMaker]:
+    analysis = Analysis()
+    maker = HistoryMaker(analysis)
+    for frame in decode_capture(path):
+        analysis.take(frame)
+        maker.take(frame)
+    return analysis, maker
+
+
+def sessions_of(history: History) -> set[int]:
+    return {record["session"] for record in history.records}
+
+
+def test_parts_have_all_records_and_whole_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = many_links(tmp_path / "many.pcap")
+    _, whole = made(path)
+    monkeypatch.setattr(seen, "_BLOCK_FRAMES", 50)
+    monkeypatch.setattr(seen, "_MOST_BYTES_IN_MEMORY", 1000)
+    _, maker = made(path)
+    assert maker.history() == whole.history()
+    parts = list(maker.parts(PART_FRAMES))
+    assert len(parts) > 5
+    assert all(len(part.of("frame")) <= 2 * PART_FRAMES for part in parts)
+    sessions = [sessions_of(part) for part in parts]
+    assert sum(map(len, sessions)) == len(set().union(*sessions)) == LINKS // 2
+    records = Counter(dump_record(record) for part in parts for record in part.records)
+    assert records == Counter(map(dump_record, whole.history(unbroken=True).records))
+
+
+def test_parts_have_the_violations_of_the_whole(tmp_path: Path) -> None:
+    _, maker = made(many_links(tmp_path / "many.pcap"))
+    whole = maker.history(unbroken=True)
+    expected = {result.id: [each.text for each in result.violations] for result in check(whole)}
+    assert len(expected["wire_rules"]) >= LINKS // 5
+    results = check_parts(maker.parts(PART_FRAMES))
+    assert {result.id: [each.text for each in result.violations] for result in results} == expected
+    found, due = audit_parts(maker.parts(PART_FRAMES)), audit(Index(whole))
+    assert [(each.rule, each.frame, each.text) for each in found.broken] == [
+        (each.rule, each.frame, each.text) for each in due.broken
+    ]
+    assert found.judged == due.judged
+
+
+def test_sessions_of_different_parts_are_compared(tmp_path: Path) -> None:
+    """One client has too many sessions for a part; its last one repeats numbers of its first and of another's."""
+    tape = Tape()
+    for number in range(24):
+        is_last = number == 23
+        peers = Peers(
+            client="10.0.0.1:0/1" if number else "10.0.0.2:0/2",
+            gid=4101 if number else 4100,
+            client_cookie=2 if is_last else number + 1,
+            server_cookie=1000 if is_last else 1000 + number,
+        )
+        link = Connection(tape, f"10.0.0.{1 if number else 2}:{40_000 + number}").open()
+        link.play(peers.begin(7 if is_last else number + 10))
+        link.play(exchange(2))
+        link.close()
+    _, maker = made(tape.write(tmp_path / "one-client.pcap"))
+    found = audit_parts(maker.parts(PART_FRAMES))
+    assert len(list(maker.parts(PART_FRAMES))) > 3
+    assert sorted((each.rule.id, each.text.partition(" of ")[0]) for each in found.broken) == [
+        ("fresh_client_cookie", "client_cookie 2"),
+        ("fresh_server_cookie", "server_cookie 3e8 was granted before"),
+        ("global_seq", "global_seq 7 is not above 32"),
+    ]
+    results = check_parts(maker.parts(PART_FRAMES))
+    assert {result.name: len(result.violations) for result in results if not result.ok} == {"wire_rules": 3}
+    whole = audit(Index(maker.history(unbroken=True)))
+    assert (found.counts, [each.frame for each in found.broken]) == (
+        whole.counts,
+        [each.frame for each in whole.broken],
+    )
+
+
+def test_memory_of_the_judgement_does_not_grow_with_the_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture_module, "_PART_FRAMES", 1000)
+    monkeypatch.setattr("toolkit.checks.parts._SMALL", 0)
+    used = []
+    for links in (100, 100, 400):  # what is loaded once does not count
+        capture = Capture(many_links(tmp_path / f"{len(used)}.pcap", links), each_request=False)
+        assert len(capture.analysis.links) == links
+        gc.collect()
+        tracemalloc.start()
+        try:
+            assert [result.id for result in capture.check() if not result.ok] == ["wire_rules"]
+            used.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert used[2] < 1.5 * used[1]
+
+
+def test_a_missing_folder_for_temporary_files_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = many_links(tmp_path / "many.pcap")
+    monkeypatch.setattr(seen, "_BLOCK_FRAMES", 50)
+    monkeypatch.setattr(seen, "_MOST_BYTES_IN_MEMORY", 1000)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(LocalError, match=r"the temporary file for frames in .*gone: No such file or directory"):
+        made(path)
