@@ -3,13 +3,14 @@
 import os
 import secrets
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -24,6 +25,10 @@ LOCAL = "local"
 """Stands for a temporary scheduler on this machine, with a worker process for each core."""
 _ANSWER_S = 10.0
 _WORKERS_S = 5.0
+_ABSENT_S = 60.0
+"""A run ends if its cluster has had no worker for that long. A lost worker that is restarted is back earlier."""
+_LOOK_S = 2.0
+_DESERTED = "the Dask cluster has lost all its workers"
 _RETRIES = 2
 """Retries of a call whose worker was lost; by itself, Dask fails a call that loses several workers."""
 _SOURCES = ("messenger", "toolkit")
@@ -93,12 +98,17 @@ def by_dask(work: Callable[[_Unit], _Result], units: Sequence[_Unit], address: s
 
     Raises:
         MissingExtra: ``distributed`` is not installed.
-        Unsupported: no scheduler answers there, it has no workers, or a worker has another version of msgrlab.
+        Unsupported: no scheduler answers there, it has no workers or loses all of them, or a worker has another
+            version of msgrlab.
     """
     with _workers(address) as client:
         futures = deque(client.map(partial(_one_at_a_time, work), units, pure=False, retries=_RETRIES))
+        arrived, absence = SimpleQueue[Any](), _Absence(client)
         try:
             while futures:
+                futures[0].add_done_callback(arrived.put)
+                if _arrival(arrived, absence) is None:
+                    raise Unsupported(f"{address}: {_DESERTED}")
                 yield futures[0].result()
                 futures.popleft()  # the scheduler forgets the result
         finally:
@@ -111,8 +121,9 @@ def stream_by_dask(
     """Yield the lines and results of calls as they arrive from the workers of a Dask cluster.
 
     A call whose worker is lost is restarted on another worker. A call that has lost several workers is
-    :class:`Lost`, and the other calls go on. The scheduler never has more calls than workers: Dask counts the loss
-    of a worker against all calls that were assigned to it, including those that had not started.
+    :class:`Lost`, and the other calls go on; all are if no worker is left and none returns. The scheduler never
+    has more calls than workers: Dask counts the loss of a worker against all calls that were assigned to it,
+    including those that had not started.
 
     Args:
         work: as for :func:`by_processes`; its second argument takes the lines that it reports.
@@ -132,6 +143,7 @@ def stream_by_dask(
         client.subscribe_topic(topic, lambda event: arrived.put(event[1]))
         call = partial(_one_at_a_time, partial(_reporting, work, topic))
         left, waiting = deque(units), dict[Future[Any], _Unit]()
+        absence = _Absence(client)
         try:
             while left or waiting:
                 while left and len(waiting) < max(1, len(client.nthreads())):
@@ -139,10 +151,40 @@ def stream_by_dask(
                     future = client.submit(call, unit, pure=False)
                     waiting[future] = unit
                     future.add_done_callback(arrived.put)
-                event = arrived.get()
+                event = _arrival(arrived, absence)
+                if event is None:
+                    yield from (Lost(unit, _DESERTED) for unit in (*waiting.values(), *left))
+                    return
                 yield Line(event) if isinstance(event, str) else _ended(event, waiting.pop(event))
         finally:
             client.cancel(list(waiting))
+
+
+class _Absence:
+    """Notices that a Dask cluster has no workers."""
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+        self._since_s: float | None = None
+
+    def lasts(self) -> bool:
+        """True if the cluster has had no worker for a time in which a lost one would have been restarted."""
+        if self._client.nthreads():
+            self._since_s = None
+            return False
+        now_s = time.monotonic()
+        self._since_s = now_s if self._since_s is None else self._since_s
+        return now_s - self._since_s >= _ABSENT_S
+
+
+def _arrival(arrived: "SimpleQueue[_Result]", absence: _Absence) -> _Result | None:
+    """Take the next line or call from the queue; none if all workers are gone."""
+    while True:
+        try:
+            return arrived.get(timeout=_LOOK_S)
+        except Empty:
+            if absence.lasts():
+                return None
 
 
 def _ended(future: "Future[_Result]", unit: _Unit) -> Done[_Unit, _Result] | Lost[_Unit]:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -52,6 +53,26 @@ def always_dies(trial: FakeTrial) -> None:
     if trial.cell.auth == "none":
         os.kill(os.getpid(), signal.SIGKILL)
     require(trial.cell.case != "restart", "no second address")
+
+
+@pytest.mark.needs("ceph-osd", "ceph-mon", "ceph", "netns")
+def test_a_worker_runs_cells_with_real_daemons(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    words = ["--release", HOST, "--only", f"{HOST}/v2-secure/aes/client/handshake", "--out", str(out), "--json"]
+    assert msgrlab(["matrix", "--dask", cluster.scheduler_address, *words]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["machine"] == os.uname().nodename
+    left = {path.name for path in (out / "host-v2-secure-aes-client-handshake").iterdir()}
+    assert {"capture.pcapng", "ceph.keyring", "history.ndjson", "outcome.txt"} <= left
+
+
+def waits(trial: FakeTrial) -> None:
+    """The first case ends at once, the second one never, as far as its caller can see."""
+    fine(trial)
+    if trial.cell.case == "traffic":
+        time.sleep(60)
 
 
 def test_the_cells_of_a_lost_worker_are_run_by_another(cluster: LocalCluster, tmp_path: Path) -> None:
@@ -106,14 +127,20 @@ def test_unreachable_scheduler_is_one_line_and_leaves_no_files(
     assert not out.exists()
 
 
-@pytest.mark.needs("ceph-osd", "ceph-mon", "ceph", "netns")
-def test_a_worker_runs_cells_with_real_daemons(
-    cluster: LocalCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+def test_calls_are_lost_if_no_worker_returns(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    words = ["--release", HOST, "--only", f"{HOST}/v2-secure/aes/client/handshake", "--out", str(out), "--json"]
-    assert msgrlab(["matrix", "--dask", cluster.scheduler_address, *words]) == 0
-    (result,) = json.loads(capsys.readouterr().out)["results"]
-    assert result["machine"] == os.uname().nodename
-    left = {path.name for path in (out / "host-v2-secure-aes-client-handshake").iterdir()}
-    assert {"capture.pcapng", "ceph.keyring", "history.ndjson", "outcome.txt"} <= left
+    monkeypatch.setattr("toolkit.machine.workers._ABSENT_S", 0.5)
+    monkeypatch.setattr("toolkit.machine.workers._LOOK_S", 0.1)
+    workers = len(cluster.workers)
+    run = SharedRun(
+        *(select(SETUPS), tmp_path),
+        grounds=Fake().open,
+        case=waits,
+        dask=cluster.scheduler_address,
+        progress=lambda _line: cluster.scale(0),
+    )
+    found = {outcome.cell.id: outcome for outcome in run.go()}
+    cluster.scale(workers)
+    lost = found["reef/v1/aes/server/traffic"]
+    assert (lost.verdict, lost.reason) == (Verdict.NOT_RUN, "the Dask cluster has lost all its workers")
