@@ -17,8 +17,8 @@ from typing import Any
 from tests.support.clusters import peers
 from tests.support.machine_state import changes, machine_state
 from tests.support.waiting import eventually
-from toolkit.cluster.cluster import up
 from toolkit.cluster.images import node
+from toolkit.cluster.own import up
 from toolkit.machine.leaks import leftovers
 from toolkit.machine.leases import Lease
 

@@ -195,6 +195,17 @@ INVARIANTS = {invariant.id: invariant for invariant in (*_NUMBERED, *_NAMED)}
 _BY_WORD = {word: invariant for invariant in INVARIANTS.values() for word in (invariant.id, invariant.name)}
 
 
+def select(only: Iterable[str] | None) -> list[Invariant]:
+    """Return the invariants with these ids or names; one may be given as it is, and None means all.
+
+    Raises:
+        LocalError: there is no such invariant.
+    """
+    if only is None:
+        return list(INVARIANTS.values())
+    return [find(word) for word in ([only] if isinstance(only, str) else only)]
+
+
 def find(word: str) -> Invariant:
     """Return the invariant with that id or name.
 
@@ -217,6 +228,5 @@ def check(history: History, only: Iterable[str] | None = None) -> list[CheckResu
     Raises:
         LocalError: there is no such invariant.
     """
-    asked = list(INVARIANTS.values()) if only is None else [find(word) for word in only]
-    index = Index(history)
+    asked, index = select(only), Index(history)
     return [invariant.over(index) for invariant in asked]

@@ -19,7 +19,7 @@ from typing import Any
 
 from toolkit.checks.history import NETWORK, SCENARIO, History
 from toolkit.checks.index import Index
-from toolkit.checks.invariants import INVARIANTS, find
+from toolkit.checks.invariants import INVARIANTS, select
 from toolkit.checks.merge import in_order
 from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Invariant, Violation
@@ -248,7 +248,7 @@ def check_so_far(
     Raises:
         LocalError: there is no such invariant.
     """
-    asked = list(INVARIANTS.values()) if only is None else [find(word) for word in only]
+    asked = select(only)
     records = [record for record in in_order(history.records[:]) if record.kind != "end"]
     at_s = max(now_s or 0.0, max((record.time_s for record in records), default=0.0))
     if ends and history.is_whole:
@@ -280,7 +280,7 @@ def check_standing(
     Raises:
         LocalError: there is no such invariant.
     """
-    asked = None if only is None else list(only)
+    asked = [invariant.id for invariant in select(only)]
     first = check_so_far(history, only=asked)
     stood = {(result.id, violation.text) for result in first for violation in result.violations}
     if not stood:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -36,44 +36,37 @@ def tell(
     if len(arguments) < 2:  # the words behind --name are its own
         raise LocalError("tell: NODE and VERB are needed, as in: msgrlab tell a send b")
     node, verb, *rest = arguments
-    words, named = parse_arguments(rest)
+    words, named = split_arguments(rest)
     answer = ask(chosen(name), "command", node=node, verb=verb, words=words, args=named)
     if answer:
         print(json.dumps(answer, indent=2))
     return CHECK_FAILED if verb == "verify" and answer.get("wrong") else 0
 
 
-def parse_arguments(arguments: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Split arguments into positional words and options; each value is parsed as JSON, or kept as text.
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Split arguments into positional words and options.
 
-    ``--`` is dropped. An option without a value is True::
+    ``--`` is dropped. An option without a value is ``true``::
 
-        parse_arguments(["b", "--count", "3", "--data=x"]) == (["b"], {"count": 3, "data": "x"})
+        split_arguments(["b", "--count", "3", "--data=x"]) == (["b"], {"count": "3", "data": "x"})
 
     Raises:
         LocalError: an option has no name, as in ``--=3``.
     """
-    words: list[Any] = []
-    named: dict[str, Any] = {}
+    words: list[str] = []
+    named: dict[str, str] = {}
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
         if word == "--":
             continue
         if not word.startswith("--"):
-            words.append(_value(word))
+            words.append(word)
             continue
         option, equals, text = word[2:].partition("=")
         if not option:
             raise LocalError(f"tell: {word!r} is an option without a name; write it as in --count 3 or --count=3")
         if not equals:
             text = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
-        named[option.replace("-", "_")] = _value(text)
+        named[option.replace("-", "_")] = text
     return words, named
-
-
-def _value(text: str) -> Any:  # noqa: ANN401 - as JSON
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -1,3 +1,4 @@
 from .cluster import Cluster as Cluster
-from .cluster import up as up
 from .failure import NotUp as NotUp
+from .own import OwnCluster as OwnCluster
+from .own import up as up

@@ -2,9 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from toolkit.cluster.plan import (
     service_keys,
     with_release,
 )
-from toolkit.cluster.retention import SERVICE_KEYS, check_writable, is_kept, keep_files
+from toolkit.cluster.retention import SERVICE_KEYS, keep_files
 from toolkit.cluster.spec.model import ClusterSpec, LinkSpec, Proxy
 from toolkit.cluster.taps import Captures, Middlemen
 from toolkit.dissect.keys import KeyBook
@@ -56,12 +56,13 @@ Progress = Callable[[str, str], None]
 
 
 class Cluster:
-    """A running cluster, or one that :meth:`up` is going to start; see :func:`up` for the context manager.
+    """A running cluster, or one that :meth:`up` is going to start.
 
-    ::
+    Programs and notebooks get theirs from :func:`toolkit.cluster.up`, which starts it::
 
-        with up("two-peers") as cluster:
-            cluster.nodes["a"].command("send", peer="b", count=3)
+        cluster = up("two-peers")
+        cluster.nodes["a"].command("send", peer="b", count=3)
+        cluster.down()
 
     Args:
         spec: spec of the cluster.
@@ -101,8 +102,8 @@ class Cluster:
         self.ready_s = 0.0
         """Seconds from the beginning of the history until all nodes were ready; 0 until then."""
         self.stage = "up"
-        """Stage of the cluster's life: ``up``; during :meth:`down` first ``ending`` (nodes and networks stop),
-        then ``keeping`` and ``removing`` (of files)."""
+        """Stage of the cluster's life: ``up``; during :meth:`take_down` first ``ending`` (nodes and networks
+        stop), then ``keeping`` and ``removing`` (of files)."""
         self.captures = Captures(self)
         self.middlemen = Middlemen(self)
         """The proxies of the cluster."""
@@ -139,11 +140,11 @@ class Cluster:
             self._bring_up()
         except LocalError as error:
             if not self.nodes or isinstance(error, Unsupported):
-                self.down()
+                self.take_down()
                 raise
             raise self._not_up(str(error), logs, keep=keep) from None
         except BaseException:
-            self.down()
+            self.take_down()
             raise
 
     def _not_up(self, reason: str, logs: Path | None, *, keep: bool) -> "NotUp":
@@ -154,7 +155,7 @@ class Cluster:
             self._gather()
             return NotUp(reason, self.directory, notable_lines(self.directory, failed), is_kept=True)
         directory = logs or Path(mkdtemp(prefix=f"msgrlab-{self.name}-"))
-        problems = self.down(directory)
+        problems = self.take_down(directory)
         return NotUp("; ".join([reason, *problems]), directory, notable_lines(directory, failed))
 
     def _bring_up(self) -> None:
@@ -304,6 +305,8 @@ class Cluster:
     @property
     def scene(self) -> "Scene":
         """The faults of the cluster: it starts and reverts them, and lists those in force."""
+        if self._is_down:
+            raise LocalError(f"cluster {self.name!r} is down")
         if self._scene is None:
             from toolkit.faults.language import Scene  # noqa: PLC0415 - only for clusters that are hurt
 
@@ -326,8 +329,10 @@ class Cluster:
             Unsupported: this cluster cannot have that fault.
             LocalError: no such fault, or it is not possible now.
         """
-        from toolkit.faults.language import parse  # noqa: PLC0415 - as above
+        from toolkit.faults.language import Fault, parse  # noqa: PLC0415 - as above
 
+        if not isinstance(fault, str | Fault):
+            raise LocalError(f"fault = {fault!r}: give a fault, or its text as in 'partition a b'")
         return self.scene.do(parse(fault) if isinstance(fault, str) else fault)
 
     # ---- changes
@@ -463,7 +468,7 @@ class Cluster:
 
     # ---- down
 
-    def down(self, keep: Path | None = None, *, keep_keys: bool = False) -> list[str]:
+    def take_down(self, keep: Path | None = None, *, keep_keys: bool = False) -> list[str]:
         """Take the cluster down; a second call does nothing.
 
         Args:
@@ -518,12 +523,18 @@ class Cluster:
     @staticmethod
     def _for_all(what: Callable[[Any], None], things: Iterable[Any]) -> None:
         """Call ``what`` for all things in parallel; raise the first failure without waiting for the others."""
-        todo = list(things)
+        todo, begun = list(things), list[Future[None]]()
         if not todo:
             return
         threads = ThreadPoolExecutor(len(todo), thread_name_prefix="cluster")
         try:
-            for done in as_completed([threads.submit(what, each) for each in todo]):
+            try:
+                for each in todo:
+                    begun.append(threads.submit(what, each))
+            except RuntimeError:  # an interpreter that ends starts no more threads
+                for each in todo[len(begun) :]:
+                    what(each)
+            for done in as_completed(begun):
                 done.result()
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -533,62 +544,4 @@ class Cluster:
         self.history.put(time_s, node, kind, fields)
 
 
-@contextmanager
-def up(
-    spec: ClusterSpec | Path | str,
-    *,
-    backend: str = "",
-    name: str = "",
-    report: Callable[[str], None] = lambda _words: None,
-    progress: Progress = lambda _node, _stage: None,
-    settings: Sequence[str] = (),
-    keep: Path | str | None = None,
-    keep_keys: bool = False,
-) -> Iterator[Cluster]:
-    """Run a cluster for the duration of a ``with`` block, in this process.
-
-    ::
-
-        with up("two-peers", settings=["speaks.mode=secure"], keep="out") as cluster:
-            cluster.fault("partition a b")
-
-    Args:
-        spec: a spec, the path of its file, or the name of a ready-made one.
-        backend: name of the backend that runs the nodes; empty for the spec's.
-        name: name of the cluster; the spec's unless given.
-        report: called with a short text at each step, for display.
-        progress: called with the progress of each node.
-        settings: changes of the spec, as ``KEY=VALUE``.
-        keep: directory that receives history, captures and logs at the end; they are deleted unless given. What
-            cannot be copied stays in the cluster's directory, until ``msgrlab down``.
-        keep_keys: True to keep keys there, too.
-
-    Raises:
-        Unsupported: this machine cannot run the cluster.
-        NotUp: some nodes do not start; ``lines`` are the relevant lines of their logs, ``logs`` has all of them.
-        LocalError: the spec is wrong, or the cluster does not start; nothing of it remains.
-    """
-    from toolkit.cluster import warm_zygote  # noqa: PLC0415 - a supervisor has its own
-    from toolkit.cluster.spec_lookup import spec_from  # noqa: PLC0415 - only specs in files need YAML
-
-    wanted, place = spec_from(spec, settings), None if keep is None else Path(keep)
-    if place is not None:
-        check_writable(place)
-    lease = Lease.take(name or wanted.name)
-    try:
-        with lease.held():
-            cluster = Cluster(wanted, lease, backend, report, progress)
-            cluster.backend.zygote = cluster.backend.zygote or warm_zygote.shared
-            cluster.up(place)
-            try:
-                yield cluster
-            finally:
-                remains = cluster.down(place, keep_keys=keep_keys)
-                if remains:
-                    raise LocalError("; ".join(remains))
-    finally:
-        is_done = place is None or is_kept(lease.directory, place, keys=keep_keys)
-        lease.journal.undo(keep_directory=not is_done)
-
-
-__all__ = ["Cluster", "LocalError", "Progress", "Unsupported", "up"]
+__all__ = ["Cluster", "LocalError", "Progress", "Unsupported"]

@@ -2,7 +2,8 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Host
 from toolkit.cluster.process import NodeLife, NodeProcess
 from toolkit.node import NodeApp, NodeSpec
+from toolkit.node.arguments import Program, check_arguments, from_words
 from toolkit.node.program import ProgramSpec
 
 START_TIMEOUT_S = 30.0
@@ -167,8 +169,8 @@ class ProgramNode(RunningNode):
         now: returns the seconds since the cluster began.
     """
 
-    verbs: ClassVar[tuple[str, ...]]
-    """The commands that it accepts."""
+    app: ClassVar[type[Program]]
+    """Class of the program that runs on the node."""
 
     def __init__(self, host: Host, spec: ProgramSpec, take: Take, now: Callable[[], float]) -> None:
         super().__init__(spec.name, host)
@@ -249,18 +251,29 @@ class ProgramNode(RunningNode):
 
     @override
     def command(self, verb: str, **args: Any) -> dict[str, Any]:
-        return self._listening(verb).command(verb, **args)
+        return self._listening((verb, args)).command(verb, **args)
 
     @override
     def commands(self, commands: Sequence[tuple[str, dict[str, Any]]]) -> None:
-        self._listening(*(verb for verb, _ in commands)).commands(commands)
+        self._listening(*commands).commands(commands)
 
-    def _listening(self, *verbs: str) -> NodeLife:
-        """Return the process, if it accepts commands with these verbs now; raises LocalError."""
-        for verb in verbs:
-            if verb not in self.verbs:
-                known = ", ".join(sorted(self.verbs))
-                raise LocalError(f"node {self.name}: no verb {verb!r}; there are {known}")
+    def from_words(self, verb: str, words: Sequence[str], args: Mapping[str, str]) -> dict[str, Any]:
+        """Return the arguments of a command, as typed on a command line, all by name; raises LocalError."""
+        with self._named_in_errors():
+            return from_words(self.app, verb, words, args)
+
+    @contextmanager
+    def _named_in_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except LocalError as error:
+            raise LocalError(f"node {self.name}: {error}") from None
+
+    def _listening(self, *commands: tuple[str, dict[str, Any]]) -> NodeLife:
+        """Return the process, if it accepts these commands now; raises LocalError."""
+        with self._named_in_errors():
+            for verb, args in commands:
+                check_arguments(self.app, verb, args)
         process = self._running()
         if self._state == "frozen":
             raise LocalError(f"node {self.name} is frozen: msgrlab fault thaw {self.name}")
@@ -344,7 +357,7 @@ class MessengerNode(ProgramNode):
     """
 
     kind = "messenger"
-    verbs = NodeApp.VERBS
+    app = NodeApp
 
     def __init__(
         self,

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,11 +24,14 @@ _KEY_FILES = frozenset({SERVICE_KEYS, CEPH_KEYRING, KEY_LOG})
 _CAPTURE = ".pcapng"
 _KEPT = frozenset({".ndjson", _CAPTURE, ".log", ".out"})
 _SMALLEST_BLOCK_BYTES = 12
+_CHUNK_BYTES = 1 << 20
 _BLOCK_HEAD_BYTES = 8
 
 
 def keep_files(cluster: Path, directory: Path, *, keys: bool = False) -> None:
-    """Copy history, captures and logs out of a cluster's directory; existing files are not overwritten.
+    """Copy history, captures and logs out of a cluster's directory.
+
+    Existing files are not overwritten. Copies of an earlier attempt, which a full disk may have ended, count.
 
     Only their owner can read the copies. Key logs and keyrings are not copied unless requested, and keys in
     captures are removed.
@@ -48,9 +50,10 @@ def keep_files(cluster: Path, directory: Path, *, keys: bool = False) -> None:
         target = directory / path.relative_to(cluster)
         try:
             make_directories(target.parent)
-            _copy(path, target, without_keys=path.suffix == _CAPTURE and not keys)
+            _copy(path, target, keys=keys)
         except FileExistsError:
-            problems.append(f"{target}: it exists already, and nothing is overwritten")
+            if not _is_copy(path, target, keys=keys):
+                problems.append(f"{target}: it exists already, and nothing is overwritten")
         except OSError as error:
             problems.append(f"{target}: {error.strerror}")
         except LocalError as error:
@@ -77,9 +80,9 @@ def check_writable(directory: Path) -> None:
 
 
 def is_kept(cluster: Path, directory: Path, *, keys: bool = False) -> bool:
-    """True if :func:`keep_files` has copied all files: copies that could not be completed do not exist."""
+    """True if :func:`keep_files` has copied all files."""
     kept = _worth_keeping(cluster, keys=keys)
-    return all((directory / path.relative_to(cluster)).exists() for path in kept)
+    return all(_is_copy(path, directory / path.relative_to(cluster), keys=keys) for path in kept)
 
 
 def _worth_keeping(cluster: Path, *, keys: bool) -> Iterator[Path]:
@@ -98,18 +101,33 @@ def make_directories(directory: Path) -> None:
             each.mkdir(mode=DIRECTORY_MODE)
 
 
-def _copy(path: Path, target: Path, *, without_keys: bool) -> None:
+def _copy(path: Path, target: Path, *, keys: bool) -> None:
     """Copy a file; remove the copy if it cannot be completed."""
     with path.open("rb") as source, new_file(target) as out:
         try:
-            if without_keys:
-                out.writelines(_without_keys(source, path))
-            else:
-                shutil.copyfileobj(source, out)
+            out.writelines(_chunks(source, path, keys=keys))
             out.flush()
         except BaseException:
             target.unlink()
             raise
+
+
+def _is_copy(path: Path, target: Path, *, keys: bool) -> bool:
+    """True if ``target`` has the bytes that :func:`_copy` would write."""
+    try:
+        with path.open("rb") as source, target.open("rb") as found:
+            chunks = _chunks(source, path, keys=keys)
+            return all(found.read(len(chunk)) == chunk for chunk in chunks) and not found.read(1)
+    except (OSError, LocalError):
+        return False
+
+
+def _chunks(source: BinaryIO, path: Path, *, keys: bool) -> Iterator[bytes]:
+    """Yield the bytes of a copy; raises LocalError as :func:`_without_keys`."""
+    if path.suffix == _CAPTURE and not keys:
+        yield from _without_keys(source, path)
+    else:
+        yield from iter(lambda: source.read(_CHUNK_BYTES), b"")
 
 
 def _without_keys(capture: BinaryIO, path: Path) -> Iterator[bytes]:

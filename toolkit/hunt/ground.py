@@ -12,9 +12,10 @@ from pathlib import Path
 from messenger.errors import LocalError
 from messenger.files import new_file
 from toolkit.cluster.ceph.programs import furnish
-from toolkit.cluster.cluster import Cluster, up
+from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.failure import NotUp
 from toolkit.cluster.images import RELEASES
+from toolkit.cluster.own import up
 from toolkit.cluster.retention import CEPH_KEYRING
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.faults.proxy import FaultProxy

@@ -15,8 +15,9 @@ from messenger.errors import LocalError
 from messenger.files import new_file
 from toolkit.checks.history import History
 from toolkit.cluster.ceph import CephNodes, RadosNode
-from toolkit.cluster.cluster import Cluster, up
+from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.failure import NotUp
+from toolkit.cluster.own import up
 from toolkit.cluster.retention import CEPH_KEYRING
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.machine.private import write_private

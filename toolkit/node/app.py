@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from messenger.denc.address import AddressType, AddrVec
 from messenger.denc.codec import Buffer
@@ -60,7 +60,7 @@ class NodeApp(Inside, Dispatcher):
         write: takes history records.
     """
 
-    VERBS = (
+    VERBS: ClassVar[tuple[str, ...]] = (
         *("connect", "send", "send_again", "keepalive", "keep_alive", "mark_down", "shut", "stop", "hold"),
         *("on_delivery", "configure", "jump_clock", "limit_descriptors", "limit_memory", "learn", "moved", "auth"),
         *("forget", "arm", "disarm", "unblock", "hits", "visits", "use_up_nonces", "own_address"),

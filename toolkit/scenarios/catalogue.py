@@ -131,7 +131,7 @@ def _by_name(wanted: str) -> Scenario:
 
 def _unknown(wanted: str, own: list[Scenario]) -> str:
     names = {entry.name: scenario_id for scenario_id, entry in INDEX.items()}
-    near = get_close_matches(wanted, [*INDEX, *names, *(scenario.name for scenario in own)], n=3)
+    near = get_close_matches(wanted, {*INDEX, *names, *(scenario.name for scenario in own)}, n=3)
     hint = f"near it: {', '.join(near)}" if near else "families (HS), patterns (HS-0*) and all work as well"
     return f"no scenario {wanted!r}; {hint}; `msgrlab list` names them"
 

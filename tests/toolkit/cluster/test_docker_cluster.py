@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.docker import docker_objects
-from toolkit.cluster.cluster import up
 from toolkit.cluster.images import node
+from toolkit.cluster.own import up
 
 pytestmark = pytest.mark.needs("docker", "netns")
 

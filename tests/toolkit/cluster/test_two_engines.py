@@ -76,7 +76,7 @@ def test_cluster_survives_the_death_of_an_engine(engines: tuple[Engine, Engine],
     eventually(lambda: delivered(cluster, "n0", "n2") > before + 3)
 
     began_s = time.monotonic()
-    problems = cluster.down()
+    problems = cluster.take_down()
     assert time.monotonic() - began_s < DOWN_S
     assert any("context://two" in problem for problem in problems)
     assert [each for each in labelled(label, one.host) if each.startswith("container")] == []

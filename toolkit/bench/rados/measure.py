@@ -22,8 +22,8 @@ from messenger.errors import LocalError
 from toolkit.bench.anchor.compare import Ratios
 from toolkit.bench.cell import KIB, MIB
 from toolkit.bench.rados.load import LONGEST_S, Load
-from toolkit.cluster.cluster import up
 from toolkit.cluster.daemons import Mode, require_tools, run_tool
+from toolkit.cluster.own import up
 from toolkit.cluster.real import RealCluster
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.machine import interpreters

@@ -26,7 +26,7 @@ class RadosNode(ProgramNode):
     """
 
     kind = "client"
-    verbs = RadosApp.VERBS
+    app = RadosApp
 
     def __init__(
         self,

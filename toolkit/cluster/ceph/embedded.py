@@ -39,7 +39,7 @@ class EmbeddedNode(ProgramNode):
         prepare: called before the first start.
     """
 
-    verbs = EmbeddedApp.VERBS
+    app = EmbeddedApp
 
     def __init__(
         self,

@@ -12,10 +12,10 @@ from typing import Any
 
 from messenger.errors import LocalError
 from toolkit.cluster.cluster import Cluster
-from toolkit.cluster.nodes import MessengerNode, ProgramNode
+from toolkit.cluster.nodes import ProgramNode
 from toolkit.cluster.spec.model import Chaos
 from toolkit.network.places import Guest
-from toolkit.node import NodeApp
+from toolkit.node.arguments import from_text
 
 _MOST_RECORDS = 10_000
 _LONGEST_WAIT_S = 30.0
@@ -153,25 +153,24 @@ class Requests:
         return {"code": code, "stdout": output.result().decode(errors="replace"), "stderr": program.errors()}
 
     def command(
-        self, node: str, verb: str, words: list[str] | None = None, args: dict[str, Any] | None = None
+        self, node: str, verb: str, words: list[str] | None = None, args: dict[str, str] | None = None
     ) -> dict[str, Any]:
         """Run a command on a node.
 
         Args:
             node: name of the node.
             verb: verb of the command; for a Ceph daemon, the command for its admin socket.
-            words: positional arguments.
-            args: arguments by name.
+            words: positional arguments, as they were typed.
+            args: arguments by name, as they were typed.
 
         Raises:
             LocalError: there is no such node or verb, or the arguments are wrong.
         """
         found = self._cluster.node(node)
-        if isinstance(found, MessengerNode):
-            return found.command(verb, **_named(verb, words or [], args or {}))
-        if isinstance(found, ProgramNode) and words:
-            raise LocalError(f"{node}: {verb}: give its arguments by name: --NAME VALUE")
-        return found.command(" ".join([verb, *(words or [])]), **(args or {}))
+        if isinstance(found, ProgramNode):
+            return found.command(verb, **found.from_words(verb, words or [], args or {}))
+        values = {name: from_text(text) for name, text in (args or {}).items()}
+        return found.command(" ".join([verb, *(words or [])]), **values)
 
     def history(self, after: int = -1, wait_s: float = 0.0) -> dict[str, Any]:
         """Return the events among the records after the first ``after``, and the number of the last record read.
@@ -231,21 +230,3 @@ class Requests:
             {"from": dialler, "to": dialled, "listens": f"{proxy.host}:{proxy.port}"}
             for (dialler, dialled), proxy in self._cluster.proxies.items()
         ]
-
-
-def _named(verb: str, words: list[str], args: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a verb of NodeApp, all by name."""
-    if verb not in NodeApp.VERBS:
-        raise LocalError(f"no verb {verb!r}; there are {', '.join(sorted(NodeApp.VERBS))}")
-    signature = inspect.signature(getattr(NodeApp, verb))
-    try:
-        bound = signature.bind(None, *words, **args)
-    except TypeError as error:
-        wanted = " ".join(name for name in signature.parameters if name != "self")
-        raise LocalError(f"{verb}: {error}; it takes {wanted or 'nothing'}") from None
-    named: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
-        if name != "self":
-            is_rest = signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-            named |= value if is_rest else {name: value}
-    return named

@@ -100,7 +100,7 @@ class Supervisor:
         finally:
             self._ending = True
             if self._cluster is not None:
-                self._remains += self._cluster.down(self._keep, keep_keys=self._keep_keys)
+                self._remains += self._cluster.take_down(self._keep, keep_keys=self._keep_keys)
             self._remains += self._lease.journal.undo(keep_directory=not self._is_kept)
         self._over.set()
         for thread in self._waiting:

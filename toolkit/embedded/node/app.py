@@ -1,7 +1,7 @@
 """An embedded daemon on its messenger, and the commands that inspect and disturb it."""
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 from messenger.cephx.client import CephxClient
 from messenger.cephx.exchange import AuthClient, AuthMethod, AuthServer
@@ -44,7 +44,7 @@ class EmbeddedApp(Inside):
         write: called with each history record.
     """
 
-    VERBS = (
+    VERBS: ClassVar[tuple[str, ...]] = (
         *("arm", "disarm", "unblock", "hits", "visits", "configure"),
         *("perf_dump", "snapshot", "session", "sessions", "resources", "holdings"),
         *("limit_descriptors", "limit_memory", "own_address"),

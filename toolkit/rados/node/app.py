@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 from messenger.driver import Connection, Driver
 from messenger.errors import LocalError, MsgrError
@@ -67,7 +67,7 @@ class RadosApp(Inside):
         write: takes history records.
     """
 
-    VERBS = (
+    VERBS: ClassVar[tuple[str, ...]] = (
         *("put", "get", "stat", "remove", "fill", "verify", "wait", "operations", "registers"),
         *("watch", "unwatch", "notify", "notifications", "map", "configure"),
         *("perf_dump", "snapshot", "session", "sessions", "resources", "holdings"),

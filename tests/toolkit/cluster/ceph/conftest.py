@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolkit.cluster.cluster import Cluster, up
+from toolkit.cluster.cluster import Cluster
+from toolkit.cluster.own import up
 from toolkit.cluster.spec import ClusterSpec
 
 

@@ -10,7 +10,8 @@ import pytest
 from messenger.errors import LocalError
 from tests.support.waiting import eventually
 from toolkit.cluster.ceph.programs import require_programs
-from toolkit.cluster.cluster import Cluster, up
+from toolkit.cluster.cluster import Cluster
+from toolkit.cluster.own import up
 from toolkit.cluster.spec import ClusterSpec
 from toolkit.errors import Unsupported
 

@@ -10,7 +10,8 @@ import pytest
 from messenger.errors import LocalError
 from tests.support.clusters import done, msgrlab, state
 from toolkit.cluster.ceph import CephNodes, RadosNode
-from toolkit.cluster.cluster import Cluster, up
+from toolkit.cluster.cluster import Cluster
+from toolkit.cluster.own import up
 from toolkit.cluster.spec import ClusterSpec
 
 __all__ = ["state"]

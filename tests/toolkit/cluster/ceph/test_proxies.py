@@ -9,7 +9,8 @@ import pytest
 
 from tests.toolkit.cluster.ceph.conftest import ceph_spec
 from toolkit.cluster.ceph import RadosNode
-from toolkit.cluster.cluster import Cluster, up
+from toolkit.cluster.cluster import Cluster
+from toolkit.cluster.own import up
 from toolkit.errors import Unsupported
 
 pytestmark = [

@@ -8,7 +8,7 @@ import pytest
 from messenger.denc.address import AddrVec
 from tests.toolkit.cluster.ceph.conftest import ceph_spec
 from toolkit.checks.result import Outcome
-from toolkit.cluster.cluster import up
+from toolkit.cluster.own import up
 from toolkit.probe.findings import investigate
 
 RELEASES = ("nautilus", "pacific", "reef", "tentacle")

@@ -162,7 +162,10 @@ def test_failed_command_reports_one_line_and_leaves_nothing(
 def test_verbs_of_nodes_are_explained(spec: str) -> None:
     done("up", spec)
     for arguments, complaint in (
-        (("a", "send", "b", "--cout", "3"), "unexpected keyword argument 'cout'; it takes peer count size_bytes"),
+        (
+            ("a", "send", "b", "--cout", "3"),
+            "argument 'cout'; it takes peer, count, size_bytes",
+        ),
         (("a", "dance"), "no verb 'dance'; there are arm, auth"),
         (("z", "send", "b"), "no node 'z' in cluster 'pair'; there are a, b"),
     ):
