@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,8 @@ from toolkit.cluster.cluster import HISTORY_FILE, Cluster, LocalError, Progress
 from toolkit.cluster.retention import check_writable, is_kept
 from toolkit.cluster.spec.model import ClusterSpec
 from toolkit.cluster.spec_lookup import spec_from
+from toolkit.cluster.supervisor.door import Door, Keeper
+from toolkit.cluster.supervisor.requests import Requests
 from toolkit.machine.leases import Lease, state_root
 
 _open: dict[Path, "OwnCluster"] = {}
@@ -42,6 +45,7 @@ class OwnCluster(Cluster):
         """
         self._hold, self._keep, self._keep_keys = hold, keep, keep_keys
         self.up(keep)
+        hold.callback(Door(self.directory, _Program(self)).close)
         _open[self.directory] = self
         atexit.register(self._at_exit, os.getpid())
 
@@ -74,6 +78,41 @@ class OwnCluster(Cluster):
             atexit.unregister(self._at_exit)
             _open.pop(self.directory, None)
             return super().take_down(keep or self._keep, keep_keys=keep_keys or self._keep_keys)
+
+
+class _Program(Keeper):
+    """This process, which keeps a cluster up."""
+
+    ends_with_cluster = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._remains: list[str] = []
+
+    @override
+    def requests(self) -> Requests:
+        return Requests(self._cluster)
+
+    @override
+    def begin_end(self, keep: Path | None, *, keep_keys: bool) -> threading.Event:
+        over = threading.Event()
+
+        def end() -> None:
+            try:
+                self._remains = self._cluster.take_down(keep, keep_keys=keep_keys)
+            finally:
+                over.set()
+
+        threading.Thread(target=end, name="down").start()
+        return over
+
+    @override
+    def stage(self) -> str:
+        return self._cluster.stage
+
+    @override
+    def remains(self) -> list[str]:
+        return self._remains
 
 
 def up(

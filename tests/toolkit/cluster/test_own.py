@@ -9,6 +9,7 @@ import pytest
 
 from messenger.errors import LocalError
 from tests.support.clusters import done, environment, msgrlab, peers, remains, state
+from tests.support.waiting import eventually
 from toolkit.cluster import up
 
 __all__ = ["state"]  # a fixture
@@ -33,6 +34,20 @@ def test_a_cell_that_is_run_again_starts_its_cluster_again(state: Path) -> None:
     with second, pytest.raises(LocalError, match="a cluster 'pair' exists already"):
         up(peers())
     assert remains(state) == []
+
+
+def test_commands_reach_the_cluster_of_a_notebook(state: Path, tmp_path: Path) -> None:
+    cluster = up(peers())
+    assert "pair on process: up" in done("status")
+    done("tell", "a", "send", "b", "--count", "3")
+    eventually(lambda: [one["in_seq"] for one in cluster.nodes["b"].status()["sessions"]] == [3])
+    done("fault", "freeze", "b")
+    assert cluster.nodes["b"].state == "frozen"
+    assert done("down", "--keep", str(tmp_path / "kept")) == "pair: down\n"
+    assert (tmp_path / "kept/pair/history.ndjson").exists()
+    assert remains(state) == []
+    with pytest.raises(LocalError, match="cluster 'pair' is down"):
+        cluster.fault("thaw b")
 
 
 @pytest.mark.usefixtures("state")

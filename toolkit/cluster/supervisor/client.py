@@ -91,7 +91,7 @@ def lasting(lease: Lease, do: str, **args: Any) -> Iterator[None]:  # noqa: ANN4
 
 
 def ask_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False) -> list[str] | None:
-    """Have the supervisor take its cluster down, and wait until it has exited.
+    """Have the process that keeps a cluster up take it down; wait until a supervisor has exited.
 
     Removing many files takes time; the supervisor sends its stage meanwhile, and the call waits as long as it
     does.
@@ -114,7 +114,9 @@ def ask_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False)
             while "stage" in (answer := wire.receive_from(lines)):
                 if answer["stage"] == _ENDING and time.monotonic() > deadline_s:
                     return None
-            if "result" not in answer or not select.select([ends], [], [], _SILENCE_S)[0]:
+            if "result" not in answer:
+                return None
+            if answer["exits"] and not select.select([ends], [], [], _SILENCE_S)[0]:
                 return None
             return list(answer["result"])
     except (LocalError, OSError):

@@ -4,44 +4,34 @@ import contextlib
 import json
 import os
 import signal
-import socket
-import sys
 import threading
 import traceback
 from pathlib import Path
 from types import FrameType
 from typing import Any, BinaryIO
 
+from messenger.compat import override
 from messenger.errors import LocalError
-from messenger.transport.tcp import SCARCE
 from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.failure import NotUp
 from toolkit.cluster.retention import is_kept
 from toolkit.cluster.spec_lookup import spec_from
 from toolkit.cluster.supervisor import wire
+from toolkit.cluster.supervisor.door import Door, Keeper
 from toolkit.cluster.supervisor.requests import Requests
 from toolkit.machine.attention import wait_for_event
 from toolkit.machine.leases import Lease
-from toolkit.machine.private import FILE_MODE
 
 _STARTING = "the cluster is not ready"
-_NEWS_S = 0.5
-"""Interval at which the stage is sent to a client that waits for the end."""
 _LOOK_S = 0.5
 """Interval of checks that the cluster's directory still exists."""
-_REQUEST_S = 5.0
-"""Seconds without a byte after which a client that has not sent its request is refused."""
-_SCARCE_S = 0.1
-"""Interval of attempts while the machine lacks descriptors or threads to serve a client."""
-_GOODBYE_S = 2.0
-"""Seconds to wait for the answers to clients that wait for the end."""
 
 
 class _Over(BaseException):
     """Raised in the main thread to take the cluster down."""
 
 
-class Supervisor:
+class Supervisor(Keeper):
     """Keeps one cluster up.
 
     Args:
@@ -68,15 +58,13 @@ class Supervisor:
         self._remains: list[str] = []
         self._over = threading.Event()
         """Set once everything is undone, except for ``_remains``."""
-        self._waiting: list[threading.Thread] = []
-        """Threads of the requests that are answered when the cluster is down."""
 
     def run(self) -> int:
         """Keep the cluster up until it has to go down; returns the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        listening = self._listen()
+        door = Door(self._lease.directory, self)
         threading.Thread(target=self._watch_directory, name="directory", daemon=True).start()
         code = 0
         try:
@@ -103,9 +91,7 @@ class Supervisor:
                 self._remains += self._cluster.take_down(self._keep, keep_keys=self._keep_keys)
             self._remains += self._lease.journal.undo(keep_directory=not self._is_kept)
         self._over.set()
-        for thread in self._waiting:
-            thread.join(_GOODBYE_S)
-        listening.close()
+        door.close()
         return 1 if self._remains else code
 
     @property
@@ -195,76 +181,26 @@ class Supervisor:
             self._ending = True
             raise _Over
 
-    # ---- requests
+    # ---- requests (Keeper)
 
-    def _listen(self) -> socket.socket:
-        listening = socket.socket(socket.AF_UNIX)
-        with wire.short_path(self._lease.directory) as path:
-            listening.bind(path)
-            Path(path).chmod(FILE_MODE)
-        listening.listen()
-        threading.Thread(target=self._accept, args=(listening,), name="control", daemon=True).start()
-        return listening
+    ends_with_cluster = True
 
-    def _accept(self, listening: socket.socket) -> None:
-        """Serve every client until the end; while descriptors are lacking, clients wait in the socket's queue."""
-        while not self._over.is_set():
-            try:
-                connection, _ = listening.accept()
-            except OSError as error:
-                if error.errno not in SCARCE:
-                    return
-                self._over.wait(_SCARCE_S)
-            else:
-                self._begin_to_serve(connection)
-
-    def _begin_to_serve(self, connection: socket.socket) -> None:
-        """Serve a client in a thread of its own, as soon as the machine has one."""
-        while not self._over.is_set():
-            try:
-                threading.Thread(target=self._serve, args=(connection,), name="request", daemon=True).start()
-            except RuntimeError:  # no more threads for this process or user
-                self._over.wait(_SCARCE_S)
-            else:
-                return
-        connection.close()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection:
-            try:
-                wire.check_peer(connection)
-                request = wire.receive(connection, _REQUEST_S)
-                if request.get("do") == "down":
-                    self._go_down(connection, request)
-                    return
-                if request.get("do") in Requests.LASTING:
-                    with self._known().lasting(str(request.pop("do")), request):
-                        wire.send(connection, {"result": None})
-                        wire.wait_end(connection)
-                    answer: dict[str, Any] = {"result": None}
-                else:
-                    answer = {"result": self._answer(request)} if request else {}
-            except LocalError as error:
-                answer = wire.refusal(error)
-            except Exception as error:  # noqa: BLE001 - a mistake of ours is not to end the cluster
-                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-                answer = wire.refusal(LocalError(f"{type(error).__name__}: {error}"))
-            wire.send(connection, answer)
-
-    def _go_down(self, connection: socket.socket, request: dict[str, Any]) -> None:
-        """Take the cluster down; send the stage at intervals, and the answer at the end."""
-        self._waiting.append(threading.current_thread())
-        self._keep = Path(request["keep"]) if request.get("keep") else None
-        self._keep_keys = bool(request.get("keep_keys"))
-        self._end()
-        while not self._over.wait(_NEWS_S):
-            wire.send(connection, {"stage": "ending" if self._cluster is None else self._cluster.stage})
-        wire.send(connection, {"result": self._remains})
-
-    def _answer(self, request: dict[str, Any]) -> Any:  # noqa: ANN401 - as JSON
-        return self._known().answer(str(request.pop("do", "")), request)
-
-    def _known(self) -> Requests:
+    @override
+    def requests(self) -> Requests:
         if self._requests is None:
             raise LocalError(_STARTING)
         return self._requests
+
+    @override
+    def begin_end(self, keep: Path | None, *, keep_keys: bool) -> threading.Event:
+        self._keep, self._keep_keys = keep, keep_keys
+        self._end()
+        return self._over
+
+    @override
+    def stage(self) -> str:
+        return "ending" if self._cluster is None else self._cluster.stage
+
+    @override
+    def remains(self) -> list[str]:
+        return self._remains
