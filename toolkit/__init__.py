@@ -150,7 +150,9 @@ def live(seed: int, keep: "Collection[int] | None" = None) -> "Outcome":
 
 
 def read_capture(
-    path: "str | Path", keyrings: "Sequence[str | Path]" = (), key_logs: "Sequence[str | Path]" = ()
+    path: "str | Path",
+    keyrings: "str | Path | Sequence[str | Path]" = (),
+    key_logs: "str | Path | Sequence[str | Path]" = (),
 ) -> "Capture":
     """Decode a capture file with the keys given; in a notebook the result shows itself.
 
@@ -162,18 +164,21 @@ def read_capture(
         key_logs: files with keys of links; those inside the capture are used in any case.
 
     Raises:
-        LocalError: a file is no keyring or no key log.
+        LocalError: there is no such capture, or a file is no keyring or no key log.
     """
     from pathlib import Path  # noqa: PLC0415 - importing toolkit costs nothing
 
-    from toolkit.capture.ready_made import ready_made  # noqa: PLC0415
+    from toolkit.capture.ready_made import find_capture  # noqa: PLC0415
     from toolkit.dissect.capture import Capture  # noqa: PLC0415
 
-    if not Path(path).exists():
-        path = ready_made().get(str(path), path)
-    if Path(path).is_dir():
-        return Capture.folder(path)
-    return Capture(path, keyrings, key_logs)
+    if isinstance(keyrings, str | Path):
+        keyrings = [keyrings]
+    if isinstance(key_logs, str | Path):
+        key_logs = [key_logs]
+    found = find_capture(path)
+    if found.is_dir():
+        return Capture.folder(found, keyrings, key_logs)
+    return Capture(found, keyrings, key_logs)
 
 
 def top(

@@ -75,15 +75,23 @@ class Capture:
         self._book()
 
     @classmethod
-    def folder(cls, path: str | Path) -> Self:
+    def folder(
+        cls, path: str | Path, keyrings: Sequence[str | Path] = (), key_logs: Sequence[str | Path] = ()
+    ) -> Self:
         """Open a folder of ``captures/``: its capture, with its keyring if it has one.
 
+        Args:
+            path: path of the folder.
+            keyrings: further keyrings.
+            key_logs: key logs.
+
         Raises:
-            LocalError: the keyring is malformed.
+            LocalError: a keyring or key log cannot be read or is malformed.
         """
         folder = Path(path)
-        keyring = folder / "keyring"
-        return cls(folder / "capture.pcapng.gz", [keyring] if keyring.exists() else [])
+        own = folder / "keyring"
+        found = [own, *keyrings] if own.exists() else keyrings
+        return cls(folder / "capture.pcapng.gz", found, key_logs)
 
     def _book(self) -> KeyBook:
         return KeyBook.read(self._keyrings, self._key_logs)

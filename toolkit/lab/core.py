@@ -7,12 +7,13 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from typing import Protocol as Interface
 
 from messenger.cephx.keys import CryptoKey
 from messenger.denc.address import EntityAddr
 from messenger.denc.entity import AuthName, EntityType
+from messenger.errors import LocalError
 from messenger.link import Protocol
 from messenger.outputs import EventKind
 from toolkit.checks.history import NETWORK, SCENARIO, History
@@ -55,6 +56,16 @@ class Streams(Interface):
 
     def delay_dial(self, a: str, b: str, seconds: float) -> None:
         """Delay the next dial of ``a`` to ``b`` by that many seconds."""
+
+
+_Node = TypeVar("_Node")
+
+
+class Running(dict[str, _Node]):
+    """The running nodes of a lab, by name."""
+
+    def __missing__(self, name: str) -> _Node:
+        raise LocalError(f"node {name!r} does not run; {', '.join(self) or 'no node'} does")
 
 
 class LabCore(ABC):

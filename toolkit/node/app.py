@@ -225,8 +225,8 @@ class NodeApp(Inside, Dispatcher):
             LocalError: there is no such peer, or the messages are more than a node can hold: they are queued in
                 one turn, in which the node does nothing else.
         """
-        if count > _TIDS_OF_A_LIFE:
-            raise LocalError(f"count = {count}: give at most {_TIDS_OF_A_LIFE}")
+        if not 0 <= count <= _TIDS_OF_A_LIFE:
+            raise LocalError(f"count = {count}: give 0 to {_TIDS_OF_A_LIFE}")
         total_bytes = count * (size_bytes + front_bytes + middle_bytes)
         if total_bytes > _MOST_BYTES:
             raise LocalError(f"{total_bytes} bytes in one command: give at most {amount(_MOST_BYTES)}")

@@ -171,7 +171,7 @@ def test_commands_of_nodes_are_checked() -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ({"count": 10**15}, "count = 1000000000000000: give at most 1000000"),
+        ({"count": 10**15}, "count = 1000000000000000: give 0 to 1000000"),
         ({"size_bytes": 10**15}, "1000000000000000 bytes in one command: give at most 2 GiB"),
         ({"count": 100_000, "front_bytes": 1 << 20}, "bytes in one command: give at most 2 GiB"),
         ({"size_bytes": -(10**30)}, "OverflowError"),

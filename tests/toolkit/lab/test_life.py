@@ -1,5 +1,7 @@
 """Verbs about shutdown, dispatchers with effects, and observable state of a node."""
 
+from typing import Any
+
 import pytest
 
 from messenger.errors import LocalError
@@ -104,3 +106,17 @@ def test_a_spec_with_throttles_survives_json() -> None:
     spec = lab._specs["a"]
     spec.throttle = {"messages": 2}
     assert NodeSpec.from_json(spec.as_json()) == spec
+
+
+def test_a_verb_of_a_killed_node_is_one_clear_error() -> None:
+    lab = connected()
+    lab.kill("a")
+    for verb in lab.kill, lab.freeze, lambda node: lab.send(node, "b"):
+        with pytest.raises(LocalError, match="node 'a' does not run; b does"):
+            verb("a")
+
+
+@pytest.mark.parametrize(("count", "complaint"), [("x", "count = 'x': give a whole number"), (-1, "give 0 to")])
+def test_a_verb_with_a_wrong_value_is_one_clear_error(count: Any, complaint: str) -> None:
+    with pytest.raises(LocalError, match=complaint):
+        connected().send("a", "b", count=count)

@@ -25,6 +25,7 @@ from toolkit.cluster.threads import NodeThreads, ThreadNode
 from toolkit.errors import Unsupported
 from toolkit.faults.proxies import Proxies
 from toolkit.faults.proxy import FaultProxy
+from toolkit.lab.core import Running
 from toolkit.lab.lab import Lab
 from toolkit.lab.real.raw_host import SocketRawHost
 from toolkit.lab.ways import Way
@@ -71,7 +72,7 @@ class RealLab(Lab):
         """True while a condition is checked, which happens again and again."""
         self._acquainted: dict[str, set[str]] = {}
         """The peers whose addresses each node has."""
-        self._nodes: dict[str, MessengerNode] = {}
+        self._nodes = Running[MessengerNode]()
         self._next_ports: dict[str, int] = {}
         """The next free port of each host."""
         self._described = ""
@@ -182,7 +183,8 @@ class RealLab(Lab):
                 known.update(spec.peers)
 
     def _kill(self, name: str) -> None:
-        self._nodes.pop(name).kill()
+        self._nodes[name].kill()
+        del self._nodes[name]
 
     def _running(self, name: str) -> bool:
         return name in self._nodes

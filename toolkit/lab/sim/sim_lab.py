@@ -8,6 +8,7 @@ from messenger.compat import override
 from messenger.denc.address import EntityAddr
 from messenger.link import Protocol
 from toolkit.faults.strike import Strike
+from toolkit.lab.core import Running
 from toolkit.lab.lab import Lab, NotIntercepted
 from toolkit.lab.sim.clock import Clock
 from toolkit.lab.sim.network import Network, Wire
@@ -15,6 +16,7 @@ from toolkit.lab.sim.sim_node import WALL_OFFSET_S, SimNode
 from toolkit.lab.sim.sim_raw import SimRawHost
 from toolkit.lab.ways import Way
 from toolkit.node import NodeApp, NodeSpec
+from toolkit.node.arguments import check_arguments
 from toolkit.node.raw.peer import RawHost
 
 _FIRST_PORT = 6800
@@ -39,7 +41,7 @@ class SimLab(Lab):
         self._last_port = _FIRST_PORT - 1
         rng = Random(f"network {seed}")
         self._network = Network(self.clock, rng, self.breakpoints_between, lambda: self.keys, self._on_struck)
-        self._nodes: dict[str, SimNode] = {}
+        self._nodes = Running[SimNode]()
 
     @property
     @override
@@ -83,7 +85,8 @@ class SimLab(Lab):
         return WALL_OFFSET_S + self.clock.now_s
 
     def _kill(self, name: str) -> None:
-        self._nodes.pop(name).crash()
+        self._nodes[name].crash()
+        del self._nodes[name]
         self._about_process(name, "kill")
 
     def _running(self, name: str) -> bool:
@@ -95,7 +98,11 @@ class SimLab(Lab):
         if verb == "jump_clock":
             self._write(name, "clock", step_s=args["seconds"])
         app = self._nodes[name].app
-        answer = getattr(app, verb)(**args)
+        try:
+            answer = getattr(app, verb)(**args)
+        except TypeError:
+            check_arguments(NodeApp, verb, args)
+            raise
         return answer if isinstance(answer, dict) else {}
 
     def _freeze(self, name: str, *, frozen: bool) -> None:
