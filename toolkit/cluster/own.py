@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -51,7 +52,8 @@ class OwnCluster(Cluster):
 
     def _at_exit(self, process: int) -> None:
         if process == os.getpid():  # a forked child has the cluster, but does not own it
-            self.take_down()
+            for problem in self.take_down():
+                print(f"msgrlab: {problem}", file=sys.stderr)
 
     def __enter__(self) -> Self:
         _open.pop(self.directory, None)
@@ -74,10 +76,16 @@ class OwnCluster(Cluster):
         hold, self._hold = self._hold, None
         if hold is None:
             return super().take_down(keep, keep_keys=keep_keys)
+        keep, keep_keys = keep or self._keep, keep_keys or self._keep_keys
         with hold:
             atexit.unregister(self._at_exit)
             _open.pop(self.directory, None)
-            return super().take_down(keep or self._keep, keep_keys=keep_keys or self._keep_keys)
+            try:
+                return super().take_down(keep, keep_keys=keep_keys)
+            except BaseException:  # such as Ctrl-C
+                is_done = keep is None or is_kept(self.directory, keep, keys=keep_keys)
+                self.lease.journal.undo(keep_directory=not is_done)
+                raise
 
 
 class _Program(Keeper):
@@ -164,15 +172,13 @@ def up(
         if (place / HISTORY_FILE).exists():
             raise LocalError(f"{place} has the history of a cluster already: give another directory, or remove it")
     lease = Lease.take(name)
-
-    def clear() -> None:
-        is_done = place is None or is_kept(lease.directory, place, keys=keep_keys)
-        lease.journal.undo(keep_directory=not is_done)
-
     with ExitStack() as hold:
-        hold.callback(clear)
         hold.enter_context(lease.held())
-        cluster = OwnCluster(wanted, lease, backend, report, progress)
+        try:
+            cluster = OwnCluster(wanted, lease, backend, report, progress)
+        except BaseException:
+            lease.journal.undo()
+            raise
         cluster.backend.zygote = cluster.backend.zygote or warm_zygote.shared
         cluster.keep_up(hold.pop_all(), place, keep_keys=keep_keys)
     return cluster

@@ -169,21 +169,26 @@ def test_commands_of_nodes_are_checked() -> None:
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("verb", "arguments", "why"),
     [
-        ({"count": 10**15}, "count = 1000000000000000: give 0 to 1000000"),
-        ({"size_bytes": 10**15}, "1000000000000000 bytes in one command: give at most 2 GiB"),
-        ({"count": 100_000, "front_bytes": 1 << 20}, "bytes in one command: give at most 2 GiB"),
-        ({"size_bytes": -(10**30)}, "OverflowError"),
-        ({"count": "3"}, "TypeError"),
-        ({"count": object()}, "send: Object of type object is not JSON serializable"),
-        ({"more": "x" * (1 << 20)}, "bytes: give less than 1 MiB of arguments"),
+        ("send", {"peer": "b", "count": 10**15}, "count = 1000000000000000: give 0 to 1000000"),
+        ("send", {"peer": "b", "size_bytes": 10**15}, "1000000000000000 bytes in one command: give at most 2 GiB"),
+        (
+            "send",
+            {"peer": "b", "count": 10**5, "front_bytes": 1 << 20},
+            "bytes in one command: give at most 2 GiB",
+        ),
+        ("send", {"peer": "x" * (1 << 20)}, "bytes: give less than 1 MiB of arguments"),
+        ("configure", {"options": {"ms_max_backoff": object()}}, "Object of type object is not JSON serializable"),
+        ("configure", {"options": 3}, "TypeError"),
     ],
 )
-def test_node_that_is_asked_for_too_much_answers_and_goes_on(arguments: dict[str, object], why: str) -> None:
+def test_node_that_is_asked_for_too_much_answers_and_goes_on(
+    verb: str, arguments: dict[str, object], why: str
+) -> None:
     with up(peers()) as cluster:
         with pytest.raises(LocalError, match=why):
-            cluster.nodes["a"].command("send", peer="b", **arguments)
+            cluster.nodes["a"].command(verb, **arguments)
         cluster.nodes["a"].command("send", peer="b", count=3)
         assert cluster.nodes["a"].state == "up"
 
