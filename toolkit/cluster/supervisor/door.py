@@ -63,14 +63,16 @@ class Door:
         threading.Thread(target=self._accept, name="control", daemon=True).start()
 
     def close(self) -> None:
-        """Accept no more clients; those that wait for the end of the cluster get their answer."""
+        """Accept no more clients."""
         self._closed.set()
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)  # accept returns
-        for thread in self._waiting:
-            if thread is not threading.current_thread():
-                thread.join(_GOODBYE_S)
         self._listening.close()
+
+    def wait_answered(self) -> None:
+        """Wait until the clients that wait for the end of the cluster have their answers."""
+        for thread in self._waiting:
+            thread.join(_GOODBYE_S)
 
     def _accept(self) -> None:
         """Serve every client until the end; while descriptors are lacking, clients wait in the socket's queue."""

@@ -92,6 +92,7 @@ class Supervisor(Keeper):
             self._remains += self._lease.journal.undo(keep_directory=not self._is_kept)
         self._over.set()
         door.close()
+        door.wait_answered()
         return 1 if self._remains else code
 
     @property
