@@ -24,8 +24,8 @@ help:  ## list the targets
 demo: $(if $(LOCK),$(INSTALLED),$(ITSELF))  ## reconnect, standby and session reset on an embedded cluster, with a report
 	@$(BIN)/msgrlab demo
 
-test: lint  ## every check and every test; MSGRLAB_STRICT=1 makes a skip a failure
-	@$(BIN)/pytest -n auto --dist loadgroup --durations=12
+test: lint  ## every check and every test; MSGRLAB_STRICT=1 makes a skip a failure, SETS=N runs at most N parameter sets of each function
+	@$(BIN)/pytest -n auto --dist loadgroup --durations=12 $(if $(SETS),--parameter-sets $(SETS))
 
 quick: $(INSTALLED)  ## each test function with at most four of its parameter sets, and few random examples
 	@$(BIN)/pytest -n auto --dist loadgroup --parameter-sets 4 --hypothesis-profile brief
