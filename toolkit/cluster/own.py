@@ -46,7 +46,11 @@ class OwnCluster(Cluster):
         """
         self._hold, self._keep, self._keep_keys = hold, keep, keep_keys
         self.up(keep)
-        hold.callback(Door(self.directory, _Program(self)).close)
+        try:
+            hold.callback(Door(self.directory, _Program(self)).close)
+        except BaseException:  # such as no more descriptors
+            self.take_down()
+            raise
         _open[self.directory] = self
         atexit.register(self._at_exit, os.getpid())
 
@@ -130,7 +134,7 @@ def up(
     name: str = "",
     report: Callable[[str], None] = lambda _words: None,
     progress: Progress = lambda _node, _stage: None,
-    settings: Sequence[str] = (),
+    settings: str | Sequence[str] = (),
     keep: Path | str | None = None,
     keep_keys: bool = False,
 ) -> OwnCluster:
@@ -153,7 +157,7 @@ def up(
         name: name of the cluster; the spec's unless given.
         report: called with a short text at each step, for display.
         progress: called with the progress of each node.
-        settings: changes of the spec, as ``KEY=VALUE``.
+        settings: changes of the spec, as ``KEY=VALUE``; one may be given as it is.
         keep: directory that receives history, captures and logs at the end; they are deleted unless given. What
             cannot be copied stays in the cluster's directory, until ``msgrlab down``.
         keep_keys: True to keep keys there, too.
@@ -163,7 +167,8 @@ def up(
         NotUp: some nodes do not start; ``lines`` are the relevant lines of their logs, ``logs`` has all of them.
         LocalError: the spec is wrong, or the cluster does not start; nothing of it remains.
     """
-    wanted, place = spec_from(spec, settings), None if keep is None else Path(keep)
+    wanted = spec_from(spec, [settings] if isinstance(settings, str) else settings)
+    place = None if keep is None else Path(keep)
     name = name or wanted.name
     if (earlier := _open.get(state_root() / name)) is not None:
         earlier.down()

@@ -16,7 +16,8 @@ __all__ = ["state"]  # a fixture
 
 
 def test_a_cluster_stays_up_until_it_is_taken_down(state: Path, tmp_path: Path) -> None:
-    cluster = up(peers(), keep=tmp_path / "kept")
+    cluster = up(peers(), keep=tmp_path / "kept", settings="speaks.mode=secure")
+    assert cluster.spec.speaks.mode == "secure"
     cluster.nodes["a"].command("send", peer="b", count=3)
     assert cluster.fault("reset a b")
     cluster.down()
