@@ -195,6 +195,9 @@ class Device:
 
     def close(self) -> None:
         """Close the device and all that still belongs to it."""
+        # The context itself knows its domain by a weak reference only. The garbage collector clears that before it
+        # calls the finalizer of a stream, which may be the device's last one.
+        self.domain.close()
         self.context.close()
 
 

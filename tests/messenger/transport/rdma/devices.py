@@ -1,5 +1,6 @@
 """Two soft-RoCE devices on a pair of interfaces, in a machine whose kernel has them."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -73,3 +74,9 @@ def tc(*args: str) -> str:
 def packets(name: str) -> int:
     """Packets that the interface of a device has sent."""
     return int(Path(f"/sys/class/net/{_INTERFACES[name]}/statistics/tx_packets").read_text("ascii"))
+
+
+def opened() -> int:
+    """How many devices this process has open."""
+    paths = list(Path("/proc/self/fd").iterdir())
+    return sum(os.path.realpath(path).startswith("/dev/infiniband/") for path in paths)

@@ -1,6 +1,8 @@
 """Sessions of two messengers on two soft-RoCE devices, for a machine that has these."""
 
 import asyncio
+import gc
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from messenger.messenger import Connection, Messenger
 from messenger.protocols import Protocol
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, STATEFUL_SERVER, Policy
 from messenger.session.session import SessionState
+from messenger.transport.base import Stream
 from messenger.transport.rdma import RdmaTransport
 from messenger.transport.rdma.stream import RdmaStream
 from tests.messenger.transport.rdma import devices
@@ -197,6 +200,37 @@ async def what_the_devices_lack_is_named() -> None:
             transport.listen(devices.HOSTS[CLIENT], 0, config)
 
 
+async def streams_that_linger_when_their_loop_ends_free_the_device() -> None:
+    """The garbage collector destroys their queue pairs: a stream and its timer refer to each other."""
+    complaints: list[object] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "unraisablehook", complaints.append)
+        await asyncio.to_thread(_end_a_loop_while_streams_linger)
+        gc.collect()
+    assert complaints == []
+    assert devices.opened() == 0
+
+
+def _end_a_loop_while_streams_linger() -> None:
+    loop = asyncio.new_event_loop()
+    for stream in loop.run_until_complete(_pair_of_streams()):
+        stream.write([b"x"])
+        stream.close()
+    loop.close()
+
+
+async def _pair_of_streams() -> list[Stream]:
+    transport = RdmaTransport()
+    host = devices.HOSTS[CLIENT]
+    listener = transport.listen(host, 0, Config(**devices.OPTIONS))  # type: ignore[arg-type]
+    accepted: list[Stream] = []
+    listener.start(accepted.append, lambda _detail: False)
+    dialled = await transport.dial(host, listener.addr.port, Config(**devices.OPTIONS))  # type: ignore[arg-type]
+    await until(lambda: accepted)
+    listener.close()
+    return [dialled, *accepted]
+
+
 async def a_port_that_goes_down_faults_its_links() -> None:
     """The last one: it leaves the port as it is."""
     async with two() as (client, _, _, server, _):
@@ -224,6 +258,7 @@ CHECKS: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             a_server_that_comes_back_resets_the_session,
             packets_that_are_lost_are_sent_again_by_the_device,
             what_the_devices_lack_is_named,
+            streams_that_linger_when_their_loop_ends_free_the_device,
             a_port_that_goes_down_faults_its_links,
         )
     },
