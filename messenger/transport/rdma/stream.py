@@ -26,6 +26,24 @@ def _error(number: int, detail: str = "") -> OSError:
     return OSError(number, detail or os.strerror(number))
 
 
+class _LingeringSocket(socket.socket):
+    """The TCP connection of a closed stream, which its stream closes.
+
+    If the event loop ends before that, the garbage collector may finalize the connection before the stream. It
+    would then warn that the application has not closed it.
+    """
+
+    @classmethod
+    def of(cls, sock: socket.socket) -> "_LingeringSocket":
+        """Take over a connection."""
+        lingering = cls(fileno=sock.detach())
+        lingering.setblocking(False)
+        return lingering
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class RdmaStream(Stream):
     """A connected queue pair and its TCP connection, whose end shows that the peer has died.
 
@@ -314,6 +332,7 @@ class RdmaStream(Stream):
         self._writable.set(None)
         self._end_linger()
         if self._release is not None:
+            self._sock = _LingeringSocket.of(self._sock)
             self._timer = self.loop.call_later(_LINGER_S, self._destroy)
             self._watch_descriptors()
 

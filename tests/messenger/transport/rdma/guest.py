@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from messenger.config import Config
-from messenger.transport.rdma import RdmaTransport
 from messenger.transport.rdma.stream import RdmaStream
-from messenger.transport.rdma.transport import RdmaListener
+from messenger.transport.rdma.transport import RdmaListener, RdmaTransport
 from tests.messenger.transport import test_conformance as conformance
 from tests.messenger.transport.rdma import devices, sessions
 from tests.support import aio
