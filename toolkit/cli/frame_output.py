@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
+import orjson
+
 from messenger.errors import LocalError
 from messenger.files import created, replacing
 from toolkit.dissect.frames import DecodedFrame
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_COMPACT = (",", ":")
 ColumnWriter = Callable[[IO[bytes]], contextlib.AbstractContextManager[Callable[["pa.RecordBatch"], None]]]
 """Begins a file of columns; its context manager returns the function that writes a batch."""
 
@@ -49,16 +52,24 @@ def output_file(path: Path | None, *, replace: bool, sources: Sequence[Path]) ->
         raise LocalError(f"-o {path}: {error.strerror or error}") from None
 
 
-_encode = json.JSONEncoder(check_circular=False).encode  # records are trees
-
-
 class JsonLines:
-    """Formats frames as ``--format json`` promises: one object per line."""
+    """Formats frames as ``--format json`` promises: one object per line, in ASCII."""
 
     def lines(self, frames: Iterable[DecodedFrame]) -> Iterator[str]:
         """Yield the line of each frame, with its end."""
         for frame in frames:
-            yield _encode(frame.as_json()) + "\n"
+            yield json_line(frame.as_json())
+
+
+def json_line(record: dict[str, object]) -> str:
+    """Return a record as one line of JSON in ASCII, so that no text from the wire controls a terminal."""
+    try:
+        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError:  # such as integers of more than 64 bits, or half of a surrogate pair
+        return json.dumps(record, separators=_COMPACT) + "\n"
+    if line.isascii():
+        return line.decode("ascii")
+    return json.dumps(orjson.loads(line), separators=_COMPACT) + "\n"
 
 
 @contextlib.contextmanager

@@ -103,7 +103,7 @@ def hardware_crc() -> Finding:
 
 def pyverbs() -> Finding:
     """Find rdma-core's Python binding for this interpreter."""
-    from messenger.transport.rdma import verbs  # imports the whole transport
+    from messenger.transport.rdma import verbs  # imports the configuration
 
     try:
         verbs.pyverbs()

@@ -7,7 +7,3 @@
 
     Messenger(config=Config(ms_type="async+rdma", ms_async_rdma_device_name="rxe0", ms_async_rdma_gid_idx=1))
 """
-
-from messenger.transport.rdma.transport import RdmaTransport
-
-__all__ = ["RdmaTransport"]

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ HEAVY = {
     *("toolkit.cluster.cluster", "toolkit.cluster.spec", "toolkit.dissect", "toolkit.faults", "toolkit.network"),
     *("toolkit.node", "toolkit.scenarios", "toolkit.cli.analyze", "toolkit.cli.bench"),
 }
+CAPTURE = Path(__file__).parents[3] / "captures/reef-crc/capture.pcapng.gz"
 CODE = """
 import json, sys
 from toolkit.cli.main import run
@@ -30,7 +32,7 @@ def imported(*arguments: str) -> set[str]:
     finished = subprocess.run(
         command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, env=environment(), check=True
     )
-    result = json.loads(finished.stderr)
+    result = json.loads(finished.stderr.splitlines()[-1])
     assert result["code"] == 0
     return set(result["modules"])
 
@@ -82,3 +84,9 @@ def test_importing_messenger_loads_no_submodule() -> None:
     ).stdout
     modules = set(json.loads(printed))
     assert modules & {"asyncio", "cryptography", "lz4", "messenger.messages", "messenger.session"} == set()
+
+
+def test_decoding_imports_no_event_loop_and_no_tables() -> None:
+    modules = imported("decode", str(CAPTURE), "--format", "json", "--limit", "1")
+    assert "toolkit.dissect.decode" in modules
+    assert modules & {"asyncio", "jinja2", "messenger.config", "pandas", "pyarrow", "scapy", "yaml"} == set()
