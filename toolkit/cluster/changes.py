@@ -165,7 +165,11 @@ class Changes:
     def add_link(self, values: Mapping[str, Any]) -> LinkSpec:
         """Impair a link; see :meth:`Cluster.add_link`."""
         cluster = self._cluster
-        with self._changing(f"link add {values['from']} {values['to']}"):
+        ends = f"{values['from']} {values['to']}"
+        with self._changing(f"link add {ends}"):
+            if values["from"] in cluster.guests or values["to"] in cluster.guests:
+                detail = "a virtual machine is not in the spec of the cluster"
+                raise Unsupported(f"link {ends}: {detail}: msgrlab fault link {ends} delay-ms=20")
             spec = _with(cluster.spec, "links", [dict(values)])
             added = spec.links[len(cluster.spec.links) :]
             ways = link_states(added)
@@ -173,7 +177,7 @@ class Changes:
                 cluster.scene.set_base(*way, state)
             cluster.network.initial = {**cluster.network.initial, **ways}
             cluster.spec = spec
-            self._write(f"add {values['from']} {values['to']}", "link")
+            self._write(f"add {ends}", "link")
             return added[0]
 
     def remove_link(self, sender: str, receiver: str) -> None:
