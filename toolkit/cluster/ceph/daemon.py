@@ -57,8 +57,12 @@ class Company(Protocol):
     def introduce(self) -> None:
         """Register all OSDs with the monitors, unless they are; raises LocalError."""
 
-    def recreate(self) -> None:
-        """Recreate placement groups that no OSD has any more; raises LocalError."""
+    def recreate(self) -> bool:
+        """Recreate placement groups that no OSD has any more; returns False if the OSD has ignored a request.
+
+        Raises:
+            LocalError: the monitors refuse it.
+        """
 
     def settle(self) -> None:
         """Wait until the cluster has been healthy once; raises LocalError."""
@@ -178,8 +182,12 @@ class CephDaemon(RunningNode):
         super().wait_ready(timeout_s * self.host.slowness)
         self._company.settle()
         if self._has_lost:
-            self._company.recreate()
             self._has_lost = False
+            if not self._company.recreate() and self.alive:
+                # Clean, so that the placement groups stay that it has. It then asks for the requests again.
+                self.stop()
+                self.start()
+                super().wait_ready(timeout_s * self.host.slowness)
 
     @override
     def ready(self) -> bool:

@@ -33,6 +33,8 @@ _CLEAN = "Started/Primary/Active/Clean"
 """State of a placement group at its primary OSD, if it is active and clean."""
 _REPLICA = "Started/ReplicaActive/RepNotRecovering"
 """State of an up-to-date placement group at another OSD."""
+_CREATION_S = 5.0
+"""Seconds after which a placement group that an OSD was asked to create should be clean."""
 _QUERIES = 4
 """Number of queries to run at once."""
 
@@ -118,14 +120,26 @@ class CephNodes(Admission):
         """Register all OSDs with the monitors, unless they are; raises LocalError."""
         self._introduction()
 
-    def recreate(self) -> None:
-        """Recreate placement groups that no OSD has any more; raises LocalError.
+    def recreate(self) -> bool:
+        """Recreate placement groups that no OSD has any more; returns False if the OSD has ignored a request.
 
-        Only with a single OSD: with several, others still have the placement groups that one has lost.
+        Only with a single OSD: with several, others still have the placement groups that one has lost. An OSD
+        ignores requests for pools without the flag "creating". The monitor sets that flag with the next OSD map,
+        but may send the request with the present one, and does not repeat it.
+
+        Raises:
+            LocalError: the monitors refuse it.
         """
-        if len(self.of("osd")) == 1:
-            self._report("Ceph: placement groups are made anew")
-            self._batch(f"osd force-create-pg {group} --yes-i-really-mean-it" for group in self._group_names())
+        if len(self.of("osd")) != 1:
+            return True
+        self._report("Ceph: placement groups are made anew")
+        self._batch(f"osd force-create-pg {group} --yes-i-really-mean-it" for group in self._group_names())
+        deadline_s = time.monotonic() + _CREATION_S * self._slowness
+        while time.monotonic() < deadline_s:
+            if not self._unclean_pgs():
+                return True
+            time.sleep(CephDaemon.poll_s * self._slowness)
+        return False
 
     @override
     def settle(self) -> None:

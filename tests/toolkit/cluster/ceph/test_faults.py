@@ -12,7 +12,7 @@ from tests.support.clusters import done, msgrlab, state
 from toolkit.cluster.ceph import CephNodes, RadosNode
 from toolkit.cluster.cluster import Cluster
 from toolkit.cluster.own import up
-from toolkit.cluster.spec import ClusterSpec
+from toolkit.cluster.spec import ClusterSpec, parse_spec
 
 __all__ = ["state"]
 
@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.needs("ceph-osd", "ceph-mon", "ceph"), pytest.mark.xdi
 
 Clusters = Callable[..., Cluster]
 HEALTHY_TIMEOUT_S = 240.0
+ONE_OSD = "nodes: {mon: {ceph: mon}, osd: {ceph: osd}, app: {rados: client.app}}\n"
 
 
 def ceph_of(cluster: Cluster) -> CephNodes:
@@ -60,7 +61,7 @@ def test_an_osd_comes_back_wiped(cluster: Cluster) -> None:
 @pytest.mark.usefixtures("state")
 def test_memstore_survives_a_restart_and_verify_fails_after_a_kill(tmp_path: Path) -> None:
     spec = tmp_path / "one.yaml"
-    spec.write_text("nodes: {mon: {ceph: mon}, osd: {ceph: osd}, app: {rados: client.app}}\n")
+    spec.write_text(ONE_OSD)
     done("up", str(spec))
     done("tell", "app", "fill", "--count", "20")
     done("fault", "restart osd")
@@ -71,6 +72,26 @@ def test_memstore_survives_a_restart_and_verify_fails_after_a_kill(tmp_path: Pat
     verified = msgrlab("tell", "app", "verify")
     assert (verified.returncode, json.loads(verified.stdout)["wrong"]) == (1, ["lost0", "lost1"])
     done("down")
+
+
+@pytest.mark.usefixtures("state")
+def test_an_osd_that_has_ignored_a_placement_group_gets_it_at_its_next_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[bool] = []
+
+    def fail(nodes: CephNodes) -> bool:
+        asked.append(recreate(nodes))
+        return False
+
+    recreate = CephNodes.recreate
+    monkeypatch.setattr(CephNodes, "recreate", fail)
+    with up(parse_spec(ONE_OSD, "one.yaml")) as cluster:
+        cluster.fault("kill osd")
+        cluster.fault("start osd")
+        starts = (cluster.nodes["osd"].host.directory / "osd.0.log").read_text().count("starting osd.0 ")
+        assert (len(asked), starts) == (1, 3)
+        assert cluster.nodes["app"].command("put", oid="x", text="y")["state"] == "done"
 
 
 def test_osd_stops_and_starts_again(cluster: Cluster) -> None:
