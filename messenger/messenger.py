@@ -56,12 +56,14 @@ class Connection(CoreConnection):
     async def ready(self, timeout_s: float | None = None) -> Self:
         """Wait until the session is READY. A session in STANDBY dials, unless its policy makes it a server.
 
+        While a caller waits, a dial that fails is repeated, also if nothing is queued.
+
         Args:
             timeout_s: seconds to wait; None waits without limit.
 
         Raises:
             FaultError: the peer refused the session, or the session ended; ``fault`` says why.
-            TimeoutError: neither happened within ``timeout_s``.
+            TimeoutError: neither happened within ``timeout_s``; the text has the fault of the last dial, if any.
             LocalError: ``timeout_s`` is no number.
         """
         if timeout_s is not None:
@@ -72,10 +74,15 @@ class Connection(CoreConnection):
             self.wake()
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
+            self.session.awaited += 1
             try:
                 async with asyncio.timeout(timeout_s):
                     await waiter
+            except TimeoutError:
+                why = f": {self.last_fault}" if self.last_fault is not None else ""
+                raise TimeoutError(f"{self!r} is not READY after {timeout_s} s{why}") from None
             finally:
+                self.session.awaited -= 1
                 if waiter in self._waiters:  # the wait timed out or was cancelled
                     self._waiters.remove(waiter)
         return self

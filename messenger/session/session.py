@@ -62,6 +62,7 @@ class Session:
         "acked_seq",
         "announced",
         "anonymous",
+        "awaited",
         "backoff_s",
         "backoff_timer",
         "client_cookie",
@@ -135,6 +136,8 @@ class Session:
         self.connect_seq = self.global_seq = self.peer_global_seq = 0
         self.announced = False
         """True if the application knows the session: it dialled it or got an accept event."""
+        self.awaited = 0
+        """Number of callers that wait until the session is READY."""
         self.confirmed = False
         """True if both sides have regarded it as open since it began or was last reset."""
         self.reset_reported = False
@@ -191,8 +194,8 @@ class Session:
 
     @property
     def has_output(self) -> bool:
-        """True if something is queued that justifies a link by itself: a message or a keepalive."""
-        return bool(self.queue) or self.keepalive_due
+        """True if something justifies a link by itself: a queued message, a keepalive, or a caller that waits."""
+        return bool(self.queue) or self.keepalive_due or self.awaited > 0
 
     @property
     def dials(self) -> bool:

@@ -1,6 +1,7 @@
 """The asyncio messenger in careless hands, and on a machine whose clock is set."""
 
 import asyncio
+import errno
 import gc
 import re
 import resource
@@ -390,7 +391,47 @@ async def test_waiting_in_vain_leaves_nothing_behind() -> None:
             for _ in range(3):
                 with pytest.raises(TimeoutError):
                     await connection.ready(0.01)
-            assert connection._waiters == []
+            assert (connection._waiters, connection.session.awaited) == ([], 0)
+
+
+class Unreachable(TcpTransport):
+    """A network without a route to any peer."""
+
+    def __init__(self) -> None:
+        self.dials = 0
+
+    async def dial(self, host: str, port: int, config: Config, *, source: str = "") -> TcpStream:
+        self.dials += 1
+        raise OSError(errno.EHOSTUNREACH, "No route to host")
+
+
+@on_loop
+async def test_waiting_dials_again_and_names_the_last_fault() -> None:
+    network = Unreachable()
+    async with messenger(1, policy=LOSSLESS_PEER, transport=network, ms_initial_backoff=0.01) as client:
+        connection = client.connect("v2:10.0.0.1:6800/1", EntityType.OSD)
+        waiting = asyncio.ensure_future(connection.ready(0.5))
+        await until(lambda: network.dials > 2)
+        with pytest.raises(TimeoutError, match=r"not READY after 0.5 s: socket error .* No route to host$"):
+            await waiting
+        await until(lambda: connection.state is SessionState.STANDBY)
+
+
+class HangUp(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.close()
+
+
+@on_loop
+async def test_peer_that_closes_every_dial_ends_the_wait() -> None:
+    server = await asyncio.get_running_loop().create_server(HangUp, "127.0.0.1", 0)
+    address = f"v2:127.0.0.1:{server.sockets[0].getsockname()[1]}/1"
+    async with server, messenger(1, policy=LOSSLESS_PEER, ms_initial_backoff=0.01) as client:
+        with pytest.raises(FaultError, match="peer closed the connection"):
+            await client.connect(address, EntityType.OSD).ready(10.0)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,18 @@ def test_fault_of_a_first_dial(
         assert (dials(node), node.endpoint.next_deadline()) == (0, None)
 
 
+@by_dialling_policy
+def test_dial_that_fails_is_repeated_while_a_caller_waits(policy: Policy) -> None:
+    node = new_node(policy=policy)
+    peer = meet("connector", node)
+    (session,) = node.endpoint.sessions
+    session.awaited = 1
+    peer.hang_up()
+    assert session.state is SessionState.CONNECTING
+    node.run(0.2)
+    assert dials(node) == 1
+
+
 @by_break
 @pytest.mark.parametrize("steps", range(6))
 @by_policy
