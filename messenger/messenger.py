@@ -330,7 +330,7 @@ class Messenger(Driver):
 
         Args:
             graceful: first send what is queued on every connection, for up to ``ms_shutdown_timeout``; no new
-                connection is accepted meanwhile.
+                connection is accepted meanwhile. If this wait is cancelled, everything is closed at once.
 
         Raises:
             LocalError: called on another event loop than the messenger's.
@@ -339,8 +339,14 @@ class Messenger(Driver):
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
-        if graceful:
-            await asyncio.gather(*(self._shut(connection) for connection in list(self.connections.values())))
+        try:
+            if graceful:
+                await asyncio.gather(*(self._shut(connection) for connection in list(self.connections.values())))
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        """Close every connection, and stop the workers."""
         self.endpoint.shutdown(self.now())
         self.pump()
         for connection in list(self.connections.values()):

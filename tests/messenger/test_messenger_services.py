@@ -28,6 +28,7 @@ from messenger.session.policy import (
 )
 from messenger.session.session import SessionState
 from messenger.transport.memory import MemoryListener, MemoryNetwork
+from tests.support import aio
 from tests.support.aio import connected, messenger, on_loop, sockets, unchanged, until
 from tests.support.node import auth_pair, numbered
 
@@ -225,6 +226,30 @@ async def test_a_graceful_shutdown_does_not_wait_for_ever() -> None:
         connection.send(numbered(1))
         await client.shutdown(graceful=True)
         assert connection.state is SessionState.CLOSED
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_graceful_shutdown_that_is_cancelled_closes_everything(workers: int) -> None:
+    @on_loop
+    async def live() -> None:
+        server = messenger(2, Inbox(), policy=LOSSLESS_PEER, ms_dispatch_throttle_bytes=1)
+        client = messenger(1, policy=LOSSLESS_PEER)
+        async with server:
+            connection = await connected(client, server)
+            for number in range(2):
+                connection.send(numbered(number, 1000))
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await client.shutdown(graceful=True)
+            assert client.endpoint.is_shut
+            assert connection.state is SessionState.CLOSED
+            assert (client.connections, client._links, client._workers) == ({}, {}, [])
+
+    token = aio.workers.set(workers)
+    try:
+        live()
+    finally:
+        aio.workers.reset(token)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

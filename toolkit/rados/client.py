@@ -282,8 +282,11 @@ class Rados(Dispatcher):
 
     async def _stop(self) -> None:
         self._monitors.stop()
-        await self._objecter.stop()
         if self._ticker is not None:
             self._ticker.cancel()
-            await asyncio.wait([self._ticker])
-        await self._messenger.shutdown()
+        try:
+            await self._objecter.stop()
+            if self._ticker is not None:
+                await asyncio.wait([self._ticker])
+        finally:  # the wait may be cancelled
+            await self._messenger.shutdown()
