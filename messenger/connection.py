@@ -124,7 +124,7 @@ class Connection:
         """Send keepalives at regular intervals until the session ends.
 
         A link whose newest acknowledged keepalive is older than the timeout is closed: a lossless session dials
-        again, a lossy one ends with a reset event.
+        again, a lossy one ends with a reset event. Time for which an application blocks the event loop is excluded.
 
         Args:
             interval_s: seconds between keepalives, ``mon_client_ping_interval`` unless given; 0 stops them.

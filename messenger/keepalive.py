@@ -16,7 +16,8 @@ class Keepalive:
     """Sends keepalives on one session at regular intervals until the session ends.
 
     If the newest acknowledged keepalive is older than the timeout, the link is broken: a lossless session dials
-    again, a lossy one ends with a reset event.
+    again, a lossy one ends with a reset event. Time for which this messenger itself did not run, because the
+    application blocked it or its process was stopped, does not count: it has sent no keepalive meanwhile.
 
     Args:
         core: the messenger.
@@ -32,6 +33,7 @@ class Keepalive:
         self._interval_s = interval_s
         self._timeout_s = timeout_s
         self._open_since_s: float | None = None
+        self._due_s: float
         self._timer: Timer
         self._schedule(now)
 
@@ -40,9 +42,11 @@ class Keepalive:
         self._timer.cancel()
 
     def _schedule(self, now: float) -> None:
-        self._timer = self._core.timers.at(now + self._interval_s, self._tick)
+        self._due_s = now + self._interval_s
+        self._timer = self._core.timers.at(self._due_s, self._tick)
 
     def _tick(self, now: float) -> None:
+        late_s = now - self._due_s
         self._schedule(now)
         if self._session.state is not SessionState.READY:
             self._open_since_s = None  # dials and handshakes have timeouts of their own
@@ -51,7 +55,9 @@ class Keepalive:
             self._open_since_s = now
         link = self._session.link
         read_since_s = 0.0 if link is None else link.read_since_s
-        silence_s = now - max(self._open_since_s, self._session.acked_keepalive_sent_s, read_since_s)
+        since_s = max(self._open_since_s, self._session.acked_keepalive_sent_s, read_since_s)
+        self._open_since_s = since_s = min(since_s + late_s, now)
+        silence_s = now - since_s
         # While the link is paused, answers of the peer are not read, so silence proves nothing.
         is_read = link is None or not link.paused
         if self._is_watched and is_read and silence_s > self._timeout_s:

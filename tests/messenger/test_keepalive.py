@@ -46,6 +46,21 @@ def test_silence_breaks_the_link_of_a_lossless_session_which_dials_again() -> No
     assert len(pair.wires) == 2
 
 
+def test_time_for_which_the_messenger_did_not_run_is_no_silence() -> None:
+    """An application that blocks, or a stopped process: nothing was sent, so nothing could be answered."""
+    pair = watched()
+    pair.pass_time(25.0)
+    pair.clock.now += 100.0
+    pair.wire.hold()
+    pair.pass_time(15.0)
+    pair.wire.release()
+    pair.pass_time(50.0)
+    assert pair.a.faults == []
+    pair.wire.hold()
+    pair.pass_time(45.0)
+    assert pair.a.faults == [FaultReason.KEEPALIVE_TIMEOUT]
+
+
 def test_silence_resets_a_lossy_session() -> None:
     pair = watched(lossy=True)
     pair.wire.hold()
