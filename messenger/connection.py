@@ -98,8 +98,10 @@ class Connection:
     def send(self, message: Message | Payload) -> bool:
         """Queue a message, or wrap a payload in one and queue that. Returns False if the connection has ended.
 
-        True means only that it is queued: the peer may not get it (see :attr:`last_fault`). Do not change the
-        parts of the message until the peer has acknowledged it.
+        True means only that it is queued: the peer may not get it (see :attr:`last_fault`). This call never waits
+        for the peer; see ``max_queued_bytes`` for a limit of what is queued. Do not change the message until the
+        peer has acknowledged it: changed bytes may arrive as they are then, and a message that cannot be written
+        any more is dropped, also by a lossless session, and reported to the event loop's exception handler.
 
         Raises:
             LocalError: ``message`` is neither a message nor a payload, one of its parts is too long or no
@@ -124,7 +126,7 @@ class Connection:
         """Send keepalives at regular intervals until the session ends.
 
         A link whose newest acknowledged keepalive is older than the timeout is closed: a lossless session dials
-        again, a lossy one ends with a reset event. Time for which an application blocks the event loop is excluded.
+        again, a lossy one ends with a reset event. Time in which an application blocks the event loop is excluded.
 
         Args:
             interval_s: seconds between keepalives, ``mon_client_ping_interval`` unless given; 0 stops them.

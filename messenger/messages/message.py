@@ -119,10 +119,10 @@ class Message:
 
     @property
     def size_bytes(self) -> int:
-        """Length of the three parts together; what was released since counts nothing."""
+        """Length of the three parts together; one that was released, or is no buffer now, counts nothing."""
         try:
             return len(self.front) + len(self.middle) + len(self.data)
-        except ValueError:
+        except (TypeError, ValueError):
             return sum(map(_length, (self.front, self.middle, self.data)))
 
     def encode_front(self, features: int) -> None:
@@ -190,7 +190,7 @@ _NUMBERS = {"tid": 64, "type": 16, "priority": 16, "version": 16, "compat_versio
 def _length(part: Buffer) -> int:
     try:
         return len(part)
-    except ValueError:  # a memoryview that was released while the message was on its way
+    except (TypeError, ValueError):  # the application released or replaced it while the message was on its way
         return 0
 
 

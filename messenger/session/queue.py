@@ -7,7 +7,7 @@ object may be sent twice or on two connections (docs/protocol.md §3.6, §6.1).
 from collections import deque
 from collections.abc import Iterator
 
-from messenger.messages.message import Message
+from messenger.messages.message import PRIORITY_DEFAULT, Message
 
 
 def _size_bytes(entries: deque[tuple[int, Message]]) -> int:
@@ -33,7 +33,10 @@ class OutQueue:
         """Queue a new message behind those of its priority."""
         queue = self._by_priority.get(message.priority)
         if queue is None:
-            queue = self._by_priority[message.priority] = deque()
+            priority = message.priority
+            if not isinstance(priority, int):  # changed since it was sent: the link will drop the message
+                priority = PRIORITY_DEFAULT
+            queue = self._by_priority.setdefault(priority, deque())
         queue.append(message)
 
     def __bool__(self) -> bool:

@@ -144,6 +144,24 @@ def test_a_buffer_that_is_released_too_early_loses_its_message_alone(protocol: P
     assert "cannot be sent: ValueError: operation forbidden on released memoryview object" in escaped
 
 
+@pytest.mark.parametrize("part", ["front", "middle", "data"])
+@pytest.mark.parametrize("protocol", Protocol)
+def test_part_that_is_no_buffer_any_more_is_reported_with_its_message(protocol: Protocol, part: str) -> None:
+    pair = Pair(LOSSLESS_PEER, protocol=protocol)
+    mine, _ = pair.established()
+    before, spoilt, behind = (numbered(tid) for tid in (1, 2, 3))
+    for message in (before, spoilt, behind):
+        pair.a.endpoint.send(mine, message, pair.clock.now)
+    setattr(spoilt, part, None)
+    left_bytes = 0 if part == "data" else 8
+    assert pair.a.endpoint.perf_dump()["msgr-now"]["queued_bytes"] == 16 + left_bytes
+    pair.drive()
+    assert pair.b.tids == [1, 3]
+    assert [record.fields["tid"] for record in pair.a.trace if record.kind == "unsent"] == [2]
+    (escaped,) = pair.a.escaped
+    assert f"tid 2 0+0+{left_bytes} bytes> cannot be sent: TypeError: " in escaped
+
+
 @pytest.mark.parametrize("protocol", Protocol)
 def test_a_message_whose_numbers_were_changed_after_it_was_sent_is_dropped_alone(protocol: Protocol) -> None:
     """Its link ends, since what is built of a frame cannot be taken back."""

@@ -47,6 +47,14 @@ def test_higher_priorities_overtake_and_equal_ones_keep_their_order() -> None:
     assert drain(queue) == [5, 3, 1, 4, 2, 6]
 
 
+def test_message_whose_priority_is_no_number_any_more_does_not_stop_the_others() -> None:
+    """A message may change between send() and the thread that writes it, which then drops it."""
+    queue = queue_of(1)
+    queue.push(numbered(2, priority=None))  # type: ignore[arg-type]
+    queue.push(numbered(3, priority=PRIORITY_HIGH))
+    assert drain(queue) == [3, 1, 2]
+
+
 def test_requeued_messages_leave_before_newer_ones() -> None:
     queue = queue_of(1, 2, 3)
     write(queue, 1, 2)
