@@ -65,6 +65,9 @@ class FsClient(Rados):
         except TimeoutError:
             await self._stop()
             raise RadosError(errno.ENOENT, "the monitors sent no MDS map: is there a file system?") from None
+        except BaseException:  # the wait was cancelled
+            await self._stop()
+            raise
         self._renewer = asyncio.get_running_loop().create_task(self._renew())
         return self
 
@@ -74,8 +77,10 @@ class FsClient(Rados):
     ) -> None:
         if self._renewer is not None:
             self._renewer.cancel()
-        await self._close_sessions()
-        await super().__aexit__(kind, error, trace)
+        try:
+            await self._close_sessions()
+        finally:  # the wait for answers may be cancelled
+            await super().__aexit__(kind, error, trace)
 
     async def open(self, rank: int = 0, **metadata: str) -> MdsSession:
         """Open a session with the daemon of a rank.

@@ -65,6 +65,10 @@ class Rados(Dispatcher):
         self._timeout_s = timeout_s
         self._route = route
         self._rotating: RotatingKeyring | None = None
+        self._messenger: Messenger
+        self._parts: tuple[Monitors, Objecter] | None = None
+        """None before the first time that this client is entered; they refuse requests after it has ended."""
+        self._is_entered = False
         self._ticker: asyncio.Task[None] | None = None
 
     @classmethod
@@ -112,11 +116,15 @@ class Rados(Dispatcher):
 
         Raises:
             RadosError: the monitors reject this client, or none answers in time (ETIMEDOUT).
+            LocalError: it is connected already.
         """
+        if self._is_entered:
+            raise LocalError("this client is connected already; make another one by Rados.connect")
         self._messenger = self.make_messenger(self._auth, self._config)
-        self._monitors = Monitors(self._messenger, self._auth, self._addrs, self._rotating)
-        self._objecter = Objecter(self._messenger, self._monitors)
-        self._monitors.start()
+        monitors = Monitors(self._messenger, self._auth, self._addrs, self._rotating)
+        self._parts = monitors, Objecter(self._messenger, monitors)
+        self._is_entered = True
+        monitors.start()
         try:
             await self._wait_until_ready()
         except BaseException:
@@ -129,6 +137,19 @@ class Rados(Dispatcher):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stop()
+
+    @property
+    def _monitors(self) -> Monitors:
+        return self._connected()[0]
+
+    @property
+    def _objecter(self) -> Objecter:
+        return self._connected()[1]
+
+    def _connected(self) -> tuple[Monitors, Objecter]:
+        if self._parts is None:
+            raise LocalError("this client is not connected: use it in 'async with Rados.connect(...) as rados'")
+        return self._parts
 
     # ---- the cluster
 
@@ -263,7 +284,9 @@ class Rados(Dispatcher):
             async with asyncio.timeout(self._timeout_s):
                 await asyncio.wait([first_maps, self._monitors.refusal], return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
-            raise RadosError(errno.ETIMEDOUT, f"connecting to {', '.join(map(str, self._addrs))}") from None
+            fault = self._monitors.last_fault
+            why = "" if fault is None else f", last failure: {fault}"
+            raise RadosError(errno.ETIMEDOUT, f"connecting to {', '.join(map(str, self._addrs))}{why}") from None
         finally:
             first_maps.cancel()
             await asyncio.wait([first_maps])
@@ -282,6 +305,7 @@ class Rados(Dispatcher):
 
     async def _stop(self) -> None:
         self._monitors.stop()
+        self._is_entered = False
         if self._ticker is not None:
             self._ticker.cancel()
         try:

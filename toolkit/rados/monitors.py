@@ -97,6 +97,8 @@ class Monitors:
         self._subscriptions: dict[str, int] = {"monmap": 0, "osdmap": 0}
         self.monmap: MonMap | None = None
         self.has_monmap = asyncio.Event()
+        self._stopped = False
+        self._last_fault: Fault | None = None
         self.refusal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails when the monitors reject the first login for a reason that retries cannot cure."""
 
@@ -125,6 +127,12 @@ class Monitors:
         """The session with a monitor, ready or being opened; None between two attempts."""
         return self._connection
 
+    @property
+    def last_fault(self) -> Fault | None:
+        """Why the last session with a monitor, or attempt to open one, failed; None if none has failed yet."""
+        fault = None if self._connection is None else self._connection.last_fault
+        return fault or self._last_fault
+
     def send(self, message: Message | Payload) -> bool:
         """Send a message that has no reply. Returns False without sending it if no session is logged in."""
         return self._open and self._connection is not None and self._connection.send(message)
@@ -141,6 +149,8 @@ class Monitors:
         return AddrVec(tuple(addr for addr in addrs if addr.type in self._types)) or addrs
 
     async def _ask(self, payload: Payload, data: Buffer, tid: int = 0) -> Message:
+        if self._stopped:
+            raise RadosError(errno.ESHUTDOWN, "question to the monitors")
         tid = tid or next(self._tids)
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         question = self._questions[tid] = _Question(payload, data, answer)
@@ -164,6 +174,7 @@ class Monitors:
     def stop(self) -> None:
         """Dial no more, and fail all pending requests."""
         self._cancel_timer()
+        self._stopped = True
         self._connection = None
         self._open = False
         self.refusal.cancel()
@@ -269,6 +280,7 @@ class Monitors:
 
     def _hunt(self) -> None:
         """Close the session and dial the next monitor, after a back-off."""
+        self._last_fault = self.last_fault
         if self._connection is not None:
             self._connection.mark_down()
         self._connection, self._login, self._open = None, None, False
