@@ -192,8 +192,9 @@ class Driver(ABC):
         """The connection to the peer at ``addrs``: the existing one, or a new one that starts to dial.
 
         Args:
-            addrs: addresses of the peer, for example ``v2:10.0.0.1:3300``; the messenger's own address gives
-                :attr:`loopback`.
+            addrs: addresses of the peer, for example ``v2:10.0.0.1:3300``, with its nonce as ``bind`` returns them
+                (monitors have 0): a peer refuses a link, on v2 without a reason, that was dialled with another IP
+                address, port or nonce than its own. The messenger's own address gives :attr:`loopback`.
             peer_type: entity type of the peer.
             policy: policy of a new session; by default the messenger's policy for ``peer_type``.
             anonymous: always create a new connection, which is never found by the peer's address.
