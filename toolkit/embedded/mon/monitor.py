@@ -48,6 +48,7 @@ from messenger.randomness import RandomSource
 from toolkit.embedded.mon import (
     auth_commands,
     blocklist,
+    config_commands,
     daemon_commands,
     inventory,
     log_commands,
@@ -69,7 +70,8 @@ from toolkit.embedded.mon.pools import pool_operation, pool_stats, statfs
 
 _COMMANDS = (
     *(auth_commands, blocklist, daemon_commands, osd_commands, osd_states, pg_commands, pool_commands),
-    *(inventory, log_commands, modules, pool_options, space_commands, status_commands, store_commands),
+    *(config_commands, inventory, log_commands, modules, pool_options, space_commands, status_commands),
+    store_commands,
 )
 """The modules that register commands."""
 
@@ -260,7 +262,7 @@ class Monitor(Dispatcher):
         name = session.auth.result.name if session.auth.result is not None else None
         if name is None or name.type is not EntityType.CLIENT:
             return MConfig()
-        return MConfig(store_commands.options_for(self.cluster, name))
+        return MConfig(config_commands.options_for(self.cluster, name))
 
     # ---- OSDs
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from messenger.denc.entity import AuthName
 from messenger.denc.features import ALL_FEATURES
 from messenger.messages.osd_info import OsdState
 from messenger.messages.pool import PoolFlag
@@ -21,7 +20,6 @@ from toolkit.embedded.mon.blocklist import expire
 from toolkit.embedded.mon.cluster import Cluster, Usage
 from toolkit.embedded.mon.monitor import Monitor
 from toolkit.embedded.mon.pools import pool_operation, statfs
-from toolkit.embedded.mon.store_commands import options_for
 from toolkit.embedded.release import CAPACITY_BYTES
 
 assert Monitor  # its module has all commands
@@ -204,15 +202,6 @@ def test_a_pool_with_nodelete_is_kept(cluster: Cluster) -> None:
         run(cluster, "osd pool delete", **sure)
     run(cluster, "osd pool set", pool="objects", var="nodelete", val="false")
     assert "removed" in run(cluster, "osd pool delete", **sure).status
-
-
-def test_options_of_a_client_are_the_most_specific_ones(cluster: Cluster) -> None:
-    for who, value in (("global", "1"), ("client", "2"), ("client.x", "3")):
-        run(cluster, "config set", who=who, name="rbd_cache", value=value)
-    options = [options_for(cluster, AuthName.parse(name)) for name in ("client.x", "client.y", "osd.0")]
-    assert [each["rbd_cache"] for each in options] == ["3", "2", "1"]
-    run(cluster, "config rm", who="client.x", name="rbd-cache")
-    assert run(cluster, "config get", who="client.x", key="rbd_cache").render("plain") == b"2\n"
 
 
 def test_daemons_and_their_places_are_described(cluster: Cluster) -> None:

@@ -1,0 +1,138 @@
+"""The options of Ceph that the monitor knows, and the form in which it keeps their values."""
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from uuid import UUID
+
+from messenger.denc.address import AddrVec
+from messenger.errors import LocalError
+
+SPECIAL = frozenset(
+    (
+        "chdir",
+        "client_use_faked_inos",
+        "daemonize",
+        "fsid",
+        "fuse_debug",
+        "host",
+        "key",
+        "keyfile",
+        "keyring",
+        "lockdep",
+        "mds_data",
+        "mempool_debug",
+        "mgr_data",
+        "mgr_initial_modules",
+        "mon_cache_target_full_warn_ratio",
+        "mon_data",
+        "mon_host",
+        "mon_host_override",
+        "mon_initial_members",
+        "mon_osd_backfillfull_ratio",
+        "mon_osd_full_ratio",
+        "mon_osd_initial_require_min_compat_client",
+        "mon_osd_nearfull_ratio",
+        "monmap",
+        "no_config_file",
+        "osd_data",
+        "osd_journal",
+        "rgw_data",
+    )
+)
+"""Options that monitors do not keep: a program needs them before it has asked one, or a map has their values."""
+
+_MODULE_OPTION = re.compile(r"mgr/[^/]+/.+")
+"""An option of a module of the manager. Modules define their own; here there are none, so any is taken as text."""
+_SI = {unit: 1000**power for power, unit in enumerate(["", "K", "M", "G", "T", "P", "E"])}
+_IEC = {"": 1, "B": 1} | {
+    f"{unit}{end}": 1024**power for power, unit in enumerate("KMGTPE", 1) for end in ("", "B", "i")
+}
+_NUMBER = re.compile(r"\+?([0-9]{1,19})([A-Za-z]*)")
+_LARGEST = (1 << 63) - 1
+_SPANS_S = {
+    **dict.fromkeys(("", "s", "sec", "second", "seconds"), 1),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60),
+    **dict.fromkeys(("h", "hr", "hour", "hours"), 3600),
+    **dict.fromkeys(("d", "day", "days"), 86400),
+    **dict.fromkeys(("w", "wk", "week", "weeks"), 7 * 86400),
+    **dict.fromkeys(("mo", "month", "months"), 30 * 86400),
+    **dict.fromkeys(("y", "yr", "year", "years"), 365 * 86400),
+}
+_SPAN = re.compile(r"\s*([0-9]{1,12})\s*([a-z]*)")
+
+
+@functools.cache
+def known_options() -> Mapping[str, str]:
+    """Return the types of all options, by name."""
+    found, kind = dict[str, str](), ""
+    for line in Path(__file__).with_name("options.txt").read_text(encoding="ascii").splitlines():
+        if line.startswith("["):
+            kind = line.strip("[]")
+        elif not line.startswith("#"):
+            found |= dict.fromkeys(line.split(), kind)
+    return dict(sorted(found.items()))
+
+
+def type_of(option: str) -> str | None:
+    """Return the type of an option; None if there is no such option."""
+    return "str" if _MODULE_OPTION.fullmatch(option) else known_options().get(option)
+
+
+def canonical(option: str, value: str) -> str:
+    """Return a value in the form in which monitors keep it: ``4294967296`` for ``4G`` if the option is a size.
+
+    Raises:
+        ValueError: the option's values have another form; the message says which.
+    """
+    kind = type_of(option) or "str"
+    form, described = _FORMS.get(kind, (str, ""))
+    try:
+        return form(value)
+    except (ValueError, LocalError):
+        raise ValueError(f"'{value}' is no {kind}: {option} takes {described}") from None
+
+
+def _boolean(value: str) -> str:
+    if value.lower() in ("true", "false"):
+        return value.lower()
+    if not re.fullmatch("[+-]?[0-9]{1,19}", value):
+        raise ValueError(value)
+    return "true" if int(value) else "false"
+
+
+def _count(value: str, units: Mapping[str, int]) -> str:
+    match = _NUMBER.fullmatch(value)
+    if match is None or match[2] not in units or (number := int(match[1]) * units[match[2]]) > _LARGEST:
+        raise ValueError(value)
+    return str(number)
+
+
+def _float(value: str) -> str:
+    if "_" in value:  # Python's separator of digits
+        raise ValueError(value)
+    return f"{float(value):.6f}"
+
+
+def _span(value: str) -> str:
+    parts = _SPAN.findall(value)
+    if _SPAN.sub("", value).strip() or not all(unit in _SPANS_S for _, unit in parts):
+        raise ValueError(value)
+    return str(sum(int(number) * _SPANS_S[unit] for number, unit in parts))
+
+
+_INTEGER = "a number that is not negative, or one with K, M, G, T, P or E for thousands, millions and so on"
+_FORMS: dict[str, tuple[Callable[[str], str], str]] = {
+    "bool": (_boolean, "true or false"),
+    "int": (lambda value: _count(value, _SI), _INTEGER),
+    "uint": (lambda value: _count(value, _SI), _INTEGER),
+    "millisecs": (lambda value: _count(value, {"": 1}), "a number of milliseconds"),
+    "size": (lambda value: _count(value, _IEC), "a number of bytes, or one with K, M, G, T, P or E"),
+    "float": (_float, "a number"),
+    "secs": (_span, "a number of seconds, or times with units, as 1h30m"),
+    "uuid": (lambda value: str(UUID(value)), "a UUID"),
+    "addr": (lambda value: str(AddrVec.parse(value)), "an address, as v2:10.1.2.3:3300"),
+    "addrvec": (lambda value: str(AddrVec.parse(value)), "addresses, as [v2:10.1.2.3:3300,v1:10.1.2.3:6789]"),
+}
+"""What returns the kept form of a value of each type, and what such values are."""
