@@ -36,8 +36,8 @@ class Answer:
         if self.value is None or (output_format not in _JSON and self.text is not None):
             return (self.text + "\n" * (not self.text.endswith("\n"))).encode() if self.text else b""
         if output_format == "json":
-            return b"\n" + json.dumps(self.value, separators=(",", ":")).encode()
-        return b"\n" + json.dumps(self.value, indent=4).encode() + b"\n"
+            return json.dumps(self.value, separators=(",", ":")).encode()
+        return json.dumps(self.value, indent=4).encode() + b"\n"
 
 
 class CommandError(Exception):

@@ -170,6 +170,12 @@ def test_files_are_the_input_of_commands(cluster: Cluster) -> None:
     assert f"fsid = {FSID}" in sent(cluster, "config generate-minimal-conf")[2].decode()
 
 
+def test_output_begins_with_its_value(cluster: Cluster) -> None:
+    assert run(cluster, "versions").render("json").startswith(b'{"mon":')
+    assert run(cluster, "versions").render("plain").startswith(b'{\n    "mon":')
+    assert run(cluster, "osd ls").render("json-pretty") == b"[\n    0,\n    1\n]\n"
+
+
 def test_adding_a_known_entity_needs_the_same_capabilities(cluster: Cluster) -> None:
     caps = ["mon", "profile rbd", "osd", "allow rwx pool=a, allow r pool=b", "mgr", "allow command x"]
     run(cluster, "auth add", entity="client.x", caps=caps)
