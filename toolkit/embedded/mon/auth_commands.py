@@ -1,7 +1,6 @@
 """Commands about entities and their keys."""
 
 import errno
-import re
 import time
 from typing import Any
 
@@ -10,11 +9,9 @@ from messenger.cephx.keyring import Keyring, KeyringEntry
 from messenger.denc.entity import AuthName
 from messenger.errors import LocalError
 from toolkit.embedded.mon.answers import COMMANDS, INPUT, Answer, Arguments, CommandError
+from toolkit.embedded.mon.capabilities import mistake
 from toolkit.embedded.mon.cluster import Cluster
 
-_SERVICES = ("mon", "osd", "mds", "mgr")
-"""The services whose capabilities have this form; clients may define others."""
-_SEPARATOR, _GRANT = re.compile(r"[,;]\s*"), re.compile(r"\s*(allow|deny|profile)\b|\s*\*?\s*$")
 _CAPS = "name=caps,type=CephString,n=N,req=false"
 
 
@@ -40,8 +37,8 @@ def _caps_in(arguments: Arguments) -> dict[str, str]:
         raise CommandError(errno.EINVAL, "bad capabilities request; give SERVICE and CAPS, one after the other")
     caps = dict(zip(words[::2], words[1::2], strict=True))
     for service, text in caps.items():
-        if service in _SERVICES and not all(map(_GRANT.match, _SEPARATOR.split(text.strip()))):
-            raise CommandError(errno.EINVAL, f"{service} capability parse failed, stopped at '{text}' of '{text}'")
+        if wrong := mistake(service, text):
+            raise CommandError(errno.EINVAL, wrong)
     return caps
 
 
@@ -108,7 +105,9 @@ def auth_get_or_create(cluster: Cluster, arguments: Arguments) -> Answer:
         cluster.keys.add(name, caps, time.time())
         principal = cluster.keys.principals[name]
     elif caps and caps != dict(principal.caps):
-        raise CommandError(errno.EINVAL, f"key for {name} exists but cap caps do not match")
+        known = principal.caps
+        differs = next(service for service in (*caps, *known) if caps.get(service) != known.get(service))
+        raise CommandError(errno.EINVAL, f"key for {name} exists but cap {differs} does not match")
     value, text = [_value(name, principal)], f"[{name}]\n\tkey = {principal.key.to_base64()}\n"
     return Answer(value, text)
 
