@@ -118,10 +118,22 @@ def crush_tree(cluster: Cluster, _arguments: Arguments) -> Answer:
     return Answer({"nodes": nodes, "stray": []}, "\n".join(lines))
 
 
+_NO_FILES = {"epoch": 1, "default_fscid": -1, "standbys": [], "filesystems": []}
+"""The map of file systems, which ``ceph tell mds.*`` reads."""
+
+
 @COMMANDS.add("mds stat", "count the MDSs: there are none")
 def mds_stat(_cluster: Cluster, _arguments: Arguments) -> Answer:
     """``ceph mds stat``: there are no MDS daemons."""
-    return Answer({"fsmap": {"epoch": 1, "filesystems": [], "standbys": []}}, "\n")
+    return Answer({"fsmap": _NO_FILES}, "\n")
+
+
+@COMMANDS.add("fs dump name=epoch,type=CephInt,range=0,req=false", "print the map of the file systems")
+def fs_dump(_cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph fs dump``: there are no file systems."""
+    if int(arguments.get("epoch") or 1) != 1:
+        raise CommandError(errno.ENOENT, f"there is no map of the file systems with epoch {arguments['epoch']}")
+    return Answer(_NO_FILES, "e1\nNo filesystems configured\n", "dumped fsmap epoch 1")
 
 
 @COMMANDS.add("osd crush dump", "print the CRUSH map")

@@ -22,6 +22,7 @@ from messenger.randomness import RandomSource
 from toolkit.embedded.mon.answers import COMMANDS, INPUT, Answer, CommandError
 from toolkit.embedded.mon.cluster import Cluster
 from toolkit.embedded.mon.maps import now
+from toolkit.embedded.release import VERSION_VALUE
 
 NAME = "x"
 """Name of the manager in its map."""
@@ -48,6 +49,17 @@ def run_command(cluster: Cluster, words: list[str], given: bytes = b"") -> tuple
     except CommandError as error:
         return -error.errno, str(error), error.output
     return 0, answer.status, answer.render(str(arguments.get("format", "plain")))
+
+
+def run_told(cluster: Cluster, words: list[str], given: bytes = b"") -> tuple[int, str, bytes]:
+    """Run a command that was sent to this daemon and no other one: ``ceph tell``, as :func:`run_command`."""
+    try:
+        is_version = parse_command(words).get("prefix") == "version"
+    except CommandError:
+        is_version = False
+    if is_version:  # of the daemon, not of the cluster: in another form
+        return 0, "", Answer(VERSION_VALUE).render("json-pretty")
+    return run_command(cluster, words, given)
 
 
 def parse_command(words: list[str]) -> dict[str, Any]:
@@ -110,7 +122,7 @@ class Manager(Dispatcher):
     def ms_dispatch(self, connection: Connection, message: Message) -> bool | None:
         payload = message.payload
         if isinstance(payload, MCommand):
-            number, status, output = run_command(self._cluster, payload.cmd, bytes(message.data))
+            number, status, output = run_told(self._cluster, payload.cmd, bytes(message.data))
             kind = MMgrCommandReply if isinstance(payload, MMgrCommand) else MCommandReply
             connection.send(Message.of(kind(number, status), data=output, tid=message.tid))
         elif isinstance(payload, MMgrClose):

@@ -65,7 +65,7 @@ from toolkit.embedded.mon import (
 from toolkit.embedded.mon.answers import COMMANDS, CommandError
 from toolkit.embedded.mon.cluster import Cluster, Usage
 from toolkit.embedded.mon.log import LEVELS
-from toolkit.embedded.mon.manager import parse_command, run_command
+from toolkit.embedded.mon.manager import parse_command, run_command, run_told
 from toolkit.embedded.mon.pools import pool_operation, pool_stats, statfs
 
 _COMMANDS = (
@@ -356,7 +356,7 @@ class Monitor(Dispatcher):
 
     def _tell(self, connection: Connection, message: Message, payload: MCommand) -> None:
         """Answer a command for this monitor, and no other one: ``ceph tell mon.NAME``."""
-        number, status, output = run_command(self.cluster, payload.cmd, bytes(message.data))
+        number, status, output = run_told(self.cluster, payload.cmd, bytes(message.data))
         self._reply(connection, message, MCommandReply(number, status), output)
 
     def _ping(self, connection: Connection, message: Message) -> None:

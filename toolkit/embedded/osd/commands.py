@@ -11,7 +11,7 @@ from uuid import UUID
 from messenger.messages.command import MCommand, MCommandReply
 from messenger.messages.pg import PgId
 from toolkit.embedded.osd.requests import Requests
-from toolkit.embedded.release import VERSION
+from toolkit.embedded.release import VERSION_VALUE
 
 _PGID = {"name": "pgid", "type": "CephPgid"}
 _OPTIONAL = {**_PGID, "req": False}
@@ -60,7 +60,7 @@ def _group_of(arguments: dict[str, Any], state: State) -> PgId | None:
 
 
 def _version(_state: State, _arguments: dict[str, Any]) -> dict[str, str]:
-    return {"version": VERSION.split()[2], "release": "pacific", "release_type": "stable"}
+    return VERSION_VALUE
 
 
 def _status(state: State, _arguments: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,9 @@ def test_clients_are_answered(settings: list[str], msgrlab_cluster: Callable[...
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == [[0, -22], "HEALTH_OK", "mon"]
     assert "mgr: x(active" in standing.ceph("-s")
-    assert "pacific" in standing.ceph("tell", "mon.mon", "version")
+    for daemons in ("mon.*", "mgr"):
+        assert json.loads(standing.ceph("tell", daemons, "version"))["release"] == "pacific"
+    assert standing.ceph("tell", "mds.*", "version") == ""
 
 
 def test_text_after_a_command_is_ignored() -> None:
