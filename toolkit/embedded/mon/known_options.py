@@ -45,10 +45,11 @@ SPECIAL = frozenset(
 
 _MODULE_OPTION = re.compile(r"mgr/[^/]+/.+")
 """An option of a module of the manager. Modules define their own; here there are none, so any is taken as text."""
-_SI = {unit: 1000**power for power, unit in enumerate(["", "K", "M", "G", "T", "P", "E"])}
-_IEC = {"": 1, "B": 1} | {
+THOUSANDS = {unit: 1000**power for power, unit in enumerate(["", "K", "M", "G", "T", "P", "E"])}
+KIBI = {"": 1, "B": 1} | {
     f"{unit}{end}": 1024**power for power, unit in enumerate("KMGTPE", 1) for end in ("", "B", "i")
 }
+"""The units of numbers, and those of sizes in bytes."""
 _NUMBER = re.compile(r"\+?([0-9]{1,19})([A-Za-z]*)")
 _LARGEST = (1 << 63) - 1
 _SPANS_S = {
@@ -102,11 +103,16 @@ def _boolean(value: str) -> str:
     return "true" if int(value) else "false"
 
 
-def _count(value: str, units: Mapping[str, int]) -> str:
+def parse_count(value: str, units: Mapping[str, int]) -> int:
+    """Parse a number, which may have one of these units; raises ValueError."""
     match = _NUMBER.fullmatch(value)
     if match is None or match[2] not in units or (number := int(match[1]) * units[match[2]]) > _LARGEST:
         raise ValueError(value)
-    return str(number)
+    return number
+
+
+def _count(value: str, units: Mapping[str, int]) -> str:
+    return str(parse_count(value, units))
 
 
 def _float(value: str) -> str:
@@ -125,10 +131,10 @@ def _span(value: str) -> str:
 _INTEGER = "a number that is not negative, or one with K, M, G, T, P or E for thousands, millions and so on"
 _FORMS: dict[str, tuple[Callable[[str], str], str]] = {
     "bool": (_boolean, "true or false"),
-    "int": (lambda value: _count(value, _SI), _INTEGER),
-    "uint": (lambda value: _count(value, _SI), _INTEGER),
+    "int": (lambda value: _count(value, THOUSANDS), _INTEGER),
+    "uint": (lambda value: _count(value, THOUSANDS), _INTEGER),
     "millisecs": (lambda value: _count(value, {"": 1}), "a number of milliseconds"),
-    "size": (lambda value: _count(value, _IEC), "a number of bytes, or one with K, M, G, T, P or E"),
+    "size": (lambda value: _count(value, KIBI), "a number of bytes, or one with K, M, G, T, P or E"),
     "float": (_float, "a number"),
     "secs": (_span, "a number of seconds, or times with units, as 1h30m"),
     "uuid": (lambda value: str(UUID(value)), "a UUID"),

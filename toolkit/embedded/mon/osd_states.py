@@ -74,7 +74,10 @@ def osd_info(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph osd info [ID]``."""
     osds = cluster.maps.osdmap.osds
     if "id" in arguments:
-        osd = require_osd(cluster, arguments["id"])
+        try:
+            osd = require_osd(cluster, arguments["id"])
+        except CommandError as error:
+            raise CommandError(errno.EINVAL, str(error)) from None  # ENOENT of the other commands
         return Answer(osd_value(osd, osds[osd]), osd_line(osd, osds[osd]))
     value = [osd_value(osd, osds[osd]) for osd in cluster.maps.hosts]
     return Answer(value, "".join(f"{osd_line(osd, osds[osd])}\n" for osd in cluster.maps.hosts))

@@ -91,7 +91,10 @@ def pool_create(cluster: Cluster, arguments: Arguments) -> Answer:
         raise CommandError(errno.EINVAL, f"size {arguments['size']}: embedded OSDs keep one copy of an object")
     for rule in rules_named(arguments):
         require_rule(cluster, rule)
-    made = create(cluster, name, int(arguments.get("pg_num") or DEFAULT_PG_NUM))
+    pg_num = int(arguments.get("pg_num") or DEFAULT_PG_NUM)
+    if int(arguments.get("pgp_num") or pg_num) > pg_num:
+        raise CommandError(errno.ERANGE, f"'pgp_num' must be greater than 0 and at most 'pg_num', {pg_num}")
+    made = create(cluster, name, pg_num)
     if made and arguments.get("bulk"):
         pool_id = require_pool(cluster, name)
         cluster.maps.change_pool(pool_id, flags=cluster.maps.osdmap.pools[pool_id].flags | PoolFlag.BULK)

@@ -7,14 +7,13 @@ from messenger.messages.pool import PoolFlag
 from toolkit.embedded.mon import snapshots
 from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError, size
 from toolkit.embedded.mon.cluster import Cluster
+from toolkit.embedded.mon.known_options import KIBI, THOUSANDS, parse_count
 from toolkit.embedded.mon.pool_commands import POOL_FLAGS, require_pool, require_rule
 
 _POOL = "name=pool,type=CephPoolname"
 _FIXED = ("size", "min_size", "pg_num", "pgp_num")
 """Options that can only be set to the value that they have."""
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
-_MOST_DIGITS = 20
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 
 
 @COMMANDS.add(
@@ -67,18 +66,13 @@ def set_quota(cluster: Cluster, arguments: Arguments) -> Answer:
     pool_id, name = require_pool(cluster, arguments["pool"]), str(arguments["field"])
     if name not in ("max_objects", "max_bytes"):
         raise CommandError(errno.EINVAL, f"unrecognized option: '{name}'")
-    cluster.maps.change_pool(pool_id, **{f"quota_{name}": _amount(str(arguments["val"]))})
+    try:
+        most = parse_count(str(arguments["val"]), THOUSANDS if name == "max_objects" else KIBI)
+    except ValueError:
+        raise CommandError(errno.EINVAL, f"error parsing value '{arguments['val']}'") from None
+    cluster.maps.change_pool(pool_id, **{f"quota_{name}": most})
     apply_quotas(cluster)
-    return Answer(status=f"set-quota {name} = {arguments['val']} for pool {arguments['pool']}")
-
-
-def _amount(text: str) -> int:
-    """Parse a number, which may have a unit such as ``Mi``."""
-    digits = text.rstrip("KMGTPiB")
-    shift = _UNITS.get(text.removeprefix(digits).removesuffix("B").removesuffix("i"))
-    if not digits.isdecimal() or shift is None or len(digits) > _MOST_DIGITS or int(digits) << shift >= 1 << 64:
-        raise CommandError(errno.EINVAL, f"error parsing value '{text}'")
-    return int(digits) << shift
+    return Answer(status=f"set-quota {name} = {most} for pool {arguments['pool']}")
 
 
 @COMMANDS.add(f"osd pool get-quota {_POOL}", "print the limits of a pool, and what it has")

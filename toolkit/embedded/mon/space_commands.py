@@ -139,6 +139,24 @@ def osd_df(cluster: Cluster, arguments: Arguments) -> Answer:
     return Answer({"nodes": nodes, "stray": [], "summary": {**summary, "dev": deviation}}, text)
 
 
+@COMMANDS.add("osd status name=bucket,type=CephString,req=false", "print the state and the space of the OSDs")
+def osd_status(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph osd status [BUCKET]``: embedded OSDs count no operations."""
+    osds = set(cluster.maps.hosts)
+    if "bucket" in arguments:
+        osds = _filtered(cluster, {"filter_by": "name", "filter": arguments["bucket"]})
+    rows, value = [["ID", "HOST", "USED", "AVAIL", "WR OPS", "WR DATA", "RD OPS", "RD DATA", "STATE"]], []
+    for osd in sorted(osds):
+        use, known = cluster.osd_use(osd).size_bytes, cluster.maps.osdmap.osds[osd]
+        states = ["exists", *(["up"] if known.is_up else [])]
+        counts = dict.fromkeys(("write ops rate", "write byte rate", "read ops rate", "read byte rate"), 0)
+        about: dict[str, Any] = {"id": osd, "host name": cluster.maps.hosts[osd], "kb used": use >> 10}
+        value.append(about | {"kb available": CAPACITY_BYTES - use >> 10} | counts | {"state": states})
+        space = [size(use), size(CAPACITY_BYTES - use)] if known.is_up else ["0 B", "0 B"]
+        rows.append([str(osd), cluster.maps.hosts[osd], *space, "0", "0", "0", "0", ",".join(states)])
+    return Answer({"OSDs": value}, table(rows, left=0))
+
+
 def _filtered(cluster: Cluster, arguments: Arguments) -> set[int]:
     """Return the OSDs that a command shows; raises CommandError, EINVAL: there is no such class or bucket."""
     osds = set(cluster.maps.hosts)

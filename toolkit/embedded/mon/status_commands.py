@@ -266,4 +266,7 @@ def pg_stat(cluster: Cluster, _arguments: Arguments) -> Answer:
         "total_used_bytes": use.size_bytes,
         "total_used_raw_bytes": use.size_bytes,
     }
-    return Answer({"pg_ready": True, "pg_summary": value}, f"{sum(states.values())} pgs: {groups}")
+    free, most = size(cluster.capacity_bytes - use.size_bytes), size(cluster.capacity_bytes)
+    space = f"{size(use.size_bytes)} data, {size(use.size_bytes)} used, {free} / {most} avail"
+    text = f"{sum(states.values())} pgs: {groups}; {space}"
+    return Answer({"pg_ready": True, "pg_summary": value}, text)

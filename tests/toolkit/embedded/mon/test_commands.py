@@ -36,6 +36,11 @@ def run(cluster: Cluster, prefix: str, **arguments: Any) -> Answer:
         ("osd pool create", {}, errno.EINVAL, "missing pool"),
         ("osd pool create", {"pool": ""}, errno.EINVAL, "needs a name"),
         ("osd pool create", {"pool": "p", "pg_num": 257}, errno.ERANGE, "at most 256"),
+        ("osd pool create", {"pool": "p", "pg_num": 3, "pgp_num": 9}, errno.ERANGE, "'pgp_num' must be"),
+        ("fs dump", {"epoch": 7}, errno.ENOENT, "epoch 7"),
+        ("osd info", {"id": "7"}, errno.EINVAL, "osd.7 does not exist"),
+        ("osd status", {"bucket": "none"}, errno.EINVAL, "'none' not a"),
+        ("osd pool set-quota", {"pool": "objects", "field": "max_objects", "val": "1Ki"}, errno.EINVAL, "parsing"),
         ("osd pool create", {"pool": "p", "size": 3}, errno.EINVAL, "one copy"),
         ("osd pool create", {"pool": "p", "pool_type": "erasure"}, errno.EOPNOTSUPP, "erasure"),
         ("osd pool delete", {"pool": "objects", "pool2": "objects"}, errno.EPERM, "for ever"),
@@ -136,7 +141,7 @@ def test_entities_come_and_go(cluster: Cluster) -> None:
     made = run(cluster, "auth get-or-create", entity="client.x", caps=caps)
     again = run(cluster, "auth get-or-create", entity="client.x", caps=caps)
     assert made.render("plain") == again.render("plain")
-    with pytest.raises(CommandError, match="do not match"):
+    with pytest.raises(CommandError, match="cap mon does not match"):
         run(cluster, "auth get-or-create", entity="client.x", caps=["mon", "allow *"])
     key = run(cluster, "auth print-key", entity="client.x").render("plain").decode()
     assert key in made.render("plain").decode()

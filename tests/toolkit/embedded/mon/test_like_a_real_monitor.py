@@ -170,6 +170,33 @@ def test_files_are_the_input_of_commands(cluster: Cluster) -> None:
     assert f"fsid = {FSID}" in sent(cluster, "config generate-minimal-conf")[2].decode()
 
 
+def test_quotas_have_units_of_thousands_for_objects_and_of_1024_for_bytes(cluster: Cluster) -> None:
+    for name, given, most in (
+        ("max_objects", "1K", 1000),
+        ("max_bytes", "10KB", 10240),
+        ("max_bytes", "1G", 1 << 30),
+    ):
+        status = run(cluster, "osd pool set-quota", pool="objects", field=name, val=given).status
+        assert status == f"set-quota {name} = {most} for pool objects"
+        assert run(cluster, "osd pool get-quota", pool="objects").value[f"quota_{name}"] == most
+
+
+def test_osds_show_their_state_and_space(cluster: Cluster) -> None:
+    cluster.use = {0: {1: Usage(2, 3 << 20)}}
+    cluster.maps.mark_down(1)
+    up, down = plain(cluster, "osd status").splitlines()[1:]
+    assert up.split() == ["0", "x", "3.0", "MiB", "1021", "MiB", "0", "0", "0", "0", "exists,up"]
+    assert down.split()[-1] == "exists"
+    assert [osd["id"] for osd in run(cluster, "osd status", bucket="y").value["OSDs"]] == [1]
+    assert plain(cluster, "pg stat").rstrip().endswith("; 3.0 MiB data, 3.0 MiB used, 1021 MiB / 1.0 GiB avail")
+
+
+def test_the_map_of_file_systems_names_no_daemon(cluster: Cluster) -> None:
+    value = run(cluster, "fs dump").value
+    assert (value["standbys"], value["filesystems"]) == ([], [])
+    assert run(cluster, "mds stat").value["fsmap"] == value
+
+
 def test_output_begins_with_its_value(cluster: Cluster) -> None:
     assert run(cluster, "versions").render("json").startswith(b'{"mon":')
     assert run(cluster, "versions").render("plain").startswith(b'{\n    "mon":')
