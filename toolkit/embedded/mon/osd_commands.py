@@ -39,7 +39,7 @@ def osd_dump(cluster: Cluster, arguments: Arguments) -> Answer:
         f"full_ratio {osdmap.full_ratio:g}",
         f"backfillfull_ratio {osdmap.backfillfull_ratio:g}",
         f"nearfull_ratio {osdmap.nearfull_ratio:g}",
-        "require_min_compat_client luminous",
+        f"require_min_compat_client {_oldest_client(cluster)}",
         "min_compat_client luminous",
         "require_osd_release pacific",
         *(pool_line(number, osdmap.pool_names[number], pool) for number, pool in sorted(osdmap.pools.items())),
@@ -48,6 +48,38 @@ def osd_dump(cluster: Cluster, arguments: Arguments) -> Answer:
         *(f"blocklist {shown_client(addr)} expires {until}" for addr, until in osdmap.blocklist.items()),
     ]
     return Answer(_osdmap_value(cluster), "\n".join(lines) + "\n")
+
+
+_RELEASES = (
+    *("argonaut", "bobtail", "cuttlefish", "dumpling", "emperor", "firefly", "giant", "hammer", "infernalis"),
+    *("jewel", "kraken", "luminous", "mimic", "nautilus", "octopus", "pacific"),
+)
+"""Releases of Ceph up to this one; the first has number 1 in maps."""
+
+
+def _oldest_client(cluster: Cluster) -> str:
+    return _RELEASES[cluster.maps.osdmap.require_min_compat_client - 1]
+
+
+@COMMANDS.add("osd get-require-min-compat-client", "print the oldest release of clients that the map is for")
+def get_oldest_client(cluster: Cluster, _arguments: Arguments) -> Answer:
+    """``ceph osd get-require-min-compat-client``."""
+    return Answer(data=f"{_oldest_client(cluster)}\n".encode())
+
+
+@COMMANDS.add(
+    "osd set-require-min-compat-client name=version,type=CephString"
+    " name=yes_i_really_mean_it,type=CephBool,req=false",
+    "set the oldest release of clients that the map is for",
+    writes=True,
+)
+def set_oldest_client(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph osd set-require-min-compat-client RELEASE``: from mimic on, ``rbd`` makes clones of format 2."""
+    release = str(arguments["version"])
+    if release not in _RELEASES:
+        raise CommandError(errno.EINVAL, f"version {release} is not recognized")
+    cluster.maps.change(new_require_min_compat_client=_RELEASES.index(release) + 1)
+    return Answer(status=f"set require_min_compat_client to {release}")
 
 
 def check_epoch(cluster: Cluster, arguments: Arguments) -> None:
@@ -111,7 +143,7 @@ def _osdmap_value(cluster: Cluster) -> dict[str, Any]:
         "cluster_snapshot": "",
         "pool_max": osdmap.pool_max,
         "max_osd": len(osdmap.osds),
-        "require_min_compat_client": "luminous",
+        "require_min_compat_client": _oldest_client(cluster),
         "min_compat_client": "luminous",
         "require_osd_release": "pacific",
         "pools": [pool_value(number, cluster) for number in sorted(osdmap.pools)],

@@ -74,6 +74,7 @@ def plain(cluster: Cluster, prefix: str, **arguments: Any) -> str:
         ("mgr metadata", {"who": "none"}, errno.ENOENT, "no manager none"),
         ("mgr module enable", {"module": "prometheus"}, errno.ENOENT, "do not support module"),
         ("orch status", {}, errno.ENOENT, "No orchestrator configured"),
+        ("osd set-require-min-compat-client", {"version": "bogus"}, errno.EINVAL, "bogus is not recognized"),
         ("osd tree", {"format": "xml"}, errno.EOPNOTSUPP, "no output in xml"),
     ],
 )
@@ -195,6 +196,15 @@ def test_the_map_of_file_systems_names_no_daemon(cluster: Cluster) -> None:
     value = run(cluster, "fs dump").value
     assert (value["standbys"], value["filesystems"]) == ([], [])
     assert run(cluster, "mds stat").value["fsmap"] == value
+
+
+def test_the_oldest_release_of_clients_is_part_of_the_map(cluster: Cluster) -> None:
+    assert plain(cluster, "osd get-require-min-compat-client") == "luminous\n"
+    status = run(cluster, "osd set-require-min-compat-client", version="mimic").status
+    assert status == "set require_min_compat_client to mimic"
+    assert cluster.maps.osdmap.require_min_compat_client == 13
+    assert run(cluster, "osd dump").value["require_min_compat_client"] == "mimic"
+    assert "\nrequire_min_compat_client mimic\n" in plain(cluster, "osd dump")
 
 
 def test_output_begins_with_its_value(cluster: Cluster) -> None:
