@@ -3,9 +3,9 @@
 import errno
 
 from messenger.denc.entity import AuthName, EntityType
+from toolkit.embedded.known_options import SPECIAL, canonical, known_options, type_of
 from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError, table
 from toolkit.embedded.mon.cluster import Cluster
-from toolkit.embedded.mon.known_options import SPECIAL, canonical, known_options, type_of
 from toolkit.embedded.mon.store_commands import check_room
 
 _OPTION = "name=who,type=CephString name=name,type=CephString"

@@ -4,10 +4,10 @@ import errno
 from dataclasses import replace
 
 from messenger.messages.pool import PoolFlag
+from toolkit.embedded.known_options import KIBI, THOUSANDS, parse_count
 from toolkit.embedded.mon import snapshots
 from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError, size
 from toolkit.embedded.mon.cluster import Cluster
-from toolkit.embedded.mon.known_options import KIBI, THOUSANDS, parse_count
 from toolkit.embedded.mon.pool_commands import POOL_FLAGS, require_pool, require_rule
 
 _POOL = "name=pool,type=CephPoolname"

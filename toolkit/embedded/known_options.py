@@ -1,4 +1,4 @@
-"""The options of Ceph that the monitor knows, and the form in which it keeps their values."""
+"""The options of Ceph that embedded daemons know, and the form in which they keep and show values."""
 
 import functools
 import re
@@ -51,6 +51,8 @@ KIBI = {"": 1, "B": 1} | {
 }
 """The units of numbers, and those of sizes in bytes."""
 _NUMBER = re.compile(r"\+?([0-9]{1,19})([A-Za-z]*)")
+_LEVEL = re.compile("([0-9]{1,2})(?:/([0-9]{1,2}))?")
+"""How much of a part of Ceph is logged, and how much is kept in memory."""
 _LARGEST = (1 << 63) - 1
 _SPANS_S = {
     **dict.fromkeys(("", "s", "sec", "second", "seconds"), 1),
@@ -81,13 +83,20 @@ def type_of(option: str) -> str | None:
     return "str" if _MODULE_OPTION.fullmatch(option) else known_options().get(option)
 
 
-def canonical(option: str, value: str) -> str:
+def canonical(option: str, value: str, otherwise: str = "str") -> str:
     """Return a value in the form in which monitors keep it: ``4294967296`` for ``4G`` if the option is a size.
+
+    Args:
+        option: name of the option.
+        value: what a user gave.
+        otherwise: the type if there is no such option.
 
     Raises:
         ValueError: the option's values have another form; the message says which.
     """
-    kind = type_of(option) or "str"
+    kind = type_of(option) or otherwise
+    if kind == "str" and option.startswith("debug_"):
+        kind = "level"
     form, described = _FORMS.get(kind, (str, ""))
     try:
         return form(value)
@@ -115,6 +124,13 @@ def _count(value: str, units: Mapping[str, int]) -> str:
     return str(parse_count(value, units))
 
 
+def _level(value: str) -> str:
+    match = _LEVEL.fullmatch(value)
+    if match is None:
+        raise ValueError(value)
+    return f"{match[1]}/{match[2] or match[1]}"
+
+
 def _float(value: str) -> str:
     if "_" in value:  # Python's separator of digits
         raise ValueError(value)
@@ -136,6 +152,7 @@ _FORMS: dict[str, tuple[Callable[[str], str], str]] = {
     "millisecs": (lambda value: _count(value, {"": 1}), "a number of milliseconds"),
     "size": (lambda value: _count(value, KIBI), "a number of bytes, or one with K, M, G, T, P or E"),
     "float": (_float, "a number"),
+    "level": (_level, "N or N/M, from 0 to 99"),
     "secs": (_span, "a number of seconds, or times with units, as 1h30m"),
     "uuid": (lambda value: str(UUID(value)), "a UUID"),
     "addr": (lambda value: str(AddrVec.parse(value)), "an address, as v2:10.1.2.3:3300"),

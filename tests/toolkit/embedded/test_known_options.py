@@ -2,14 +2,19 @@
 
 import pytest
 
-from toolkit.embedded.mon.known_options import SPECIAL, canonical, known_options, type_of
+from toolkit.embedded.known_options import SPECIAL, canonical, known_options, type_of
 
 
 def test_options_have_the_types_of_ceph() -> None:
-    assert len(known_options()) == 1744
+    assert len(known_options()) == 1808
     kinds = {"addr", "addrvec", "bool", "float", "int", "millisecs", "secs", "size", "str", "uint", "uuid"}
     assert set(known_options().values()) == kinds
-    assert [type_of(name) for name in ("rbd_cache", "osd_max_backfills", "nonsense")] == ["bool", "uint", None]
+    assert [type_of(name) for name in ("rbd_cache", "osd_max_backfills", "debug_ms", "nonsense")] == [
+        "bool",
+        "uint",
+        "str",
+        None,
+    ]
     assert [type_of(name) for name in ("mgr/balancer/mode", "mgr/balancer")] == ["str", None]
     assert known_options().keys() >= SPECIAL
 
@@ -39,6 +44,7 @@ def test_options_have_the_types_of_ceph() -> None:
         ("public_addrv", "[v2:1.2.3.4:5/0,v1:1.2.3.4:6/0]", "[v2:1.2.3.4:5/0,v1:1.2.3.4:6/0]"),
         ("rbd_default_pool", "a b", "a b"),
         ("debug_ms", "1/5", "1/5"),
+        ("debug_ms", "20", "20/20"),
         ("mgr/balancer/mode", "upmap", "upmap"),
     ],
 )
@@ -60,8 +66,10 @@ def test_values_are_kept_in_one_form(option: str, given: str, kept: str) -> None
         *(("public_addr", value) for value in ("x", "")),
         ("public_addrv", ""),
         ("osd_uuid", "x"),
+        *(("debug_ms", value) for value in ("x", "/5", "-1", "", "100")),
     ],
 )
 def test_values_of_another_type_are_refused(option: str, given: str) -> None:
-    with pytest.raises(ValueError, match=rf"^'.*' is no {type_of(option)}: {option} takes "):
+    kind = "level" if option == "debug_ms" else type_of(option)
+    with pytest.raises(ValueError, match=rf"^'.*' is no {kind}: {option} takes "):
         canonical(option, given)
