@@ -10,6 +10,7 @@ from uuid import UUID
 
 from messenger.messages.command import MCommand, MCommandReply
 from messenger.messages.pg import PgId
+from toolkit.embedded.osd.options import OptionError, OsdOptions
 from toolkit.embedded.osd.requests import Requests
 from toolkit.embedded.release import VERSION_VALUE
 
@@ -29,6 +30,7 @@ class State:
     serves: Callable[[PgId], bool]
     """Returns True if the OSD is the primary of a placement group."""
     requests: Requests
+    options: OsdOptions
 
 
 def answer(request: MCommand, state: State) -> tuple[MCommandReply, bytes]:
@@ -48,7 +50,12 @@ def answer(request: MCommand, state: State) -> tuple[MCommandReply, bytes]:
         return MCommandReply(-errno.EINVAL, f"command not known: {prefix!r}; an embedded OSD has: {known}"), b""
     if prefix in ("query", "list_unfound") and _group_of(arguments, state) is None:
         return MCommandReply(-errno.ENOENT, f"this OSD does not have pgid {arguments.get('pgid')}"), b""
-    value = handler(state, arguments)
+    try:
+        value = handler(state, arguments)
+    except OptionError as error:
+        return MCommandReply(-error.errno, str(error)), b""
+    if prefix == "injectargs":
+        return MCommandReply(0, value), b"{}\n"
     return MCommandReply(0), b"" if value is None else json.dumps(value, indent=4).encode() + b"\n"
 
 
@@ -114,6 +121,31 @@ def _no_devices(_state: State, _arguments: dict[str, Any]) -> list[Any]:
     return []
 
 
+def _variable(arguments: dict[str, Any]) -> str:
+    return str(arguments.get("var", "")).replace("-", "_")
+
+
+def _config_get(state: State, arguments: dict[str, Any]) -> dict[str, str]:
+    return {_variable(arguments): state.options.get(_variable(arguments))}
+
+
+def _config_set(state: State, arguments: dict[str, Any]) -> dict[str, str]:
+    return {"success": state.options.set(_variable(arguments), " ".join(_words(arguments.get("val"))))}
+
+
+def _config_show(state: State, _arguments: dict[str, Any]) -> dict[str, str]:
+    return {"name": f"osd.{state.number}", **state.options.all()}
+
+
+def _injectargs(state: State, arguments: dict[str, Any]) -> str:
+    return state.options.inject(_words(arguments.get("injected_args")))
+
+
+def _words(given: object) -> list[str]:
+    """Return an argument that may be a text or several."""
+    return [str(word) for word in given] if isinstance(given, list) else [] if given is None else [str(given)]
+
+
 _Handler = Callable[[State, dict[str, Any]], Any]
 _HANDLERS: dict[str, _Handler] = {
     "version": _version,
@@ -126,6 +158,18 @@ _HANDLERS: dict[str, _Handler] = {
     "flush_pg_stats": _nothing,
     "get_latest_osdmap": _nothing,
     "list_devices": _no_devices,
+    "config get": _config_get,
+    "config set": _config_set,
+    "config show": _config_show,
+    "injectargs": _injectargs,
+}
+_VARIABLE = {"name": "var", "type": "CephString"}
+_PARAMETERS: dict[str, list[dict[str, Any]]] = {
+    "query": [_OPTIONAL],
+    "list_unfound": [_OPTIONAL],
+    "config get": [_VARIABLE],
+    "config set": [_VARIABLE, {"name": "val", "type": "CephString", "n": "N"}],
+    "injectargs": [{"name": "injected_args", "type": "CephString", "n": "N"}],
 }
 _HELP = {
     "version": "print the version of this OSD",
@@ -138,13 +182,15 @@ _HELP = {
     "flush_pg_stats": "report the sums of placement groups now",
     "get_latest_osdmap": "fetch the newest OSD map",
     "list_devices": "list the disks: there are none",
+    "config get": "print an option of the messenger",
+    "config set": "set an option of the messenger",
+    "config show": "print the options of the messenger",
+    "injectargs": "set options of the messenger",
 }
 
 
 def _described() -> dict[str, Any]:
-    signatures: dict[str, list[Any]] = {
-        name: [name, *([_OPTIONAL] if name in ("query", "list_unfound") else [])] for name in _HANDLERS
-    }
+    signatures: dict[str, list[Any]] = {name: [*name.split(), *_PARAMETERS.get(name, [])] for name in _HANDLERS}
     signatures["pg"] = ["pg", _PGID, _OF_GROUPS]
     return {
         f"cmd{number:03}": {

@@ -26,6 +26,7 @@ from messenger.messages.pg import PgId
 from messenger.messenger import Messenger
 from toolkit.embedded.osd import commands
 from toolkit.embedded.osd.copies import Copier, sources_of
+from toolkit.embedded.osd.options import OsdOptions
 from toolkit.embedded.osd.requests import Requests, refusal
 from toolkit.embedded.osd.snapsets import PoolSnaps
 from toolkit.embedded.osd.store import ObjectKey, StoredObject
@@ -117,6 +118,7 @@ class Osd(Dispatcher):
 
     def start(self, messenger: Messenger) -> None:
         """Log in; ``messenger`` must be listening with this OSD as its dispatcher."""
+        self._options = OsdOptions(messenger.endpoint.config, messenger.configure)
         self._monitors = Monitors(messenger, self._auth, self._monitor_addrs, rotating=self._rotating)
         self._copier.objecter = Objecter(messenger, self._monitors)
         self._monitors.start()
@@ -190,7 +192,7 @@ class Osd(Dispatcher):
 
     def _state(self) -> commands.State:
         fsid = self._placement.osdmap.fsid if self._placement is not None else UUID(int=0)
-        return commands.State(self.number, fsid, self.epoch, self._serves, self.requests)
+        return commands.State(self.number, fsid, self.epoch, self._serves, self.requests, self._options)
 
     def _serves(self, pgid: PgId) -> bool:
         """True if this OSD is the primary of a placement group, which need not exist."""
