@@ -53,7 +53,7 @@ def _shown(name: AuthName, principal: Principal, status: str = "") -> Answer:
 
 @COMMANDS.add("auth ls", "print all entities with their keys and capabilities")
 @COMMANDS.add("auth list", "list authentication state (deprecated)")
-def auth_ls(cluster: Cluster, _arguments: Arguments) -> Answer:
+def auth_ls(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph auth ls``: all entities except the monitors."""
     listed = [(name, principal) for name, principal in sorted(cluster.keys.principals.items()) if name.id]
     lines = []
@@ -61,7 +61,8 @@ def auth_ls(cluster: Cluster, _arguments: Arguments) -> Answer:
         lines += [str(name), f"\tkey: {principal.key.to_base64()}"]
         lines += [f"\tcaps: [{service}] {text}" for service, text in sorted(principal.caps.items())]
     value = {"auth_dump": [_value(name, principal) for name, principal in listed]}
-    return Answer(value, "\n".join(lines) + "\n", "installed auth entries:\n")
+    in_json = str(arguments.get("format", "")).startswith("json")
+    return Answer(value, "\n".join(lines) + "\n", "" if in_json else "installed auth entries:\n")
 
 
 @COMMANDS.add("auth get name=entity,type=CephString", "print an entity as a keyring")

@@ -156,9 +156,11 @@ class Cluster:
         if full := [self.maps.osdmap.pool_names[number] for number, pool in pools if pool.flags & PoolFlag.FULL]:
             detail = tuple(f"pool '{name}' is full (running out of quota)" for name in full)
             found["POOL_FULL"] = HealthCheck(f"{len(full)} pool(s) full", len(full), detail)
-        if flags := [name for flag, name in FLAG_NAMES.items() if self._is_warned_of(flag)]:
+        if flags := self.warned_flags():
             found["OSDMAP_FLAGS"] = HealthCheck(f"{','.join(flags)} flag(s) set", len(flags))
         return found
 
-    def _is_warned_of(self, flag: MapFlag) -> bool:
-        return flag < MapFlag.SORTBITWISE and bool(self.maps.osdmap.flags & flag)
+    def warned_flags(self) -> list[str]:
+        """Return the names of the flags of the OSD map that are warned of: those that stop something."""
+        flags = self.maps.osdmap.flags
+        return [name for flag, name in FLAG_NAMES.items() if flag < MapFlag.SORTBITWISE and flags & flag]

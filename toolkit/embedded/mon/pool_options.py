@@ -43,6 +43,10 @@ def pool_set(cluster: Cluster, arguments: Arguments) -> Answer:
         raise CommandError(errno.EINVAL, f"min_size is from 1 to the size of the pool, which is {pool.size}")
     elif name in _FIXED or name == "pg_autoscale_mode":
         fixed = "off" if name == "pg_autoscale_mode" else str(getattr(pool, name))
+        if name in ("pg_num", "pgp_num") and not wanted.isdecimal():
+            raise CommandError(errno.EINVAL, f"error parsing integer value '{wanted}'")
+        if name in ("pg_num", "pgp_num") and not wanted.strip("0"):
+            raise CommandError(errno.ERANGE, f"'{name}' must be greater than 0")
         if wanted != fixed:
             raise CommandError(
                 errno.EOPNOTSUPP, f"embedded OSDs move and replicate no objects: {name} is {fixed} for ever"
@@ -162,13 +166,17 @@ def application_rm(cluster: Cluster, arguments: Arguments) -> Answer:
 )
 def application_disable(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph osd pool application disable POOL APP --yes-i-really-mean-it``."""
-    pool_id, known = _metadata(cluster, arguments)
+    require_pool(cluster, arguments["pool"])
     if not arguments.get("yes_i_really_mean_it"):
         raise CommandError(
             errno.EPERM,
             f"Are you SURE? Disabling application '{arguments['app']}' may leave its data unreadable; pass"
             " --yes-i-really-mean-it to proceed anyway.",
         )
+    try:
+        pool_id, known = _metadata(cluster, arguments)
+    except CommandError as error:
+        return Answer(status=str(error))  # no error, as in Ceph: it can be done again
     del known[arguments["app"]]
     cluster.maps.change_pool(pool_id, application_metadata=known)
     return Answer(status=f"disable application '{arguments['app']}' on pool '{arguments['pool']}'")

@@ -65,6 +65,7 @@ def _status_text(cluster: Cluster) -> str:
     warnings = "".join(f"            {check.summary}\n" for check in checks.values())
     up, inside, known = cluster.up_osds(), cluster.in_osds(), cluster.maps.hosts
     groups = [f"{count} {state}" for state, count in sorted(states.items())]
+    flags = cluster.warned_flags()
     up_age, in_age = (age(at.to_seconds()) for at in (osdmap.last_up_change, osdmap.last_in_change))
     lines = [
         "  cluster:",
@@ -74,6 +75,7 @@ def _status_text(cluster: Cluster) -> str:
         f"    mon: 1 daemons, quorum {cluster.name} (age {age(cluster.began_s)})",
         f"    mgr: {_manager_text(cluster)}",
         f"    osd: {len(known)} osds: {len(up)} up (since {up_age}), {len(inside)} in (since {in_age})",
+        *([f"         flags {','.join(flags)}"] if flags else []),
         " ",
         "  data:",
         f"    pools:   {len(osdmap.pools)} pools, {sum(states.values())} pgs",

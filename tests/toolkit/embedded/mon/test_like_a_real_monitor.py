@@ -44,6 +44,8 @@ def plain(cluster: Cluster, prefix: str, **arguments: Any) -> str:
     ("prefix", "arguments", "number", "words"),
     [
         ("osd pool create", {"pool": "p", "rule": "none"}, errno.ENOENT, "specified rule none doesn't exist"),
+        ("osd pool set", {"pool": "objects", "var": "pg_num", "val": "x"}, errno.EINVAL, "integer value 'x'"),
+        ("osd pool set", {"pool": "objects", "var": "pgp_num", "val": "0"}, errno.ERANGE, "greater than 0"),
         ("osd pool set", {"pool": "objects", "var": "size", "val": "1"}, errno.EPERM, "yes-i-really-mean-it"),
         ("osd pool set", {"pool": "objects", "var": "min_size", "val": "2"}, errno.EINVAL, "from 1 to the size"),
         ("osd pool set", {"pool": "objects", "var": "crush_rule", "val": "none"}, errno.ENOENT, "none"),
@@ -154,6 +156,16 @@ def test_a_second_application_needs_a_confirmation(cluster: Cluster) -> None:
     assert plain(cluster, "osd pool application get", pool="objects", app="rbd", key="k") == "v\n"
 
 
+def test_an_application_is_disabled_once_or_more(cluster: Cluster) -> None:
+    run(cluster, "osd pool application enable", pool="objects", app="rados")
+    with pytest.raises(CommandError, match="Are you SURE") as refused:
+        run(cluster, "osd pool application disable", pool="objects", app="rbd")
+    assert refused.value.errno == errno.EPERM
+    done = [run(cluster, "osd pool application disable", pool="objects", app="rados", **SURE) for _ in range(2)]
+    assert ["is not enabled" in answer.status for answer in done] == [False, True]
+    assert run(cluster, "osd pool application get", pool="objects").value == {}
+
+
 def test_files_are_the_input_of_commands(cluster: Cluster) -> None:
     assert sent(cluster, "config-key set", b"\x00\xffbinary", key="k")[0] == 0
     assert sent(cluster, "config-key get", key="k")[2] == b"\x00\xffbinary"
@@ -205,6 +217,20 @@ def test_the_oldest_release_of_clients_is_part_of_the_map(cluster: Cluster) -> N
     assert cluster.maps.osdmap.require_min_compat_client == 13
     assert run(cluster, "osd dump").value["require_min_compat_client"] == "mimic"
     assert "\nrequire_min_compat_client mimic\n" in plain(cluster, "osd dump")
+
+
+def test_flags_of_the_map_are_part_of_the_summary(cluster: Cluster) -> None:
+    assert "flags" not in plain(cluster, "status")
+    run(cluster, "osd set", key="noout")
+    run(cluster, "osd set", key="pause")
+    lines = plain(cluster, "status").splitlines()
+    (place,) = (number for number, line in enumerate(lines) if line.startswith("    osd: "))
+    assert lines[place + 1] == "         flags pauserd,pausewr,noout"
+
+
+def test_entities_as_json_have_no_heading(cluster: Cluster) -> None:
+    assert run(cluster, "auth ls").status == "installed auth entries:\n"
+    assert run(cluster, "auth ls", format="json").status == ""
 
 
 def test_output_begins_with_its_value(cluster: Cluster) -> None:
