@@ -137,11 +137,12 @@ def _float(value: str) -> str:
     return f"{float(value):.6f}"
 
 
-def _span(value: str) -> str:
+def parse_span(value: str) -> int:
+    """Parse a time, as ``1h30m``, into seconds; raises ValueError."""
     parts = _SPAN.findall(value)
     if _SPAN.sub("", value).strip() or not all(unit in _SPANS_S for _, unit in parts):
         raise ValueError(value)
-    return str(sum(int(number) * _SPANS_S[unit] for number, unit in parts))
+    return sum(int(number) * _SPANS_S[unit] for number, unit in parts)
 
 
 _INTEGER = "a number that is not negative, or one with K, M, G, T, P or E for thousands, millions and so on"
@@ -153,7 +154,7 @@ _FORMS: dict[str, tuple[Callable[[str], str], str]] = {
     "size": (lambda value: _count(value, KIBI), "a number of bytes, or one with K, M, G, T, P or E"),
     "float": (_float, "a number"),
     "level": (_level, "N or N/M, from 0 to 99"),
-    "secs": (_span, "a number of seconds, or times with units, as 1h30m"),
+    "secs": (lambda value: str(parse_span(value)), "a number of seconds, or times with units, as 1h30m"),
     "uuid": (lambda value: str(UUID(value)), "a UUID"),
     "addr": (lambda value: str(AddrVec.parse(value)), "an address, as v2:10.1.2.3:3300"),
     "addrvec": (lambda value: str(AddrVec.parse(value)), "addresses, as [v2:10.1.2.3:3300,v1:10.1.2.3:6789]"),

@@ -71,6 +71,19 @@ class HealthCheck:
     detail: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Mute:
+    """A health warning that does not count for now."""
+
+    until_s: float | None
+    """Unix time at which it ends; None: it does not."""
+    is_sticky: bool
+    """True if it lasts when the warning is gone."""
+    summary: str
+    count: int
+    """What the warning said when it was muted; nothing if sticky."""
+
+
 @dataclass(slots=True)
 class Cluster:
     """The state that commands read and change."""
@@ -89,6 +102,8 @@ class Cluster:
     """Options for clients, by section (``global``, ``client``, ``client.admin``) and name."""
     options_version: int = 1
     """Number of changes of the options so far."""
+    mutes: dict[str, Mute] = field(default_factory=dict)
+    """Muted health warnings, by name."""
     keys_kept: dict[str, str] = field(default_factory=dict)
     """Values that clients keep in the monitor, by key."""
     log: Log = field(init=False)

@@ -6,6 +6,7 @@ from typing import Any
 from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, addrs_value, age, legacy_text, size
 from toolkit.embedded.mon.cluster import Cluster
 from toolkit.embedded.mon.maps import PACIFIC
+from toolkit.embedded.mon.mutes import health_word, mark, muted_text, mutes_of, mutes_value
 from toolkit.embedded.release import VERSION
 
 
@@ -62,7 +63,10 @@ def _status_text(cluster: Cluster) -> str:
     osdmap, use = cluster.maps.osdmap, cluster.total_use()
     states, capacity = cluster.pg_states(), cluster.capacity_bytes
     checks = cluster.health()
-    warnings = "".join(f"            {check.summary}\n" for check in checks.values())
+    muted = mutes_of(cluster)
+    shown = [check.summary for name, check in checks.items() if name not in muted]
+    shown += [muted_text(cluster)] if muted else []
+    warnings = "".join(f"            {text}\n" for text in shown)
     up, inside, known = cluster.up_osds(), cluster.in_osds(), cluster.maps.hosts
     groups = [f"{count} {state}" for state, count in sorted(states.items())]
     flags = cluster.warned_flags()
@@ -70,7 +74,7 @@ def _status_text(cluster: Cluster) -> str:
     lines = [
         "  cluster:",
         f"    id:     {cluster.maps.fsid}",
-        f"    health: {_health_word(cluster)}\n{warnings} ",
+        f"    health: {health_word(cluster)}\n{warnings} ",
         "  services:",
         f"    mon: 1 daemons, quorum {cluster.name} (age {age(cluster.began_s)})",
         f"    mgr: {_manager_text(cluster)}",
@@ -97,21 +101,18 @@ def _manager_text(cluster: Cluster) -> str:
 # ---- health
 
 
-def _health_word(cluster: Cluster) -> str:
-    return "HEALTH_WARN" if cluster.health() else "HEALTH_OK"
-
-
 def _health_value(cluster: Cluster, *, detail: bool = False) -> dict[str, Any]:
+    muted = mutes_of(cluster)
     checks = {
         name: {
             "severity": "HEALTH_WARN",
             "summary": {"message": check.summary, "count": check.count},
             **({"detail": [{"message": text} for text in check.detail]} if detail else {}),
-            "muted": False,
+            "muted": name in muted,
         }
         for name, check in cluster.health().items()
     }
-    return {"status": _health_word(cluster), "checks": checks, "mutes": []}
+    return {"status": health_word(cluster), "checks": checks, "mutes": mutes_value(cluster)}
 
 
 @COMMANDS.add(
@@ -120,11 +121,13 @@ def _health_value(cluster: Cluster, *, detail: bool = False) -> dict[str, Any]:
 def health(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph health``; with ``detail`` the affected daemons of each warning."""
     checks = cluster.health()
-    summary = "; ".join(check.summary for check in checks.values())
-    lines = [f"{_health_word(cluster)} {summary}".rstrip()]
+    muted = mutes_of(cluster)
+    shown = [check.summary for name, check in checks.items() if name not in muted]
+    summary = "; ".join([*shown, muted_text(cluster)] if muted else shown)
+    lines = [f"{health_word(cluster)} {summary}".rstrip()]
     if arguments.get("detail"):
         for name, check in checks.items():
-            lines.append(f"[WRN] {name}: {check.summary}")
+            lines.append(f"{mark(muted.get(name))}[WRN] {name}: {check.summary}")
             lines += [f"    {text}" for text in check.detail]
     value = _health_value(cluster, detail=bool(arguments.get("detail")))
     return Answer(value, "\n".join(lines))
