@@ -28,9 +28,8 @@ INSIDE = {
 }
 """By notebook, what else it imports: to plant a bug, or to read what messengers exchange."""
 
-
-CEPH = {"31-real-ceph-under-faults"}
-"""Notebooks whose cells show nothing where there are no Ceph daemons."""
+NEEDS = {"14-rdma": "vm", "31-real-ceph-under-faults": "ceph-osd"}
+"""By notebook, the feature without which some of its cells show nothing."""
 
 
 @cache
@@ -75,7 +74,7 @@ def test_notebooks_contain_current_outputs(path: Path) -> None:
 def test_notebook_runs_and_shows_the_kept_outputs(path: Path) -> None:
     executed, left_behind = _executed(path)
     assert not left_behind, "a notebook leaves no files behind"
-    if path.stem in CEPH and not find("ceph-osd").examine().available:
+    if path.stem in NEEDS and not find(NEEDS[path.stem]).examine().available:
         return  # it said so, and ran to its end
     for cell, kept in zip(executed.cells, _script().kept(path).cells, strict=True):
         if cell.cell_type != "code":

@@ -288,7 +288,7 @@ def test_an_attached_guest_is_in_the_status_of_its_cluster(cluster: Cluster, gue
 
 @pytest.mark.usefixtures("guest")
 def test_an_impairment_of_the_spec_names_the_fault_for_a_guest(cluster: Cluster) -> None:
-    with pytest.raises(Unsupported, match="link guest0 a: .*: msgrlab fault link guest0 a delay-ms=20"):
+    with pytest.raises(Unsupported, match=r"link guest0 a: .*: msgrlab fault link guest0 a delay-ms=20"):
         cluster.add_link("guest0", "a", delay_ms=5)
     cluster.fault("link guest0 a delay-ms=20")
     assert cluster.status()["faults"] == ["link guest0 a delay-ms=20"]
