@@ -40,6 +40,7 @@ POOL_FLAG_NAMES = {
     PoolFlag.NODELETE: "nodelete",
     1 << 5: "nopgchange",
     1 << 6: "nosizechange",
+    1 << 7: "write_fadvise_dontneed",
     1 << 8: "noscrub",
     1 << 9: "nodeep-scrub",
     PoolFlag.FULL_QUOTA: "full_quota",

@@ -8,6 +8,7 @@ from messenger.denc.address import AddressType, EntityAddr
 from messenger.messages.osd_info import Osd
 from messenger.messages.osdmap import MapFlag
 from messenger.messages.pool import Pool, PoolFlag
+from toolkit.embedded.mon import pool_opts
 from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError, addrs_value, age, legacy_text
 from toolkit.embedded.mon.cluster import FLAG_NAMES, POOL_FLAG_NAMES, Cluster
 from toolkit.embedded.mon.crush import ROOT_ID, RULE_NAME, WEIGHT_ONE
@@ -114,6 +115,9 @@ def pool_line(number: int, name: str, pool: Pool) -> str:
         + (f" max_bytes {pool.quota_max_bytes}" if pool.quota_max_bytes else "")
         + (f" max_objects {pool.quota_max_objects}" if pool.quota_max_objects else "")
         + " stripe_width 0"
+        + "".join(
+            f" {option} {pool_opts.shown(value)}" for option, value in sorted(pool_opts.read(pool.opts).items())
+        )
         + (f" application {applications}" if applications else "")
     )
 
@@ -200,7 +204,7 @@ def pool_value(number: int, cluster: Cluster) -> dict[str, Any]:
         "stripe_width": pool.stripe_width,
         "expected_num_objects": pool.expected_num_objects,
         "fast_read": pool.fast_read,
-        "options": {},
+        "options": pool_opts.read(pool.opts),
         "application_metadata": pool.application_metadata,
     }
 

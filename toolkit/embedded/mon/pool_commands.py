@@ -4,6 +4,7 @@ import errno
 from typing import Any
 
 from messenger.messages.pool import PoolFlag
+from toolkit.embedded.mon import pool_opts
 from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError
 from toolkit.embedded.mon.cluster import POOL_FLAG_NAMES, Cluster
 from toolkit.embedded.mon.osd_commands import pool_line, pool_value
@@ -12,11 +13,11 @@ DEFAULT_PG_NUM = 8
 MOST_PG_NUM = 256
 
 _POOL = "name=pool,type=CephPoolname"
-POOL_FLAGS = {name: flag for flag, name in POOL_FLAG_NAMES.items() if name.startswith(("no", "bulk"))}
+POOL_FLAGS = {name: flag for flag, name in POOL_FLAG_NAMES.items() if name.startswith(("no", "bulk", "write"))}
 """Options of a pool that are bits of its flags."""
 _READABLE = (
-    *("size", "min_size", "pg_num", "pgp_num", "crush_rule", "hashpspool", "write_fadvise_dontneed"),
-    *("use_gmt_hitset", "fast_read", "pg_autoscale_mode", "eio", *POOL_FLAGS),
+    *("size", "min_size", "pg_num", "pgp_num", "crush_rule", "hashpspool", "use_gmt_hitset", "fast_read"),
+    *("pg_autoscale_mode", "eio", *POOL_FLAGS),
 )
 _APP = "name=app,type=CephString,goodchars=[A-Za-z0-9-_.]"
 
@@ -186,14 +187,14 @@ def lspools(cluster: Cluster, _arguments: Arguments) -> Answer:
 
 
 @COMMANDS.add(
-    f"osd pool get {_POOL} name=var,type=CephChoices,strings={'|'.join((*_READABLE, 'all'))}",
+    f"osd pool get {_POOL} name=var,type=CephChoices,strings={'|'.join((*_READABLE, *pool_opts.OPTIONS, 'all'))}",
     "print a parameter of a pool",
 )
 def pool_get(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph osd pool get NAME VARIABLE``."""
     pool_id = require_pool(cluster, arguments["pool"])
     pool, wanted = cluster.maps.osdmap.pools[pool_id], arguments["var"]
-    if wanted not in (*_READABLE, "all"):
+    if wanted not in (*_READABLE, *pool_opts.OPTIONS, "all"):
         raise CommandError(errno.EINVAL, f"pool_get: no variable {wanted!r}; known: {', '.join(_READABLE)}")
     values: dict[str, Any] = {
         "size": pool.size,
@@ -202,15 +203,17 @@ def pool_get(cluster: Cluster, arguments: Arguments) -> Answer:
         "pgp_num": pool.pgp_num,
         "crush_rule": cluster.maps.crush.rule_names[pool.crush_rule],
         "hashpspool": True,
-        "write_fadvise_dontneed": False,
         "use_gmt_hitset": True,
         "fast_read": 0,
         "pg_autoscale_mode": "off",
         "eio": False,
         **{name: bool(pool.flags & flag) for name, flag in POOL_FLAGS.items()},
+        **pool_opts.named(pool_opts.read(pool.opts)),
     }
+    if wanted not in (*values, "all"):
+        raise CommandError(errno.ENOENT, f"option '{wanted}' is not set on pool '{arguments['pool']}'")
     chosen = values if wanted == "all" else {wanted: values[wanted]}
-    text = "".join(f"{name}: {str(value).lower()}\n" for name, value in chosen.items())
+    text = "".join(f"{name}: {pool_opts.shown(value)}\n" for name, value in chosen.items())
     return Answer({"pool": arguments["pool"], "pool_id": pool_id, **chosen}, text)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from messenger.messages.pool import PoolFlag
 from toolkit.embedded.known_options import KIBI, THOUSANDS, parse_count
-from toolkit.embedded.mon import snapshots
+from toolkit.embedded.mon import pool_opts, snapshots
 from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError, size
 from toolkit.embedded.mon.cluster import Cluster
 from toolkit.embedded.mon.pool_commands import POOL_FLAGS, require_pool, require_rule
@@ -18,7 +18,7 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 @COMMANDS.add(
     f"osd pool set {_POOL} name=var,type=CephChoices,"
-    f"strings={'|'.join((*_FIXED, *POOL_FLAGS, 'pg_autoscale_mode', 'crush_rule'))}"
+    f"strings={'|'.join((*_FIXED, *POOL_FLAGS, 'pg_autoscale_mode', 'crush_rule', *pool_opts.OPTIONS))}"
     " name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
     "change a parameter of a pool",
     writes=True,
@@ -32,6 +32,8 @@ def pool_set(cluster: Cluster, arguments: Arguments) -> Answer:
             raise CommandError(errno.EINVAL, f"expecting value 'true', 'false', '0', or '1', not {wanted!r}")
         flag = POOL_FLAGS[name]
         cluster.maps.change_pool(pool_id, flags=pool.flags | flag if wanted in _TRUE else pool.flags & ~flag)
+    elif name in pool_opts.OPTIONS:
+        _set_option(cluster, pool_id, name, wanted)
     elif name == "crush_rule":
         require_rule(cluster, wanted)  # there is one
     elif name == "size" and wanted == "1" and not arguments.get("yes_i_really_mean_it"):
@@ -54,6 +56,18 @@ def pool_set(cluster: Cluster, arguments: Arguments) -> Answer:
     else:
         raise CommandError(errno.EINVAL, f"unrecognized variable '{name}'")
     return Answer(status=f"set pool {pool_id} {name} to {wanted}")
+
+
+def _set_option(cluster: Cluster, pool_id: int, name: str, text: str) -> None:
+    pool = cluster.maps.osdmap.pools[pool_id]
+    try:
+        value = pool_opts.parse(name, text)
+    except ValueError as error:
+        raise CommandError(errno.EINVAL, str(error)) from None
+    if name == "pg_num_min" and value is not None and int(value) > pool.pg_num:
+        raise CommandError(errno.EINVAL, f"specified pg_num_min {value} > pg_num {pool.pg_num}")
+    others = {known: each for known, each in pool_opts.read(pool.opts).items() if known != name}
+    cluster.maps.change_pool(pool_id, opts=pool_opts.write(others if value is None else {**others, name: value}))
 
 
 # ---- quotas
