@@ -78,6 +78,24 @@ def known_options() -> Mapping[str, str]:
     return dict(sorted(found.items()))
 
 
+@functools.cache
+def _defaults() -> Mapping[str, Mapping[str, str]]:
+    """Return the values of options that are not set, if there are any, for clients and for daemons."""
+    found: dict[str, dict[str, str]] = {}
+    for line in Path(__file__).with_name("option_defaults.txt").read_text(encoding="ascii").splitlines():
+        if line.startswith("["):
+            section = found[line.strip("[]")] = {}
+        elif not line.startswith("#"):
+            option, _, value = line.partition(" ")
+            section[option] = value
+    return {"clients": found["clients"], "daemons": found["clients"] | found["daemons"]}
+
+
+def default(option: str, *, of_daemon: bool) -> str:
+    """Return the value of an option that is not set."""
+    return _defaults()["daemons" if of_daemon else "clients"].get(option, "")
+
+
 def type_of(option: str) -> str | None:
     """Return the type of an option; None if there is no such option."""
     return "str" if _MODULE_OPTION.fullmatch(option) else known_options().get(option)
@@ -124,6 +142,11 @@ def _count(value: str, units: Mapping[str, int]) -> str:
     return str(parse_count(value, units))
 
 
+def _signed(value: str) -> str:
+    sign = -1 if value.startswith("-") else 1
+    return str(sign * parse_count(value.removeprefix("-"), THOUSANDS))
+
+
 def _level(value: str) -> str:
     match = _LEVEL.fullmatch(value)
     if match is None:
@@ -145,11 +168,11 @@ def parse_span(value: str) -> int:
     return sum(int(number) * _SPANS_S[unit] for number, unit in parts)
 
 
-_INTEGER = "a number that is not negative, or one with K, M, G, T, P or E for thousands, millions and so on"
+_UNITS = "also with K, M, G, T, P or E for thousands, millions and so on"
 _FORMS: dict[str, tuple[Callable[[str], str], str]] = {
     "bool": (_boolean, "true or false"),
-    "int": (lambda value: _count(value, THOUSANDS), _INTEGER),
-    "uint": (lambda value: _count(value, THOUSANDS), _INTEGER),
+    "int": (_signed, f"a whole number, {_UNITS}"),
+    "uint": (lambda value: _count(value, THOUSANDS), f"a number that is not negative, {_UNITS}"),
     "millisecs": (lambda value: _count(value, {"": 1}), "a number of milliseconds"),
     "size": (lambda value: _count(value, KIBI), "a number of bytes, or one with K, M, G, T, P or E"),
     "float": (_float, "a number"),

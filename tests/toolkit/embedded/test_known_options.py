@@ -27,6 +27,7 @@ def test_options_have_the_types_of_ceph() -> None:
         ("rbd_cache", "0", "false"),
         ("osd_max_backfills", "1K", "1000"),
         ("osd_max_backfills", "+5", "5"),
+        ("compressor_zlib_winsize", "-12", "-12"),
         ("osd_recovery_max_active", "1T", "1000000000000"),
         ("osd_max_object_size", "4G", "4294967296"),
         ("osd_max_object_size", "10KB", "10240"),

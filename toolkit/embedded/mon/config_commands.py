@@ -3,7 +3,7 @@
 import errno
 
 from messenger.denc.entity import AuthName, EntityType
-from toolkit.embedded.known_options import SPECIAL, canonical, known_options, type_of
+from toolkit.embedded.known_options import SPECIAL, canonical, default, known_options, type_of
 from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError, table
 from toolkit.embedded.mon.cluster import Cluster
 from toolkit.embedded.mon.store_commands import check_room
@@ -131,7 +131,7 @@ def config_rm(cluster: Cluster, arguments: Arguments) -> Answer:
     "print the options of a daemon or client",
 )
 def config_get(cluster: Cluster, arguments: Arguments) -> Answer:
-    """``ceph config get WHO [OPTION]``: options that are set; ENOENT: the option is not, or there is none."""
+    """``ceph config get WHO [OPTION]``: all options that are set, or the value of one; ENOENT: there is none."""
     who = str(arguments["who"])
     if who == "global" or not _is_section(who):
         raise CommandError(errno.EINVAL, f"unrecognized entity '{who}'")
@@ -143,14 +143,13 @@ def config_get(cluster: Cluster, arguments: Arguments) -> Answer:
             value[option] = {"value": setting, "section": section, "mask": {}, "can_update_at_runtime": True}
         return Answer(value, table(rows, left=6))
     option = _option(arguments, "key")
-    if type_of(option) is None:
+    if option not in known_options() and option not in found:
         raise CommandError(errno.ENOENT, f"unrecognized key '{option}'")
     if option == "fsid":
         return Answer(data=f"{cluster.maps.fsid}\n".encode())
     _check_special(option)
-    if option not in found:
-        raise CommandError(errno.ENOENT, f"'{option}' is not set; embedded monitors know no defaults")
-    return Answer(data=(found[option][1] + "\n").encode("utf-8", "surrogateescape"))
+    setting = found[option][1] if option in found else default(option, of_daemon=not who.startswith("client"))
+    return Answer(data=(setting + "\n").encode("utf-8", "surrogateescape"))
 
 
 @COMMANDS.add("config ls", "print the names of all options")
@@ -160,12 +159,17 @@ def config_ls(_cluster: Cluster, _arguments: Arguments) -> Answer:
     return Answer(names, "\n".join(names))
 
 
-@COMMANDS.add("config help name=key,type=CephString", "print the type of an option")
+@COMMANDS.add("config help name=key,type=CephString", "print the type and the default of an option")
 def config_help(_cluster: Cluster, arguments: Arguments) -> Answer:
-    """``ceph config help OPTION``: its type; embedded monitors know no more about it."""
+    """``ceph config help OPTION``: its type and its default; embedded monitors know no more about it."""
     option = _option(arguments, "key")
     if (kind := type_of(option)) is None:
         raise CommandError(errno.ENOENT, f"unrecognized key '{option}'")
     is_special = option in SPECIAL
-    text = f"{option} - an option of type {kind}" + ", which monitors do not keep" * is_special
-    return Answer({"name": option, "type": kind, "flags": ["no_mon_update"] * is_special}, text)
+    client, daemon = (default(option, of_daemon=of_daemon) for of_daemon in (False, True))
+    defaults = [f"Default: {client}"]
+    if daemon != client:
+        defaults = [f"Default (non-daemon): {client}", f"Default (daemon): {daemon}"]
+    lines = [f"{option} - an option of type {kind}" + ", which monitors do not keep" * is_special, *defaults]
+    about = {"name": option, "type": kind, "default": client, "daemon_default": daemon if daemon != client else ""}
+    return Answer({**about, "flags": ["no_mon_update"] * is_special}, "\n  ".join(lines))

@@ -97,7 +97,7 @@ def test_masks_are_kept_and_shown_and_reach_no_client(cluster: Cluster) -> None:
     ("who", "key", "number", "words"),
     [
         ("osd", "nonsense", errno.ENOENT, "unrecognized key 'nonsense'"),
-        ("osd", "osd_max_backfills", errno.ENOENT, "is not set"),
+        ("mgr", "mgr/balancer/mode", errno.ENOENT, "unrecognized key 'mgr/balancer/mode'"),
         ("mon", "mon_host", errno.EINVAL, "special"),
         ("foo", "rbd_cache", errno.EINVAL, "unrecognized entity 'foo'"),
         ("global", "rbd_cache", errno.EINVAL, "unrecognized entity 'global'"),
@@ -109,11 +109,34 @@ def test_questions_without_an_answer(cluster: Cluster, who: str, key: str, numbe
     assert refused.value.errno == number
 
 
+def test_an_option_that_is_not_set_has_the_default_of_ceph(cluster: Cluster) -> None:
+    def get(who: str, key: str) -> str:
+        return run(cluster, "config get", who=who, key=key).render("plain").decode()
+
+    assert get("osd", "osd_memory_target") == "4294967296\n"
+    assert get("client", "rbd_default_features") == "layering,exclusive-lock,object-map,fast-diff,deep-flatten\n"
+    assert (get("client.x", "log_to_stderr"), get("osd.0", "log_to_stderr")) == ("true\n", "false\n")
+    assert get("osd", "public_network") == "\n"
+    put(cluster, "osd", "osd_memory_target", "2G")
+    assert (get("osd.1", "osd_memory_target"), get("mon", "osd_memory_target")) == ("2147483648\n", "4294967296\n")
+    assert (
+        "\n  Default: 4294967296" in run(cluster, "config help", key="osd_memory_target").render("plain").decode()
+    )
+    helped = run(cluster, "config help", key="log_to_stderr").render("plain").decode()
+    assert "\n  Default (non-daemon): true\n  Default (daemon): false" in helped
+
+
 def test_the_options_are_listed_with_their_types(cluster: Cluster) -> None:
     assert run(cluster, "config get", who="mon.a", key="fsid").render("plain").decode() == f"{FSID}\n"
     assert "rbd_cache" in json.loads(run(cluster, "config ls").render("json"))
     assert "\nrbd_cache\n" in run(cluster, "config ls").render("plain").decode()
-    assert run(cluster, "config help", key="rbd_cache").value == {"name": "rbd_cache", "type": "bool", "flags": []}
+    assert run(cluster, "config help", key="rbd_cache").value == {
+        "name": "rbd_cache",
+        "type": "bool",
+        "default": "true",
+        "daemon_default": "",
+        "flags": [],
+    }
     assert "do not keep" in run(cluster, "config help", key="fsid").render("plain").decode()
     with pytest.raises(CommandError, match="nonsense") as refused:
         run(cluster, "config help", key="nonsense")
