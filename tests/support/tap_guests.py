@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import TypeVar
 
+from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD
+
 from toolkit.machine.changes import Namespace
 from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.machine.vm.networks import Attachment, Network
@@ -37,9 +39,11 @@ class TapGuest:
             (index,) = route.link_lookup(ifname="eth0")
             route.link("set", index=index, address=attachment.mac)
             own = attachment.address
-            set_sysctl("ipv6/conf/eth0/accept_dad", "0")  # the address can be used at once
+            set_sysctl("ipv6/conf/eth0/accept_dad", "0")
             set_sysctl("ipv6/conf/eth0/disable_ipv6", "0" if own.version == 6 else "1")
-            route.addr("add", index=index, address=str(own.ip), prefixlen=own.network.prefixlen)
+            # Without this flag the kernel finds a moment later that it need not check for duplicates.
+            flags = {"flags": IFA_F_NODAD} if own.version == 6 else {}
+            route.addr("add", index=index, address=str(own.ip), prefixlen=own.network.prefixlen, **flags)
         end, ended = os.pipe()
         undo.callback(os.close, end)
         pump = threading.Thread(target=_pump, args=(tap, attachment.descriptor, end), daemon=True)

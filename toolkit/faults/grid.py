@@ -38,11 +38,11 @@ from toolkit.faults.live import Proxy, parse_place
 _TOGETHER = 6
 """Number of conversations at once; they mostly wait."""
 _ATTEMPTS = 5
-_PATIENCE_S = 3.0
-"""Seconds for one attempt."""
+_PATIENCE_S = 8.0
+"""Seconds for one attempt, on a busy machine."""
 _REPORT_POLLS = 100
 _REPORT_POLL_S = 0.01
-_OPTIONS: dict[str, Any] = {"ms_initial_backoff": 0.02, "ms_max_backoff": 0.1, "ms_connection_ready_timeout": 2.0}
+_OPTIONS: dict[str, Any] = {"ms_initial_backoff": 0.02, "ms_max_backoff": 0.1, "ms_connection_ready_timeout": 5.0}
 
 ACTIONS: Mapping[str, str] = {
     "cut before": "cut before",
