@@ -1,6 +1,7 @@
 """Commands and pings for which clients would wait for ever: with python3-rados, and with Ceph's own tools."""
 
 import json
+import signal
 import subprocess
 from collections.abc import Callable
 
@@ -40,7 +41,11 @@ print(json.dumps([[answer[0] for answer in answers], ping["health"]["status"], j
 def test_clients_are_answered(settings: list[str], msgrlab_cluster: Callable[..., Cluster]) -> None:
     standing = StandIn(msgrlab_cluster("embedded", settings=settings, shared=True, check=True))
     argv = [PYTHON, "-c", SCRIPT, str(standing.conf)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    # librados of Ceph 16.2 sometimes crashes in ping_monitor, also with Ceph's own monitors: in 9 of 120 processes.
+    for _ in range(4):
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        if done.returncode != -signal.SIGSEGV:
+            break
     if "No module named 'rados'" in done.stderr:
         pytest.skip("needs python3-rados")
     assert (done.returncode, done.stderr) == (0, "")
