@@ -41,7 +41,7 @@ print(json.dumps([[answer[0] for answer in answers], ping["health"]["status"], j
 def test_clients_are_answered(settings: list[str], msgrlab_cluster: Callable[..., Cluster]) -> None:
     standing = StandIn(msgrlab_cluster("embedded", settings=settings, shared=True, check=True))
     argv = [PYTHON, "-c", SCRIPT, str(standing.conf)]
-    # librados of Ceph 16.2 sometimes crashes in ping_monitor, also with Ceph's own monitors: in 9 of 120 processes.
+    # librados of Ceph 16.2 crashes in ping_monitor, with Ceph's own monitors, too: in 9 of 120 processes.
     for _ in range(4):
         done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         if done.returncode != -signal.SIGSEGV:
