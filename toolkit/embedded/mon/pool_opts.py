@@ -90,7 +90,9 @@ def _number(option: _Option, text: str) -> int | float:
     if "_" in text:  # Python's separator of digits
         raise ValueError(text)
     if option.kind is float:
-        return float(text)
+        if not math.isfinite(value := float(text)):  # JSON has no such numbers
+            raise ValueError(text)
+        return value
     if (number := int(text)) not in range(-(1 << 63), 1 << 63):
         raise ValueError(text)
     return number
