@@ -1,7 +1,9 @@
 """Long histories that are made by a loop."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 from toolkit.checks.records import Record
 from toolkit.lab.sim.sim_lab import SimLab
@@ -58,3 +60,58 @@ def interrupted_history(way: str, cuts: int) -> list[Record]:
         lab.send("a", "b", 5)
         lab.exchange(count=3)
     return [record for record in lab.history if record.kind != "end"]
+
+
+def chaotic_history(way: str, rounds: int, seed: int = 1) -> list[Record]:
+    """Two peers that exchange messages in so many rounds, each after a fault that is drawn."""
+    lab, draw = SimLab(way, seed), Random(seed)
+    lab.two()
+    lab.exchange(count=2)
+    for _ in range(rounds):
+        _FAULTS[draw.choice(sorted(_FAULTS))](lab)
+        lab.exchange(count=2)
+        lab.wait(draw.choice((0.5, 3.0)))
+    return [record for record in lab.history if record.kind != "end"]
+
+
+def _killed(lab: SimLab) -> None:
+    lab.kill("b")
+    lab.send("a", "b", 2)
+    lab.wait(5.0)
+    lab.revive("b")
+
+
+def _refused(lab: SimLab) -> None:
+    lab.refuse("a", "b")
+    lab.refuse("b", "a")
+    lab.cut("a", "b")
+    lab.send("b", "a", 3)
+    lab.wait(40.0)
+    lab.heal()
+
+
+def _frozen(lab: SimLab) -> None:
+    lab.freeze("b")
+    lab.send("a", "b", 2)
+    lab.wait(2.0)
+    lab.thaw("b")
+
+
+def _cut_with_messages(lab: SimLab) -> None:
+    lab.cut("a", "b")
+    lab.send("a", "b", 3)
+
+
+def _reset(lab: SimLab) -> None:
+    lab.mark_down("a", "b")
+    lab.connect("a", "b")
+
+
+_FAULTS: dict[str, Callable[[SimLab], None]] = {
+    "cut": lambda lab: lab.cut("a", "b"),
+    "cut with messages": _cut_with_messages,
+    "frozen": _frozen,
+    "killed": _killed,
+    "refused": _refused,
+    "reset": _reset,
+}

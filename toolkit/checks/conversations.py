@@ -9,6 +9,7 @@ from itertools import accumulate
 from math import inf
 from typing import Any
 
+from toolkit.checks.records import EARLIER
 from toolkit.checks.sessions import Entry, SessionLog
 from toolkit.checks.wires import LinkLog
 
@@ -63,13 +64,22 @@ class Conversation:
         """Return the highest seq that it wrote; None if its frames were not recorded."""
         if not self._counted:
             self._counted = True
-            self._sent = self._count_sent()
+            self._sent = self.sent_before(inf)
         return self._sent
 
-    def _count_sent(self) -> int | None:
+    def sent_before(self, until: float) -> int | None:
+        """Return the highest seq that it wrote before a position; None if its frames were not recorded."""
         links = [link for link in self.links() if link.tx]
-        written = (seq for link in links for position, seq in link.messages("tx") if self._covers(position))
-        return max(self.highest("out_seq"), *written, 0) if links else None
+        written = (
+            seq
+            for link in links
+            for position, seq in link.messages("tx")
+            if self._covers(position) and position < until
+        )
+        states = [record.fields for at, record in self.entries if record.kind == "state" and at <= until]
+        earlier = max((fields.get(EARLIER, 0) for fields in states), default=0)
+        out_seq = max((fields["out_seq"] for fields in states), default=0)
+        return max(out_seq, earlier, *written, 0) if links or earlier else None
 
     def _covers(self, position: int) -> bool:
         return self.start <= position < _stop(self)

@@ -97,7 +97,9 @@ def _judge_reconnects(index: Index, findings: Findings) -> None:
             at, state = after
             for name in _COOKIES:
                 announced = request["fields"].get(name)
-                crossed = name == "server_cookie" and given.get(announced) == log.peer_node
+                # If earlier records have left the history, the peer may have given it before.
+                unknown = log.peer_node if log.earlier is not None else None
+                crossed = name == "server_cookie" and given.get(announced, unknown) == log.peer_node
                 if isinstance(announced, int) and state[name] != announced and not crossed:
                     text = f"{name} is {state[name]:x} after a reconnect of session {announced:x}"
                     findings.add(at, f"{index.name(log)}: {text}")

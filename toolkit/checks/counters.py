@@ -52,6 +52,8 @@ def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> Non
     last, cookie, last_at, was_ready = 0, 0, 0, False
     for position, record in log.of("state"):
         value, is_ready = record["connect_seq"], record["state"] == SessionState.READY
+        if position == log.earlier:
+            last, cookie, last_at, was_ready = value, record["server_cookie"], position, True
         restarted = (
             cookie != record["server_cookie"]
             or any(last_at < at < position for at in resets)

@@ -77,7 +77,8 @@ def drawn_numbers(index: Index, findings: Findings) -> None:
         draws[log.key.process] += found
     for process, numbers in draws.items():
         numbers.sort()
-        _judge(findings, process, numbers, in_order=process not in index.sharded)
+        in_order = process not in index.sharded
+        _judge(findings, process, numbers, in_order=in_order, settled=index.settled.get(process))
 
 
 def _numbers(index: Index, tags: tuple[str, ...], direction: str, *replies: str) -> _Numbers:
@@ -148,14 +149,22 @@ def _grants(link: LinkLog, granted: list[tuple[int, int]]) -> list[_Draw]:
     return draws
 
 
-def _judge(findings: Findings, process: Process, draws: list[_Draw], *, in_order: bool) -> None:
+def _judge(
+    findings: Findings, process: Process, draws: list[_Draw], *, in_order: bool, settled: int | None
+) -> None:
+    """Judge the draws of a process. Up to the position ``settled`` others may have left the history."""
     last, unsure = 0, 0
+    may_lack = settled is not None
+    """True if draws may be missing before the next one."""
     used: dict[int, str] = {}
     for draw in draws:
         due = max(last, draw.above) + 1
         if draw.number is None:
             last, unsure = (due, unsure) if draw.certain else (last, unsure + 1)
             continue
+        if may_lack:
+            unsure = max(unsure, draw.number - due)
+            may_lack = settled is not None and draw.position <= settled
         text = ""
         if draw.number in used:
             text = f"global_seq {draw.number} is that of {used[draw.number]}, too"

@@ -68,9 +68,10 @@ class _Grammar:
         self.lossy = index.lossy(log)
         self.name = index.name(log)
         self.cut_off = log.key.process in index.process_ends
-        self.announced = False
-        self.open = False
-        """True if the session was announced and the peer has not reset it since."""
+        is_known = log.earlier is None
+        self.announced = not (is_known or self.lossy)
+        self.open = not is_known
+        """True if the session was announced and the peer has not reset it since, as far as is known."""
         self.filled = False
         """True if the application sent messages since the last reset, perhaps before the session was announced."""
         self.ended_by = ""
@@ -109,7 +110,7 @@ class _Grammar:
                 self._add(position, f"remote_reset {when}")
             self.open = self.filled = False
         elif event == EventKind.RESET:
-            if not self.announced and not self.log.dialled:
+            if not self.announced and not self.log.dialled and self.log.earlier is None:
                 self._add(position, "reset of an accepted session that was never announced")
             self.ended_by = "reset"
 

@@ -24,7 +24,8 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
   STANDBY, WAIT, CLOSED), connect_seq, global_seq, peer_global_seq, client_cookie, server_cookie, in_seq, out_seq,
   acked_seq (highest of ours the peer has acknowledged), sent (messages kept for replay), queued (messages not on
   the wire yet), anonymous* (1: not found by its peer's address), why, folded* (1: it was judged, and messages that
-  it counts have left the history).
+  it counts have left the history), earlier* (all earlier records of the session but ``send`` were judged and have
+  left the history: the highest seq that the session had sent).
 * ``decision``: how an acceptor treats an incoming link. link, session? (the existing one), verdict, why.
 * ``event``: an event raised to the application. session, peer, event (connect, accept, reset, remote_reset,
   refused), detail.
@@ -75,6 +76,10 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
   created (the objects that operations without an answer created unread, with the latest time at_s) and removed
   (how many removes without an answer have taken effect). Without points the object's later operations cannot be
   judged.
+* ``settled``: all records of some links of the process were judged and have left the history; this record is in
+  the place of the last one. incarnation, links (their number), sessions (the highest number of a session that ended
+  and has left, too), largest (object: by receiver, the size in bytes of the largest message that has left), shards
+  (of the process; 0 if all its links are on the home shard).
 * ``step``: by node ``scenario``: a line of the scenario's script. verb, args.
 * ``expect``: by node ``scenario``: how often an event must be raised at a node in the whole run. of (the node),
   peer, event, count, most* (the upper limit, if it is above ``count``).

@@ -24,9 +24,10 @@ from toolkit.checks.wires import LinkKey, LinkLog, pair_links
 _NO_NODES = frozenset({NETWORK, SCENARIO})
 _DATA_TAGS = frozenset({"MESSAGE", "MSG", "ACK", FOLDED})
 _ABOUT_LINKS = frozenset({"auth", "decision", "fault", "usage"})
-_ABOUT_PROCESSES = frozenset({"process", "end", "io"})
+_ABOUT_PROCESSES = frozenset({"process", "end", "io", "settled"})
 _OF_LINKS = frozenset({"auth", "decision", "exception"})
 """Kinds of records whose ``session`` field names a session that may not have written them."""
+_LONG_AGO = -1
 _V1_FINAL = ("READY", "SEQ")  # a tuple, because a tag from a history file may be unhashable
 """The replies of v1 that open a session."""
 
@@ -60,6 +61,10 @@ class Index:
         """By node, positions where it was frozen or thawed."""
         self.ends: dict[str, Entry] = {}
         """The last ``end`` record of each node."""
+        self.settled: dict[Process, int] = {}
+        """By process, the position up to which records of its links may have left the history."""
+        self._left: dict[Process, int] = {}
+        """By process, the highest number of an ended session whose records have left the history."""
         self.sharded: set[Process] = set()
         """Processes that carry connections on other shards."""
         self.shards: dict[str, int] = {}
@@ -125,6 +130,13 @@ class Index:
         position, record = entry
         if record.kind == "end":
             self.ends[record.node] = entry
+        elif record.kind == "settled":
+            process = Process(record.node, record["incarnation"])
+            self.settled[process] = position
+            self._left[process] = record["sessions"]
+            if record["shards"]:
+                self.sharded.add(process)
+                self.shards[record.node] = max(self.shards.get(record.node, 1), record["shards"])
         elif record.kind == "io":
             self.sharded.add(life.process)
             self.shards[record.node] = max(self.shards.get(record.node, 1), record["shard"])
@@ -185,6 +197,9 @@ class Index:
                     log.partners.add(_carried(link.far, link.far.session))
         for log in self.sessions.values():
             log.peer_node = log.peer_node or self.resolve(log.peers)
+            has_left = log.last_state is None and log.key.session <= self._left.get(log.key.process, 0)
+            if has_left and not log.is_loopback:
+                log.marked_down = _LONG_AGO  # only the application still uses it
 
     def resolve(self, peers: Iterable[str]) -> str | None:
         """Return the first node that has one of these names or addresses; None if there is none."""

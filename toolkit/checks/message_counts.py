@@ -9,6 +9,7 @@ from messenger.session.session import SessionState
 from toolkit.checks.conversations import Conversation
 from toolkit.checks.index import Index
 from toolkit.checks.model.problems import About
+from toolkit.checks.records import EARLIER
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import SessionLog
 from toolkit.checks.wires import Entry
@@ -96,6 +97,8 @@ def _judge_deliveries(index: Index, findings: Findings, conversation: Conversati
             elif seq > last + 1:
                 _judge_gap(index, findings, conversation, position, last)
             last = max(last, seq)
+        elif kind == "state" and EARLIER in record.fields:
+            last = record["in_seq"]
         elif kind == "state" and record["state"] != SessionState.CLOSED and record["in_seq"] < last:
             findings.add(position, f"{name}: in_seq is {record['in_seq']}, but seq {last} has been delivered")
 

@@ -185,6 +185,8 @@ def _has_waited_in_vain(dial: _Dial, waits: list[int]) -> bool:
     states, faults = dial.log.of("state"), dial.log.of("fault")
     before = reversed(states[: _number_of(states, dial.position)])
     opened = next((at for at, record in before if record["state"] == SessionState.READY), -1)
+    if opened < 0 and dial.log.earlier is not None:
+        return True  # perhaps: earlier records have left the history
     if not waits or waits[-1] < opened:
         return False
     waited = waits[bisect_left(waits, opened)]

@@ -21,6 +21,8 @@ HEAD_BYTES = 96
 """Length of a msgr 2.1 frame whose content fits into its head."""
 FOLDED = "FOLDED"
 """Tag of a record that stands for several judged, consecutive frames (:mod:`toolkit.checks.settled_records`)."""
+EARLIER = "earlier"
+"""Field of a state record with which a session begins here, since earlier records have left the history."""
 SETTLED = "settled"
 """Action of a record that stands for operations on an object that were judged already."""
 MANGLINGS = ("flip", "truncate", "insert", "drop", "duplicate", "replay", "swap", "reflect", "rewrite", "join")
@@ -111,6 +113,7 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "anonymous": Field((int,), optional=True),
         "why": _TEXT,
         "folded": Field((int,), optional=True),
+        EARLIER: Field((int,), optional=True),
     },
     "decision": {"link": _TEXT, "session": _NUMBER_OR_NULL, "verdict": _TEXT, "why": _TEXT},
     "event": {**_SESSION_KEYS, "event": _one_of(EventKind), "detail": _TEXT},
@@ -187,6 +190,7 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "points": Field((list,), optional=True),
     },
     "step": {"verb": _TEXT, "args": _TEXT},
+    "settled": {"incarnation": _COUNT, "links": _COUNT, "sessions": _COUNT, "largest": _OBJECT, "shards": _COUNT},
     "process": {
         "action": _one_of(("start", "stop", "kill", "exit", "freeze", "thaw")),
         "incarnation": _COUNT,

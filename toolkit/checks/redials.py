@@ -52,6 +52,8 @@ class _Session:
         """True if an incoming link took over the session since the last state."""
         self.due_s: float | None = None
         """Earliest time of the next dial; None if none is due."""
+        self.is_known = True
+        """False while the pauses depend on dials that have left the history."""
 
     def judge(self) -> None:
         """Judge the whole session."""
@@ -77,11 +79,17 @@ class _Session:
         state, now_s = record.fields["state"], record.time_s
         self._judge_lateness(position, now_s)
         self.due_s = None
+        self.is_known = position != self.log.earlier and (self.is_known or self._was_long(position, now_s))
         if state == SessionState.CONNECTING:
             self.due_s = now_s + self._pause(position, now_s)
         elif state == SessionState.READY:
             self.opened_s, self.pause_s = now_s, 0.0
         self.state, self.since_s, self.taken_over = state, now_s, False
+
+    def _was_long(self, position: int, now_s: float) -> bool:
+        """True if the session leaves a link after which the pauses begin anew."""
+        short_s = self._option("ms_initial_backoff", position)
+        return self.state == SessionState.READY and now_s - self.opened_s >= short_s
 
     def _pause(self, position: int, now_s: float) -> float:
         """Return the pause in seconds before a session that reaches CONNECTING dials."""
@@ -106,7 +114,9 @@ class _Session:
         return self.pause_s * _LEAST_OF_A_PAUSE if self.taken_over else self.pause_s
 
     def _on_dial(self, position: int, record: Record) -> None:
-        if self.due_s is None:
+        if not self.is_known:
+            pass
+        elif self.due_s is None:
             self._add(position, f"dials {record['link']} without a reason")
         elif record.time_s < self.due_s - _ROUNDING_S:
             text = f"dials {record['link']} after {record.time_s - self.since_s:.3g} s"
@@ -117,7 +127,7 @@ class _Session:
 
     def _judge_lateness(self, position: int, now_s: float) -> None:
         """A pause ends in time, unless the process is frozen or the peer's dial arrives first."""
-        if self.due_s is None or self.taken_over or now_s <= self.due_s + _LATE_S:
+        if not self.is_known or self.due_s is None or self.taken_over or now_s <= self.due_s + _LATE_S:
             return
         late_s = now_s - self.due_s - self.index.frozen_s(self.log.node, self.since_s, now_s)
         if late_s > _LATE_S:

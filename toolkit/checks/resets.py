@@ -80,4 +80,5 @@ def _counts(index: Index, log: SessionLog, position: int, opened: list[int], *, 
     if by_v1:
         confirmed = (opening.confirmed for opening in index.openings.get(log, ()))
         return any(at is not None and last < at < position for at in confirmed)
-    return any(last < at < position for at in opened) or (last < 0 and log.dialled)
+    never_reset = last < 0 and log.earlier is None
+    return any(last < at < position for at in opened) or (never_reset and log.dialled)

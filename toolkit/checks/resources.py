@@ -90,6 +90,9 @@ def _largest_messages(index: Index) -> dict[str, int]:
         if record["verb"] == "declare":
             node, size_bytes = record["args"].split(", ")
             largest[node] = max(largest[node], int(size_bytes))
+    for _, record in index.by_kind.get("settled", ()):
+        for node, size_bytes in record["largest"].items():
+            largest[node] = max(largest[node], size_bytes)
     for _, record in index.by_kind.get("deliver", ()):
         largest[record.node] = max(largest[record.node], record["size"])
     for _, record in index.by_kind.get("send", ()):

@@ -6,7 +6,7 @@ from messenger.loopback import LOOPBACK_ID
 from messenger.outputs import EventKind
 from messenger.session.policy import POLICIES, Policy
 from messenger.session.session import SessionState
-from toolkit.checks.records import Record
+from toolkit.checks.records import EARLIER, Record
 from toolkit.checks.wires import Entry, LinkLog
 
 __all__ = ["Entry", "Process", "SessionKey", "SessionLog", "addresses"]
@@ -36,6 +36,7 @@ class SessionLog:
         "_by_kind",
         "_seen_peers",
         "dialled",
+        "earlier",
         "entries",
         "key",
         "last_state",
@@ -61,6 +62,8 @@ class SessionLog:
         self.partners: set[SessionKey] = set()
         """The sessions at the other ends of its links."""
         self.dialled = False
+        self.earlier: int | None = None
+        """Position of the state record with which the session begins here, if earlier records left the history."""
         self.last_state: Record | None = None
         self.marked_down: int | None = None
         self.reset: int | None = None
@@ -79,6 +82,8 @@ class SessionLog:
             self.peers.update(dict.fromkeys(addresses(peer)))
         if kind == "state":
             self.last_state = record
+            if EARLIER in record.fields:
+                self.earlier = index
         elif kind == "mark_down" and self.marked_down is None:
             self.marked_down = index
         elif kind == "event":

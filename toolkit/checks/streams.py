@@ -271,12 +271,17 @@ class Streams:
 
     def receiver_lost(self, sent: Sent, before: int | None = None) -> bool:
         """True if the receiver ended a session that may have had the message, after the message was sent."""
+        return any(before is None or end < before for end, _ in self._losses_after(sent))
+
+    def losers(self, sent: Sent) -> list[SessionLog]:
+        """Return the receiver's sessions that ended after the message was sent and may have had it."""
+        return [receiver for _, receiver in self._losses_after(sent)]
+
+    def _losses_after(self, sent: Sent) -> Iterator[tuple[int, SessionLog]]:
         log = sent.source.log
-        return log.peer_node is not None and any(
-            sent.index < end and (before is None or end < before)
-            for end, receiver in self._losses[log.peer_node]
-            if _reaches(log, receiver)
-        )
+        for end, receiver in self._losses[log.peer_node] if log.peer_node is not None else ():
+            if sent.index < end and _reaches(log, receiver):
+                yield end, receiver
 
     # ---- problems
 

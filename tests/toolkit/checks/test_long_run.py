@@ -259,18 +259,6 @@ def test_lives_full_of_faults_raise_no_alarm(seed: int) -> None:
     assert [each.id for each in run.results if not each.ok] == []
 
 
-@pytest.mark.parametrize("way", ["v2-crc", "v2-secure", "v1"])
-def test_messages_held_when_links_broke_leave_memory(way: str) -> None:
-    records = interrupted_history(way, 30)
-    history = History(records)
-    changes = foldable(Index(history), records[-1].time_s - 1.0)
-    left = [changes.get(place, record) for place, record in enumerate(records)]
-    kept = History(record for record in left if record is not None)
-    assert len(kept.of("send")) < len(history.of("send")) / 3
-    assert len(kept.of("state")) == len(history.of("state"))
-    assert [result.id for result in check_so_far(kept) if not result.ok] == []
-
-
 @pytest.mark.parametrize("part", [0.2, 0.6])
 @pytest.mark.parametrize("wrong", [twice, lost, other_bytes, cut_out, skipped])
 def test_damage_among_held_messages_is_found(

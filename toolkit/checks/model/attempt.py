@@ -203,10 +203,14 @@ class Attempt:
 
     # ---- other events
 
+    def forget(self) -> None:
+        """Forget all numbers: earlier records have left the history."""
+        self._known = dict.fromkeys(_NUMBERS)
+
     def lose(self) -> None:
         """Forget all numbers: a frame was recorded without its numbers, or its effect is unknown."""
         self._uncertain = True
-        self._known = dict.fromkeys(_NUMBERS)
+        self.forget()
         self._counts.forget()
 
     def dialled(self, link: LinkLog) -> None:

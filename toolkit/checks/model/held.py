@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from typing import Any
 
+from toolkit.checks.records import EARLIER
 from toolkit.checks.wires import Entry
 
 
@@ -47,6 +48,8 @@ class Held:
         total = fields["queued"] + fields["sent"]
         if "folded" in fields:  # it was compared when the history had all messages that it counts
             least = most = total
+        elif EARLIER in fields:
+            least, most = total, total + now
         self._least, self._most = total, min(total + now, most)
         return None if least <= total <= most else (least, most)
 

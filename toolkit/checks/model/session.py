@@ -12,7 +12,7 @@ from toolkit.checks.model.counts import Counts, is_doubtful
 from toolkit.checks.model.held import Held
 from toolkit.checks.model.problems import About, Problem, Problems
 from toolkit.checks.model.receipts import Receipts
-from toolkit.checks.records import FOLDED, Record
+from toolkit.checks.records import EARLIER, FOLDED, Record
 from toolkit.checks.sessions import Process, SessionLog
 from toolkit.checks.wires import Entry
 
@@ -103,6 +103,9 @@ class Model:
 
     def _on_state(self, position: int, record: Record) -> None:
         fields = record.fields
+        if EARLIER in fields:
+            self._attempt.forget()
+            self._counts.forget()
         if not (fields["state"] == SessionState.CLOSED and self._is_sharded):
             self._attempt.state(position, fields)
             self._counts.compare(position, record)

@@ -1,0 +1,233 @@
+"""Closed links and ended sessions leave memory, and later records are judged as on the whole history."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from tests.support.long_history import chaotic_history, interrupted_history
+from tests.toolkit.checks.test_long_run import judged, nth, whole
+from toolkit.checks.history import History
+from toolkit.checks.index import Index
+from toolkit.checks.invariants import check
+from toolkit.checks.live import check_so_far
+from toolkit.checks.long_run import LongRun
+from toolkit.checks.records import Record
+from toolkit.checks.settled_records import foldable
+from toolkit.lab.sim.sim_lab import SimLab
+from toolkit.simulation.swarm import live
+
+ROUNDS = 60
+SETTLED_S = 5.0
+
+
+@cache
+def chaos(way: str, rounds: int = ROUNDS, seed: int = 1) -> tuple[Record, ...]:
+    """A history of chaos, made once."""
+    return tuple(chaotic_history(way, rounds, seed))
+
+
+def remaining(records: list[Record], until_s: float) -> list[Record]:
+    """Return a history without its settled records."""
+    changes = foldable(Index(History(records)), until_s)
+    left = [changes.get(place, record) for place, record in enumerate(records)]
+    return [record for record in left if record is not None]
+
+
+def old(records: list[Record], until_s: float) -> int:
+    return sum(record.time_s <= until_s for record in records)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("way", ["v2-crc", "v2-secure", "v1"])
+def test_the_verdict_on_long_chaos_is_that_on_its_whole_history(way: str, seed: int) -> None:
+    records = list(chaos(way, seed=seed))
+    found, _, run = judged(records, 400, SETTLED_S)
+    assert not run.error
+    assert found == whole(records)
+    assert [id_ for id_, ok in found.items() if not ok] == []
+
+
+@pytest.mark.parametrize("way", ["v2-crc", "v1"])
+def test_memory_does_not_grow_with_the_length_of_chaos(way: str) -> None:
+    history = History()
+
+    def fold(changes: Mapping[int, Record | None]) -> None:
+        kept = [changes.get(id(record), record) for record in history.records]
+        history.records[:] = [record for record in kept if record is not None]
+
+    run = LongRun(history, fold, 200, SETTLED_S)
+    left = []
+    for record in chaos(way, 240):
+        history.records.append(record)
+        if run.look() and run.judged_until_s is not None:
+            left.append(old(history.records, run.judged_until_s))
+    assert len(left) > 20
+    assert max(left[-10:]) < 500  # one link of a session that goes on has some 70 records at its two ends
+    assert not [each.id for each in run.results if not each.ok]
+
+
+@pytest.mark.parametrize("way", ["v2-crc", "v2-secure", "v1"])
+def test_links_that_break_leave(way: str) -> None:
+    records = interrupted_history(way, 30)
+    kept = History(remaining(records, records[-1].time_s - 1.0))
+    assert len(kept) < len(records) / 10
+    assert len(kept.of("link")) < 30
+    assert [result.id for result in check_so_far(kept) if not result.ok] == []
+
+
+def test_dials_that_fail_for_hours_leave() -> None:
+    records = unreachable(100)
+    kept = remaining(records, records[-1].time_s - 1.0)
+    assert len(records) > 500
+    assert len(kept) < 60
+    assert [record["tid"] for record in kept if record.kind == "send"] == [3, 4]  # they wait for the peer
+    assert [result.id for result in check_so_far(History(kept)) if not result.ok] == []
+
+
+@cache
+def _unreachable(dials: int) -> tuple[Record, ...]:
+    lab = SimLab("v2-crc", 1)
+    lab.two()
+    lab.exchange(count=2)
+    lab.refuse("a", "b")
+    lab.refuse("b", "a")
+    lab.cut("a", "b")
+    lab.send("a", "b", 2)
+    lab.wait(15.0 * dials)
+    return tuple(record for record in lab.history if record.kind != "end")
+
+
+def unreachable(dials: int) -> list[Record]:
+    """A peer that refuses every dial, while two messages wait for it."""
+    return list(_unreachable(dials))
+
+
+def frame_with(**changes: object) -> Callable[[list[Record], int], list[Record]]:
+    """Return a change of numbers of the first frame after a place that has them."""
+
+    def change(records: list[Record], place: int) -> list[Record]:
+        at = next(
+            at
+            for at in range(place, len(records))
+            if records[at].kind == "frame" and changes.keys() <= records[at]["fields"].keys()
+        )
+        inner = {**records[at]["fields"], **changes}
+        wrong = replace(records[at], fields={**records[at].fields, "fields": inner})
+        return [*records[:at], wrong, *records[at + 1 :]]
+
+    return change
+
+
+def state_with(name: str, add: int) -> Callable[[list[Record], int], list[Record]]:
+    """Return a change of a number of the first READY state after a place."""
+
+    def change(records: list[Record], place: int) -> list[Record]:
+        at = next(
+            at
+            for at in range(place, len(records))
+            if records[at].kind == "state" and records[at]["state"] == "READY"
+        )
+        fields = {**records[at].fields, name: records[at][name] + add}
+        return [*records[:at], replace(records[at], fields=fields), *records[at + 1 :]]
+
+    return change
+
+
+def without(kind: str, **fields: object) -> Callable[[list[Record], int], list[Record]]:
+    """Return a change that removes the first record of a kind, with these fields, after a place."""
+
+    def change(records: list[Record], place: int) -> list[Record]:
+        at = next(
+            at
+            for at in range(place, len(records))
+            if records[at].kind == kind and fields.items() <= records[at].fields.items()
+        )
+        return records[:at] + records[at + 1 :]
+
+    return change
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        frame_with(connect_seq=1_000_000),
+        frame_with(msg_seq=1_000_000),
+        frame_with(seq=1_000_000),
+        frame_with(server_cookie=12345),
+        frame_with(global_seq=1_000_000),
+        state_with("in_seq", 1),
+        state_with("connect_seq", 5),
+        state_with("queued", 7),
+        without("deliver"),
+        without("event", event="connect"),
+        without("state", state="READY"),
+        without("frame"),
+        without("send"),
+    ],
+)
+def test_damage_is_found_at_any_time_of_chaos(
+    wrong: Callable[[list[Record], int], list[Record]], part: float
+) -> None:
+    records = list(chaos("v2-crc"))
+    records = wrong(records, int(len(records) * part))
+    found, _, run = judged(records, 200, SETTLED_S)
+    assert not run.error
+    assert [id_ for id_, ok in whole(records).items() if not ok]
+    assert [id_ for id_, ok in found.items() if not ok]
+
+
+def test_message_that_waits_since_before_the_cut_must_arrive() -> None:
+    lost = unreachable(100)
+    kept = remaining(lost, lost[-1].time_s - 1.0)
+    at_s = lost[-1].time_s
+    process = {"action": "start", "incarnation": 1}
+    nothing = dict.fromkeys(("registry", "dispatch_bytes", "links", "queued", "sent"), 0)
+    ends = [Record(at_s, node, "end", dict(nothing)) for node in ("a", "b")]
+    assert process["action"] in {record.fields.get("action") for record in kept}
+    failed = {each.id for each in check(History([*kept, *ends])) if not each.ok}
+    assert "INV-1" in failed
+
+
+@pytest.mark.parametrize("seed", range(20, 40))
+def test_lives_full_of_faults_and_resets_raise_no_alarm(seed: int) -> None:
+    outcome = live(seed)
+    records = [record for record in outcome.history if record.kind != "end"]
+    history = History()
+
+    def fold(changes: Mapping[int, Record | None]) -> None:
+        kept = [changes.get(id(record), record) for record in history.records]
+        history.records[:] = [record for record in kept if record is not None]
+
+    run = LongRun(history, fold, 60, settled_s=0.5)
+    for record in records:
+        history.records.append(record)
+        run.look()
+    ends = [record for record in outcome.history if record.kind == "end"]
+    assert [each.id for each in check(History([*history.records, *ends])) if not each.ok] == []
+    assert [each.id for each in run.results if not each.ok] == []
+
+
+def test_an_ended_session_that_the_application_still_uses_is_not_taken_for_a_new_one() -> None:
+    records = list(chaos("v2-crc"))
+    place = nth(records, 0.2, "mark_down")
+    session, peer = records[place]["session"], records[place]["peer"]
+    late = Record(records[-1].time_s, records[place].node, "send", {**_message(records), "session": session})
+    late.fields["peer"] = peer
+    found, _, _ = judged([*records, late], 200, SETTLED_S)
+    assert all(found.values())
+
+
+def _message(records: list[Record]) -> dict[str, object]:
+    return dict(records[nth(records, 0.5, "send")].fields, tid=99_999_999, digest="0badc0de")
+
+
+def test_history_without_settled_records_is_read_and_written_as_any_other() -> None:
+    records = list(chaos("v2-crc"))
+    kept = History(remaining(records, records[-1].time_s - SETTLED_S))
+    assert {record.kind for record in kept} >= {"settled", "state"}
+    again = History.parse(kept.dump())
+    assert again == kept
+    assert [each.ok for each in check_so_far(again)] == [each.ok for each in check_so_far(kept)]
