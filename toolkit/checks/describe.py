@@ -162,6 +162,7 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "cut": lambda f: f"{f['a']} and {f['b']} cut {cut_point(f['at']) or f['detail']}".rstrip(),
     "operation": _operation,
     "step": lambda f: f"{f['verb']} {f['args']}".rstrip(),
+    "settled": lambda f: f"incarnation {f['incarnation']}: the records of {f['links']} links were judged and left",
     "process": lambda f: f"{f['action']}, incarnation {f['incarnation']}",
     "end": _end,
 }

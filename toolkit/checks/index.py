@@ -198,8 +198,10 @@ class Index:
         for log in self.sessions.values():
             log.peer_node = log.peer_node or self.resolve(log.peers)
             has_left = log.last_state is None and log.key.session <= self._left.get(log.key.process, 0)
-            if has_left and not log.is_loopback:
-                log.marked_down = _LONG_AGO  # only the application still uses it
+            if has_left and log.entries and not log.is_loopback:
+                log.earlier = log.entries[-1][0]
+                if log.key.process not in self.process_ends:
+                    log.marked_down = _LONG_AGO  # only the application still uses it
 
     def resolve(self, peers: Iterable[str]) -> str | None:
         """Return the first node that has one of these names or addresses; None if there is none."""

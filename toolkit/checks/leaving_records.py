@@ -55,6 +55,8 @@ class _Leaving:
         """By process, the position of the last record that leaves with its links and sessions."""
         self._ended: dict[Process, int] = {}
         """By process, the highest number of a session that leaves."""
+        self._with_messages: set[Process] = set()
+        """Processes with messages that stay although their sessions are cut after them."""
         self._largest: dict[str, int] = {}
         """By node, the size in bytes of the largest message for it that leaves."""
         self._last = {index.by_kind[kind][-1][0] for kind in _DISTURBANCES if index.by_kind.get(kind)}
@@ -91,6 +93,8 @@ class _Leaving:
                 break
             if kind in {"send", "deliver"}:
                 leaves = self._leaves(log, at, record)
+                if not leaves:
+                    self._with_messages.add(log.key.process)
             else:
                 leaves = (
                     kind in _OF_SESSIONS
@@ -182,7 +186,7 @@ class _Leaving:
                 yield at, Record(time_s, process.node, "settled", fields)
 
     def _remaining(self) -> dict[Process, float]:
-        """Return, by process, the position of the first record of its links and sessions that stay."""
+        """Return, by process of which records stay, the position of the first one of its links and sessions."""
         found: dict[Process, float] = defaultdict(lambda: inf)
         for link in self._index.links.values():
             if link not in self._cuts.links and link.opened is not None:
@@ -193,6 +197,8 @@ class _Leaving:
             entries = (at for at, _ in log.entries if at >= cut)
             if self._cuts.over[log] >= cut:
                 found[log.key.process] = min(found[log.key.process], next(entries, cut))
+        for process in self._with_messages:
+            found.setdefault(process, inf)
         return found
 
     # ---- the runner's records

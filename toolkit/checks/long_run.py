@@ -1,9 +1,10 @@
 """Checks a run of any length: settled records are judged once, and then leave memory.
 
-The whole history is judged whenever enough records have arrived. Violations are kept, and the records of settled
-messages are folded (:mod:`toolkit.checks.settled_records`). The invariants judge the remaining history as before,
-so a message that never arrives is still found when the run comes to rest. The number of new records between two
-checks grows with the number of remaining records, so that the cost per record does not grow with the run.
+The whole history is judged whenever enough records have arrived. Violations are kept, and settled records leave:
+those of messages, of closed links and of ended sessions (:mod:`toolkit.checks.settled_records`). The invariants
+judge the remaining history as before, so a message that never arrives is still found when the run comes to rest.
+The number of new records between two checks grows with the number of remaining records, so that the cost per record
+does not grow with the run.
 """
 
 import threading
@@ -25,9 +26,15 @@ SETTLED_S = 60.0
 """Age in seconds from which records are settled, if no other record depends on them."""
 _LOOK_S = 1.0
 _JOIN_S = 60.0
+_KEYS = "keys and nonces are compared only with those of links in memory"
 _WEAKER = {
+    "INV-7": "before the last record about links that left, a global_seq may be missing",
     "INV-8": "messages kept for replay are counted only between folded frames",
+    "INV-10": _KEYS,
     "acknowledged": "acknowledgements are compared only between folded frames",
+    "nonce_unique": _KEYS,
+    "redial_pause": "after links that left, pauses are judged once a link has lasted",
+    "wire_rules": "cookies are compared only with those of links in memory",
 }
 """By invariant, the part that it cannot judge in a folded history."""
 

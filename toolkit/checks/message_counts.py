@@ -90,7 +90,7 @@ def _judge_deliveries(index: Index, findings: Findings, conversation: Conversati
     last = 0
     for position, record in conversation.entries:
         kind = record.kind
-        if kind == "deliver":
+        if kind == "deliver" and position > (conversation.log.earlier or -1):
             seq = record.fields["seq"]
             if seq <= last:
                 findings.add(position, f"{name}: seq {seq} is delivered after seq {last}")

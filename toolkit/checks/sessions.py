@@ -63,7 +63,8 @@ class SessionLog:
         """The sessions at the other ends of its links."""
         self.dialled = False
         self.earlier: int | None = None
-        """Position of the state record with which the session begins here, if earlier records left the history."""
+        """Position up to which its records have left the history, except messages that may be sent again; None if all
+        are here. The state record there shows its numbers, unless the session has ended."""
         self.last_state: Record | None = None
         self.marked_down: int | None = None
         self.reset: int | None = None
@@ -99,6 +100,12 @@ class SessionLog:
     def is_loopback(self) -> bool:
         """True for a node's session with itself, which has no link and no state."""
         return self.key.session == LOOPBACK_ID
+
+    @property
+    def beginning(self) -> Record | None:
+        """The state record with which it begins, if earlier records have left the history; else None."""
+        states = self.of("state")
+        return states[0][1] if states and states[0][0] == self.earlier else None
 
     def of(self, kind: str) -> list[Entry]:
         """Return its records of one kind. Do not change the list."""

@@ -3,9 +3,9 @@
 The sessions and links of a process with one peer are a channel. It is cut at a position where no link is open and
 at most one session lives, in a state in which it has no link. The records before the cut leave: handshakes,
 states, events, faults and messages. The session's state record at the cut stays, and later records are compared
-with its numbers. Messages that the peer does not have yet keep their ``send``.
+with its numbers. Messages that may be sent again keep their ``send`` and ``deliver``.
 
-Both ends of a link leave together, and so do all records of a message. So the cuts of two processes depend on each
+Both ends of a link leave together, and so do the records of a message. So the cuts of two processes depend on each
 other, and each moves back until they agree.
 """
 
@@ -160,18 +160,17 @@ class Cuts:
         return moved
 
     def _move_for_messages(self) -> bool:
-        """Keep the deliveries of messages that do not leave as a whole; returns True if a cut moved.
+        """Keep sessions that ended while one of their messages stays; returns True if a cut moved.
 
-        A session that ended stays if one of its messages does.
+        That a process ended is known without records of its sessions.
         """
         moved = False
-        for message, places in self._messages.delivered.items():
+        process_ends = self._index.process_ends
+        for message, received in self._messages.delivered.items():
             if not self._is_gone(message):
-                for log, position in places:
-                    if log in self._channel_of and log not in self.strangers:
-                        moved |= self._limit(self._channel_of[log], position)
-                for log, _ in self._messages.sent[message]:
-                    if self.over[log] < self.of(log):
+                logs = [log for log, _ in received if log.key.process not in process_ends]
+                for log in (*logs, *(log for log, _ in self._messages.sent[message])):
+                    if log not in self.strangers and self.over[log] < self.of(log):
                         moved |= self._limit(self._channel_of[log], _first_entry(log))
         return moved
 

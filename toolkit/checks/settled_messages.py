@@ -154,6 +154,7 @@ def peer_name(log: SessionLog) -> str:
 def strangers(index: Index) -> list[SessionLog]:
     """Return the sessions with peers that record no frames, such as Ceph's daemons."""
     recording = {link.key.node for link in index.links.values() if link.tx or link.rx}
+    recording.update(process.node for process in index.settled)  # its frames may all have left the history
     return [
         log
         for log in index.sessions.values()

@@ -98,6 +98,10 @@ LINES = {
         "unknown append p/o, operation 1.7: a;: late",
     ),
     "step": ({"verb": "connect", "args": "a b"}, "connect a b"),
+    "settled": (
+        {"incarnation": 2, "links": 40, "sessions": 3, "largest": {"b": 100}, "shards": 0},
+        "incarnation 2: the records of 40 links were judged and left",
+    ),
     "process": ({"action": "kill", "incarnation": 1}, "kill, incarnation 1"),
     "end": (
         {"registry": 1, "links": 2, "queued": 0, "sent": 0, "dispatch_bytes": 0},

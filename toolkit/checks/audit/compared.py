@@ -171,10 +171,10 @@ class Compared:
             link.key for _, link, record in part.by_tag.get("SERVER_IDENT", ()) if record["direction"] == "rx"
         }
         for log in part.sessions.values():
-            if log.earlier is not None:  # the peer may have assigned the cookie in a frame that left the history
-                record = part.history[log.earlier]
-                place = _Place(record.time_s, self._records + log.earlier, "", None)
-                cookie = number(record.fields, "client_cookie")
+            state = log.beginning
+            if state is not None:  # the peer may have assigned the cookie in a frame that left the history
+                place = _Place(state.time_s, self._records + (log.earlier or 0), "", None)
+                cookie = number(state.fields, "client_cookie")
                 self._idents.append(_Ident(place, False, log.key.process, cookie, log.key.session, True))
         for position, link, record in part.by_tag.get("CLIENT_IDENT", ()):
             fields = record.fields

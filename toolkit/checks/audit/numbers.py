@@ -102,8 +102,8 @@ _COOKIES = (("CLIENT_IDENT", "client_cookie"), ("SERVER_IDENT", "server_cookie")
 
 def _seen(index: Index, tag: str, name: str) -> set[int | None]:
     """Return the cookies in all idents of a tag, sent or received; those that left the history were in states."""
-    begins = (log.earlier for log in index.sessions.values())
-    earlier: set[int | None] = {index.history[at][name] for at in begins if at is not None}
+    begins = (log.beginning for log in index.sessions.values())
+    earlier: set[int | None] = {state[name] for state in begins if state is not None}
     return earlier | {number(record.fields["fields"], name) for _, _, record in index.by_tag.get(tag, ())}
 
 

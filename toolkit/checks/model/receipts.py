@@ -22,10 +22,12 @@ class Receipts:
         problems: collects the problems.
         sends: the session's ``send`` records.
         prompt: True if a received message is delivered before the session does anything else.
+        earlier: position up to which frames of the session have left the history; -1 if none has.
     """
 
-    def __init__(self, problems: Problems, sends: list[Entry], *, prompt: bool) -> None:
+    def __init__(self, problems: Problems, sends: list[Entry], *, prompt: bool, earlier: int) -> None:
         self._problems = problems
+        self._earlier = earlier
         self.prompt = prompt
         self._handed_over: dict[int, list[Entry]] = {}
         """Sends by tid; Ceph's daemons use one tid for several messages."""
@@ -60,6 +62,8 @@ class Receipts:
         """Process a message that was delivered, or that no dispatcher accepted."""
         seq = record.fields["seq"]
         waiting = self._waiting.pop(seq, None)
+        if position <= self._earlier:
+            return  # its frame has left the history
         if waiting is None:
             self._add(position, f"seq {seq} is delivered, but no frame has brought it")
         elif (name := _difference(record.fields, waiting[0][1].fields["fields"])) is not None:

@@ -46,7 +46,9 @@ class Model:
             (log.node, log.key.session) in delays
         )
         self._last = 0
-        self._receipts = Receipts(problems, log.of("send"), prompt=not (self._is_sharded or self._drops))
+        prompt = not (self._is_sharded or self._drops)
+        earlier = -1 if log.earlier is None else log.earlier
+        self._receipts = Receipts(problems, log.of("send"), prompt=prompt, earlier=earlier)
 
     def problems(self) -> list[Problem]:
         """Return the records that the model does not explain."""
