@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Host", "Network", "Wire"]
 
 _CHANCE_OF_PIECES = 0.3
-_FIRST_PORT = 40000
+_FIRST_PORT, _LAST_PORT = 40000, 65535
 _NO_PACKETS = "a simulated network has no packets: --backend netns"
 
 
@@ -121,7 +121,7 @@ class Network(NetworkFaults):
         self._wires[host.name][wire] = None
         self._wires[acceptor.name][wire] = None
         self._arm(wire)
-        self._last_port += 1
+        self._last_port = self._last_port + 1 if self._last_port < _LAST_PORT else _FIRST_PORT
         local = EntityAddr.from_host("127.0.0.1", self._last_port, AddressType.MSGR2)
         there, back = (wire.flows[direction].path for direction in Direction)
         delay_s = there.latency() + back.delay_s

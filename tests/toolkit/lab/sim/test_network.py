@@ -41,6 +41,18 @@ def test_end_of_a_stream_arrives_after_the_written_bytes(pair: Pair) -> None:
     assert not pair.network.between("a", "b")
 
 
+def test_hosts_may_dial_as_often_as_they_like(pair: Pair) -> None:
+    """A dialling host has fewer ports than a long run has dials."""
+    for number in range(26_000):
+        pair.a.dial(pair.b, number).close(pair.a)
+        if number % 10_000 == 0:
+            pair.run()
+    near, far = pair.stream()
+    near.write(b"still here")
+    pair.run()
+    assert far.received == b"still here"
+
+
 # ---- partitions
 
 
