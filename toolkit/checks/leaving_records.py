@@ -9,7 +9,7 @@ from math import inf
 
 from toolkit.checks.history import SCENARIO
 from toolkit.checks.index import Index
-from toolkit.checks.records import EARLIER, Record
+from toolkit.checks.records import EARLIER, Record, largest_of
 from toolkit.checks.sessions import Process, SessionLog
 from toolkit.checks.settled_links import Cuts
 from toolkit.checks.settled_messages import Messages, message_of
@@ -170,7 +170,7 @@ class _Leaving:
             elif process in self._marks:
                 links[process] += record["links"]
                 self._ended[process] = max(record["sessions"], self._ended.get(process, 0))
-                for node, size in record["largest"].items():
+                for node, size in largest_of(record):
                     self._largest[node] = max(size, self._largest.get(node, 0))
                 yield at, None
         for process, at in self._marks.items():
@@ -206,7 +206,7 @@ class _Leaving:
     def of_runner(self) -> Iterator[Change]:
         """Yield old records about faults, and about processes that ended."""
         index, through = self._index, self._cuts.through
-        old = [at for kind in ("path", "cut") for at, _ in index.by_kind.get(kind, ()) if at < through]
+        old = [at for kind in ("path", "cut", "exhausted") for at, _ in index.by_kind.get(kind, ()) if at < through]
         for at, record in index.by_kind.get("step", ()):
             if at < through and record.node == SCENARIO and record["verb"] not in _REMEMBERED_STEPS:
                 old.append(at)

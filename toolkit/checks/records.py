@@ -241,6 +241,11 @@ def long_frames_of(record: Record) -> int:
     return int(record["fields"]["long"]) if record["tag"] == FOLDED else int(record["length"] > HEAD_BYTES)
 
 
+def largest_of(record: Record) -> list[tuple[str, int]]:
+    """Return, from a ``settled`` record, the sizes in bytes of the largest messages, with their receivers."""
+    return [(node, size) for node, size in record["largest"].items() if type(size) is int]
+
+
 def check_kind(kind: str) -> Mapping[str, Field]:
     """Return the fields of a kind.
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from toolkit.checks.index import Index
-from toolkit.checks.records import Record
+from toolkit.checks.records import Record, largest_of
 from toolkit.checks.result import Findings
 from toolkit.checks.wires import Entry
 
@@ -91,7 +91,7 @@ def _largest_messages(index: Index) -> dict[str, int]:
             node, size_bytes = record["args"].split(", ")
             largest[node] = max(largest[node], int(size_bytes))
     for _, record in index.by_kind.get("settled", ()):
-        for node, size_bytes in record["largest"].items():
+        for node, size_bytes in largest_of(record):
             largest[node] = max(largest[node], size_bytes)
     for _, record in index.by_kind.get("deliver", ()):
         largest[record.node] = max(largest[record.node], record["size"])
