@@ -206,7 +206,9 @@ class _Leaving:
     def of_runner(self) -> Iterator[Change]:
         """Yield old records about faults, and about processes that ended."""
         index, through = self._index, self._cuts.through
-        old = [at for kind in ("path", "cut", "exhausted") for at, _ in index.by_kind.get(kind, ()) if at < through]
+        old = [
+            at for kind in ("path", "cut", "exhausted") for at, _ in index.by_kind.get(kind, ()) if at < through
+        ]
         for at, record in index.by_kind.get("step", ()):
             if at < through and record.node == SCENARIO and record["verb"] not in _REMEMBERED_STEPS:
                 old.append(at)

@@ -56,6 +56,8 @@ def remove_labelled(label: str, base_url: str = "") -> None:
 def remove_from(engine: "docker.DockerClient", label: str, *, timeout_s: float = _GO_TIMEOUT_S) -> None:
     """Remove all objects with a label from an engine.
 
+    Only a manager of a swarm can remove an overlay network, which leaves other machines with their last container.
+
     Args:
         engine: the engine.
         label: the label, ``KEY=VALUE``.
@@ -70,15 +72,19 @@ def remove_from(engine: "docker.DockerClient", label: str, *, timeout_s: float =
         _remove(service.remove)
     remove = partial(api.remove_container, force=True, v=True)
     _remove_all(partial(api.containers, all=True, filters=mine), remove, timeout_s)
-    _remove_all(partial(api.networks, filters=mine), api.remove_network, timeout_s)
+    own = mine if _manages(engine) else {**mine, "scope": "local"}
+    _remove_all(partial(api.networks, filters=own), api.remove_network, timeout_s)
     for volume in engine.volumes.list(filters=mine):
         _remove(partial(volume.remove, force=True))
 
 
 def _services(engine: "docker.DockerClient", mine: dict[str, str]) -> list[Any]:
     """Return the services with a label; only a swarm manager can list them."""
-    manages = engine.info().get("Swarm", {}).get("ControlAvailable")
-    return list(engine.services.list(filters=mine)) if manages else []
+    return list(engine.services.list(filters=mine)) if _manages(engine) else []
+
+
+def _manages(engine: "docker.DockerClient") -> bool:
+    return bool(engine.info().get("Swarm", {}).get("ControlAvailable"))
 
 
 def _remove_all(

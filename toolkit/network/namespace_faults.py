@@ -113,7 +113,7 @@ class NamespaceNetwork(NetworkFaults):
 
     def _open(self, states: Mapping[tuple[str, str], LinkState]) -> Links:
         if not self._cables:
-            self._cables += find_cables(self._lease.label, self._places)
+            self._cables += self._find_cables()
         return open_links(
             self._cables,
             states=states,
@@ -122,6 +122,10 @@ class NamespaceNetwork(NetworkFaults):
             log=self._lease.directory / "wire.log",
             table=self._lease.label.table("wire"),
         )
+
+    def _find_cables(self) -> list[Cable]:
+        """Return the cables of all hosts, whose bridges another program made."""
+        return find_cables(self._lease.label, self._places)
 
     def _impaired(self) -> dict[tuple[str, str], LinkState]:
         """Return the states of impaired links."""

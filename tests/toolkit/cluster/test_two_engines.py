@@ -54,6 +54,39 @@ def delivered(cluster: Cluster, sender: str, receiver: str) -> int:
 
 
 @pytest.mark.usefixtures("swarm")
+@pytest.mark.needs("nft")
+def test_links_between_engines_are_impaired_captured_and_proxied() -> None:
+    """Both engines are on this machine, each in a network namespace of its own."""
+    spec = ClusterSpec.model_validate(
+        {
+            "name": "pair",
+            "nodes": {"n": {"entity": "osd.0", "count": 2}},
+            "traffic": [{"from": "n0", "to": "n1", "every_ms": 50}],
+            "captures": [{"node": "n1"}],
+            "proxies": [{"from": "n0", "to": "n1", "script": ["-> MESSAGE #3: cut"]}],
+        }
+    )
+    with up(spec, backend="swarm") as cluster:
+        eventually(lambda: delivered(cluster, "n0", "n1") > 5)
+        assert [record["detail"] for record in cluster.history.so_far().of("cut")] != []
+        before_s = dial_s(cluster)
+        cluster.fault("link n0 n1 delay-ms=300 --both-ways")
+        assert dial_s(cluster) > 0.6 > before_s
+        cluster.fault("heal")
+        assert dial_s(cluster) < 0.6
+        kept = cluster.lease.directory / "n1.pcapng"
+        assert kept.stat().st_size > 10_000
+
+
+def dial_s(cluster: Cluster) -> float:
+    """Return the seconds that n0 needs to connect to n1."""
+    ask = "import socket, sys, time; t = time.monotonic(); socket.create_connection((sys.argv[1], 6800), 9)"
+    hosts = cluster.backend.hosts
+    address = next(iter(hosts["n1"].addresses.values()))
+    return float(hosts["n0"].run("python3", "-c", f"{ask}; print(time.monotonic() - t)", address))
+
+
+@pytest.mark.usefixtures("swarm")
 def test_cluster_survives_the_death_of_an_engine(engines: tuple[Engine, Engine], tmp_path: Path) -> None:
     one, two = engines
     upkeep = up(ClusterSpec.model_validate(FOUR), backend="swarm")

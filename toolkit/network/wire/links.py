@@ -90,10 +90,9 @@ class WireLinks(Links):
         return [link for pair in pairs for link in self._shared(pair)]
 
     def _choose(self) -> Detour:
-        (switch,) = {cable.switch for cable in self.cables}
         if forwarding.why_not():
             return Bridging(self.cables, self._note)
-        return Steering(switch, self._table, self._note)
+        return Steering({cable.switch for cable in self.cables}, self._table, self._note)
 
     def _attach(self, wire: Wire, cables: Collection[Cable]) -> None:
         """Make the taps that do not exist yet."""

@@ -9,7 +9,8 @@ the wire, without impairments, until none was sent for :data:`PAUSE_MS`. The ker
 set whose elements expire unless a frame renews them.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,20 +39,22 @@ _MASTER = 0x04
 class Steering(Detour):
     """Leads the frames of single links into the wire.
 
+    The bridges may be in several namespaces; the links between these begin one namespace after the other.
+
     Args:
-        switch: namespace of the bridges; None for this process's own.
-        table: name of the table for the rules, which no other program has in that namespace.
+        switches: namespaces of the bridges; None for this process's own.
+        table: name of the table for the rules, which no other program has in these namespaces.
         note: called with the table before it is made, if it is in this process's own namespace.
     """
 
-    def __init__(self, switch: Path | None, table: str, note: Callable[[Change], None]) -> None:
-        self._switch = switch
+    def __init__(self, switches: Collection[Path | None], table: str, note: Callable[[Change], None]) -> None:
+        self._switches = switches
         self._table = f"{_FAMILY} {table}"
         self._numbers: dict[Cable, int] = {}
         """Cables with rules, and the number in the names of their chains and sets."""
         self._steered: set[CableLink] = set()
         self._settled: set[Cable] = set()
-        if switch is None:
+        if None in switches:
             note(NftTable(_FAMILY, table))
 
     @override
@@ -67,9 +70,11 @@ class Steering(Detour):
         numbers = self._numbers | {cable: number for number, cable in enumerate(missing, len(self._numbers))}
         if missing:
             self._settle(missing)
-        lines = [line for cable in missing for line in self._ways(cable, numbers[cable])]
-        # In one transaction, so that all these links begin at the same moment.
-        lines += [f"add element {self._table} steered{numbers[one]} {{ {other.mac} }}" for one, other in new]
+        lines = [(cable.switch, line) for cable in missing for line in self._ways(cable, numbers[cable])]
+        lines += [
+            (one.switch, f"add element {self._table} steered{numbers[one]} {{ {other.mac} }}")
+            for one, other in new
+        ]
         self._run(lines)
         self._numbers = numbers
         self._steered |= set(new)
@@ -83,26 +88,29 @@ class Steering(Detour):
         for one, other in healthy:
             number, address = self._numbers[one], f"{{ {other.mac} }}"
             graced = f"element {self._table} healthy{number} {address}"
-            lines.append(f"delete element {self._table} steered{number} {address}")
             # Adding an element again does not renew its time, so one of an earlier grace period is removed.
-            lines += [f"add {graced}", f"delete {graced}", f"add {graced}"]
+            renewed = (f"add {graced}", f"delete {graced}", f"add {graced}")
+            past = (f"delete element {self._table} steered{number} {address}", *renewed)
+            lines += [(one.switch, line) for line in past]
         self._run(lines)
         self._steered -= set(healthy)
 
     @override
     def close(self) -> None:
-        try:
-            self._run([f"delete table {self._table}"])
-            self._forget()
-        except LocalError:
-            pass  # gone with their namespace
+        for switch in self._switches:
+            with suppress(LocalError):  # gone with their namespace
+                self._run([(switch, f"delete table {self._table}")])
+                self._forget(switch)
         self._numbers = {}
         self._steered.clear()
         self._settled.clear()
 
-    def _run(self, lines: list[str]) -> None:
-        with within(self._switch):
-            nft("-f", "-", text="\n".join([f"add table {self._table}", *lines, ""]))
+    def _run(self, lines: Sequence[tuple[Path | None, str]]) -> None:
+        """Run lines, each in its namespace: one transaction for each, so that its links begin at one moment."""
+        for switch in dict.fromkeys(switch for switch, _ in lines):
+            own = [line for place, line in lines if place == switch]
+            with within(switch):
+                nft("-f", "-", text="\n".join([f"add table {self._table}", *own, ""]))
 
     def _ways(self, cable: Cable, number: int) -> Iterator[str]:
         """Yield the lines that make the ways from a port to its tap and back; no frame takes the first one yet."""
@@ -125,21 +133,23 @@ class Steering(Detour):
         A bridge learns where an address is from frames that pass it. Those of an impaired link do not, and the
         bridge would send frames for their sender to all ports once the entry has expired.
         """
-        with kernel_of(self._switch) as route:
-            silence(*(cable.tap for cable in cables))
-            ports = _ports(route)
-            for cable in cables:
-                if cable.port not in ports:
-                    raise Unsupported(f"wire: there is no {cable.port}, or it is on no bridge")
-                self._settled.add(cable)
-                route.fdb("replace", ifindex=ports[cable.port], **_entry(cable))
+        for switch in dict.fromkeys(cable.switch for cable in cables):
+            own = [cable for cable in cables if cable.switch == switch]
+            with kernel_of(switch) as route:
+                silence(*(cable.tap for cable in own))
+                ports = _ports(route)
+                for cable in own:
+                    if cable.port not in ports:
+                        raise Unsupported(f"wire: there is no {cable.port}, or it is on no bridge")
+                    self._settled.add(cable)
+                    route.fdb("replace", ifindex=ports[cable.port], **_entry(cable))
 
-    def _forget(self) -> None:
-        """Let the bridges learn again where hosts are."""
-        with kernel_of(self._switch) as route:
+    def _forget(self, switch: Path | None) -> None:
+        """Let the bridges of a namespace learn again where hosts are."""
+        with kernel_of(switch) as route:
             ports = _ports(route)
             for cable in self._settled:
-                if cable.port in ports:
+                if cable.switch == switch and cable.port in ports:
                     route.fdb("del", ifindex=ports[cable.port], **_entry(cable))
 
 

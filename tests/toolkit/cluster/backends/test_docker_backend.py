@@ -212,11 +212,35 @@ class TestSwarm:
             server.stdout.readline()
             b.run("python3", "-c", ask, a.addresses["public"])
             assert server.wait(20) == 0
-            backend.network.set_link("a", "b", LinkState())
-            with pytest.raises(Unsupported, match="links of a swarm cannot be impaired"):
-                backend.network.set_link("a", "b", LinkState(delay_ms=1))
             server.stdin.close()
             server.stdout.close()
+
+    @pytest.mark.needs("swarm", "nft")
+    def test_links_of_a_swarm_are_impaired_one_by_one(self, monkeypatch):
+        both = [NetworkWish("public"), NetworkWish("cluster")]
+        with opened(both, [HostWish(name, ("public", "cluster")) for name in "abc"], "swarm") as backend:
+            network, (a, b, c) = backend.network, backend.hosts.values()
+            network.set_link("a", "b", LinkState(delay_ms=200))
+            network.set_link("b", "a", LinkState(delay_ms=100))
+            assert [refusal_ms(a, b, name) > 300 for name in ("public", "cluster")] == [True, True]
+            assert refusal_ms(a, c, "public") < 200
+            assert network.link("a", "b") == LinkState(delay_ms=200)
+            network.heal()
+            assert refusal_ms(a, b, "public") < 200
+            monkeypatch.setattr(c, "namespace", None)
+            with pytest.raises(Unsupported, match="node c has no network namespace on this machine"):
+                network.set_link("a", "c", LinkState(delay_ms=1))
+
+
+def refusal_ms(one, other, network):
+    """Milliseconds until a host learns that no program of another one listens at a port."""
+    ask = """
+import socket, sys, time
+began_s = time.monotonic()
+socket.socket().connect_ex((sys.argv[1], 81))
+print((time.monotonic() - began_s) * 1000)
+"""
+    return float(one.run("python3", "-c", ask, other.addresses[network]))
 
 
 @pytest.mark.needs("docker", "netns")

@@ -174,7 +174,8 @@ class DockerBackend(Backend):
         super().close()
         self._network.close()
         lost = self.lost()
-        for place, engine in self._engines.items():
+        # The first engine is a swarm's manager: it removes overlays, once the others have no containers on them.
+        for place, engine in reversed(self._engines.items()):
             if _machine(place) not in lost:
                 # An overlay stays as long as a lost machine has a part of it.
                 time_s = {"timeout_s": _ANSWER_S} if lost else {}

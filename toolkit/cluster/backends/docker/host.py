@@ -83,6 +83,20 @@ class ContainerHost(Host):
         pid = int(self._api.inspect_container(container)["State"]["Pid"])
         self.namespace = Path(f"/proc/{pid}/ns/net") if _is_here(pid, label) else None
 
+    @refused()
+    def overlay(self, address: str) -> Path | None:
+        """Return the network namespace of the overlay on which the container has an address; None without one.
+
+        Docker has the bridge and the VXLAN of each overlay in a namespace beside those of its containers, under a
+        number and the first ten characters of the network's id.
+        """
+        settings = self._api.inspect_container(self._container)["NetworkSettings"]
+        for network in settings["Networks"].values():
+            if address in (network["IPAMConfig"] or {}).values():
+                namespaces = Path(settings["SandboxKey"]).parent
+                return next(namespaces.glob(f"[0-9]*-{network['NetworkID'][:10]}"), None)
+        return None
+
     def named(self, name: str) -> "ContainerHost":
         """Return the same container as the host of another node."""
         other = copy(self)

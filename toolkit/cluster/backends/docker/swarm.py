@@ -3,15 +3,20 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from messenger.compat import override
 from toolkit.cluster.backends.base import HostWish, NetworkWish
 from toolkit.cluster.backends.docker.backend import DockerBackend
+from toolkit.cluster.backends.docker.host import ContainerHost
 from toolkit.cluster.backends.docker.subnets import Subnet
 from toolkit.errors import Unsupported
 from toolkit.machine.docker_engine import CONTEXT_SCHEME, connected, current_place
+from toolkit.network.cables import find_cables
+from toolkit.network.links import Cable
 from toolkit.network.namespace_faults import NamespaceNetwork
+from toolkit.network.places import Place, Places
 from toolkit.network.state import LinkState
 
 if TYPE_CHECKING:
@@ -25,13 +30,27 @@ _ACTIVE = "active"
 
 
 class OverlayNetwork(NamespaceNetwork):
-    """Faults between hosts on overlays; their bridges are the engine's, so links cannot be impaired."""
+    """Faults between containers on overlays, whose bridges have namespaces of their own on each machine."""
+
+    @override
+    def _find_cables(self) -> list[Cable]:
+        here = {name: host for name, host in self._places.hosts.items() if host.namespace is not None}
+        return find_cables(self._lease.label, Places(here), _switch_of)
 
     @override
     def set_link(self, sender: str, receiver: str, state: LinkState) -> None:
-        """Accept only a link without impairments."""
-        if not state.is_clear:
-            raise Unsupported(f"link {sender} {receiver}: links of a swarm cannot be impaired: --backend docker")
+        for name in (sender, receiver):
+            self._places.namespace(name)  # raises if it is on another machine
+        super().set_link(sender, receiver, state)
+
+
+def _switch_of(place: Place, network: str) -> Path:
+    """Return the namespace in which the engine has its part of a host's network."""
+    assert isinstance(place, ContainerHost)
+    found = place.overlay(place.addresses[network])
+    if found is None:
+        raise Unsupported(f"{place.name}: its engine shows no namespace of network {network} on this machine")
+    return found
 
 
 class SwarmBackend(DockerBackend):
