@@ -77,9 +77,9 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
   (how many removes without an answer have taken effect). Without points the object's later operations cannot be
   judged.
 * ``settled``: all records of some links of the process were judged and have left the history; this record is in
-  the place of the last one. incarnation, links (their number), sessions (the highest number of a session that ended
-  and has left, too), largest (object: by receiver, the size in bytes of the largest message that has left), shards
-  (of the process; 0 if all its links are on the home shard).
+  the place of the last one. incarnation, links (their number), sessions (the highest number of a session that has
+  ended and left, too), largest (object: by receiver, the size in bytes of the largest message that has left),
+  shards (of the process; 0 if all its links are on the home shard).
 * ``step``: by node ``scenario``: a line of the scenario's script. verb, args.
 * ``expect``: by node ``scenario``: how often an event must be raised at a node in the whole run. of (the node),
   peer, event, count, most* (the upper limit, if it is above ``count``).

@@ -3,8 +3,8 @@
 The whole history is judged whenever enough records have arrived. Violations are kept, and settled records leave:
 those of messages, of closed links and of ended sessions (:mod:`toolkit.checks.settled_records`). The invariants
 judge the remaining history as before, so a message that never arrives is still found when the run comes to rest.
-The number of new records between two checks grows with the number of remaining records, so that the cost per record
-does not grow with the run.
+The number of new records between two checks grows with the number of remaining records, so that the cost per
+record does not grow with the run.
 """
 
 import threading

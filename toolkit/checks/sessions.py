@@ -63,8 +63,8 @@ class SessionLog:
         """The sessions at the other ends of its links."""
         self.dialled = False
         self.earlier: int | None = None
-        """Position up to which its records have left the history, except messages that may be sent again; None if all
-        are here. The state record there shows its numbers, unless the session has ended."""
+        """Position up to which its records have left the history, except messages that may be sent again; None if
+        all are here. The state record there shows its numbers, unless the session has ended."""
         self.last_state: Record | None = None
         self.marked_down: int | None = None
         self.reset: int | None = None

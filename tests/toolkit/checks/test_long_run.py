@@ -7,12 +7,10 @@ import pytest
 
 from tests.support.long_history import interrupted_history, long_history
 from toolkit.checks.history import SCENARIO, History
-from toolkit.checks.index import Index
 from toolkit.checks.invariants import check
 from toolkit.checks.live import check_so_far
 from toolkit.checks.long_run import LongRun, settled_until_s
 from toolkit.checks.records import Record
-from toolkit.checks.settled_records import foldable
 from toolkit.scenarios.catalogue import find
 from toolkit.scenarios.runner import run_scenario
 from toolkit.simulation.swarm import live
