@@ -73,13 +73,15 @@ def skipped(records: list[Record], part: float) -> list[Record]:
     return [*records[:place], wrong, *records[place + 1 :]]
 
 
-def nth(records: list[Record], part: float, kind: str, tags: set[str] | None = None) -> int:
-    """Place of a record of a kind about so far into a history."""
+def nth(records: list[Record], part: float, kind: str, tags: set[str] | None = None, **fields: object) -> int:
+    """Place of a record of a kind, with these fields, about so far into a history."""
     begin = int(len(records) * part)
     return next(
         place
         for place in range(begin, len(records))
-        if records[place].kind == kind and (tags is None or records[place]["tag"] in tags)
+        if records[place].kind == kind
+        and (tags is None or records[place]["tag"] in tags)
+        and fields.items() <= records[place].fields.items()
     )
 
 

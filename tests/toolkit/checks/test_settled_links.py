@@ -89,7 +89,7 @@ def test_dials_that_fail_for_hours_leave() -> None:
 
 
 @cache
-def _unreachable(dials: int) -> tuple[Record, ...]:
+def _outage(dials: int) -> tuple[tuple[Record, ...], float]:
     lab = SimLab("v2-crc", 1)
     lab.two()
     lab.exchange(count=2)
@@ -98,12 +98,63 @@ def _unreachable(dials: int) -> tuple[Record, ...]:
     lab.cut("a", "b")
     lab.send("a", "b", 2)
     lab.wait(15.0 * dials)
-    return tuple(record for record in lab.history if record.kind != "end")
+    until_s = lab.history[-1].time_s
+    lab.heal()
+    lab.exchange(count=2)
+    return tuple(record for record in lab.history if record.kind != "end"), until_s
+
+
+def outage(dials: int) -> tuple[list[Record], float]:
+    """A peer that refuses so many dials, while two messages wait for it; and when the refusals end."""
+    records, until_s = _outage(dials)
+    return list(records), until_s
 
 
 def unreachable(dials: int) -> list[Record]:
-    """A peer that refuses every dial, while two messages wait for it."""
-    return list(_unreachable(dials))
+    """The first part of an outage, which has not ended yet."""
+    records, until_s = outage(dials)
+    return [record for record in records if record.time_s <= until_s]
+
+
+def test_session_goes_on_after_its_earlier_links_have_left() -> None:
+    """The peer has messages that it did not acknowledge: it announces them when the session is resumed."""
+    records, until_s = outage(30)
+    before = [record for record in records if record.time_s <= until_s]
+    later = [record for record in records if record.time_s > until_s]
+    kept = remaining(before, until_s - 1.0)
+    assert len(kept) < len(before) / 2
+    for count in range(len(later) + 1):
+        assert failed([*kept, *later[:count]]) == failed([*before, *later[:count]]), count
+    assert failed([*kept, *later]) == []
+    again = next(record for record in later if record.kind == "deliver" and record.node == "b")
+    again = replace(again, time_s=until_s, fields={**again.fields, "seq": 2})
+    assert "INV-8" in failed([*kept, again])
+
+
+def failed(records: list[Record]) -> list[str]:
+    return [result.id for result in check_so_far(History(records)) if not result.ok]
+
+
+def test_end_of_a_receiver_stays_while_it_explains_a_loss() -> None:
+    """A process may end after it has acknowledged a message, and before it records that it delivered it."""
+    lab = SimLab("v2-crc", 1)
+    lab.two()
+    lab.exchange(count=3)
+    lab.wait(2.0)
+    lab.kill("b")
+    lab.wait(100.0)
+    lab.revive("b")
+    lab.exchange(count=3)
+    lab.wait(100.0)
+    lab.exchange(count=1)
+    records = [record for record in lab.history if record.kind != "end"]
+    killed = nth(records, 0.0, "process", action="kill")
+    last = max(at for at in range(killed) if records[at].kind == "deliver" and records[at].node == "b")
+    records = records[:last] + records[last + 1 :]
+    found, _, run = judged(records, 20, SETTLED_S)
+    assert run.judged_until_s is not None
+    assert found == whole(records)
+    assert found["INV-1"]
 
 
 def frame_with(**changes: object) -> Callable[[list[Record], int], list[Record]]:
@@ -212,18 +263,23 @@ def test_lives_full_of_faults_and_resets_raise_no_alarm(seed: int) -> None:
     assert [each.id for each in run.results if not each.ok] == []
 
 
-def test_an_ended_session_that_the_application_still_uses_is_not_taken_for_a_new_one() -> None:
-    records = list(chaos("v2-crc"))
-    place = nth(records, 0.2, "mark_down")
-    session, peer = records[place]["session"], records[place]["peer"]
-    late = Record(records[-1].time_s, records[place].node, "send", {**_message(records), "session": session})
-    late.fields["peer"] = peer
-    found, _, _ = judged([*records, late], 200, SETTLED_S)
-    assert all(found.values())
-
-
-def _message(records: list[Record]) -> dict[str, object]:
-    return dict(records[nth(records, 0.5, "send")].fields, tid=99_999_999, digest="0badc0de")
+def test_an_ended_session_that_the_application_still_uses_stays_ended() -> None:
+    lab = SimLab("v2-crc", 1)
+    lab.two()
+    lab.exchange(count=2)
+    lab.wait(5.0)  # until everything is acknowledged
+    lab.mark_down("a", "b")
+    lab.wait(1.0)
+    records = [record for record in lab.history if record.kind != "end"]
+    sent = next(record for record in records if record.kind == "send" and record.node == "a")
+    late = replace(
+        sent, time_s=records[-1].time_s + 100.0, fields={**sent.fields, "tid": 99, "digest": "0badc0de"}
+    )
+    kept = [*remaining(records, records[-1].time_s), late]
+    nothing = dict.fromkeys(("dispatch_bytes", "links", "queued", "sent"), 0)
+    ends = [Record(late.time_s, node, "end", {**nothing, "registry": node == "b"}) for node in ("a", "b")]
+    assert len(kept) < 30
+    assert [each.id for each in check(History([*kept, *ends])) if not each.ok] == []
 
 
 def test_history_without_settled_records_is_read_and_written_as_any_other() -> None:
