@@ -1,13 +1,13 @@
 """Runs of any length: the verdicts are those on the whole history, and memory stays small."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.support.folding import alarms, long_run
 from tests.support.long_history import interrupted_history, long_history
 from toolkit.checks.history import SCENARIO, History
-from toolkit.checks.invariants import check
 from toolkit.checks.live import check_so_far
 from toolkit.checks.long_run import LongRun, settled_until_s
 from toolkit.checks.records import Record
@@ -19,12 +19,7 @@ from toolkit.simulation.swarm import live
 def judged(records: list[Record], every: int, settled_s: float) -> tuple[dict[str, bool], int, LongRun]:
     """The verdicts of a long run, and the most records that were in memory."""
     history = History()
-
-    def fold(changes: Mapping[int, Record | None]) -> None:
-        kept = [changes.get(id(record), record) for record in history.records]
-        history.records[:] = [record for record in kept if record is not None]
-
-    run = LongRun(history, fold, every, settled_s)
+    run = long_run(history, every, settled_s)
     most = 0
     for begin in range(0, len(records), every):
         history.records += records[begin : begin + every]
@@ -242,21 +237,7 @@ def test_lives_full_of_faults_that_one_end_records_raise_no_alarm(seed: int) -> 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_lives_full_of_faults_raise_no_alarm(seed: int) -> None:
-    outcome = live(seed)
-    records = [record for record in outcome.history if record.kind != "end"]
-    history = History()
-
-    def fold(changes: Mapping[int, Record | None]) -> None:
-        kept = [changes.get(id(record), record) for record in history.records]
-        history.records[:] = [record for record in kept if record is not None]
-
-    run = LongRun(history, fold, 20, settled_s=0.5)
-    for record in records:
-        history.records.append(record)
-        run.look()
-    ends = [record for record in outcome.history if record.kind == "end"]
-    assert [each.id for each in check(History([*history.records, *ends])) if not each.ok] == []
-    assert [each.id for each in run.results if not each.ok] == []
+    assert alarms(seed, every=20) == []
 
 
 @pytest.mark.parametrize("part", [0.2, 0.6])

@@ -1,22 +1,19 @@
 """Closed links and ended sessions leave memory, and later records are judged as on the whole history."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
 import pytest
 
+from tests.support.folding import alarms, long_run, remaining
 from tests.support.long_history import chaotic_history, interrupted_history
 from tests.toolkit.checks.test_long_run import judged, nth, whole
 from toolkit.checks.history import History
-from toolkit.checks.index import Index
 from toolkit.checks.invariants import check
 from toolkit.checks.live import check_so_far
-from toolkit.checks.long_run import LongRun
 from toolkit.checks.records import Record
-from toolkit.checks.settled_records import foldable
 from toolkit.lab.sim.sim_lab import SimLab
-from toolkit.simulation.swarm import live
 
 ROUNDS = 60
 SETTLED_S = 5.0
@@ -26,13 +23,6 @@ SETTLED_S = 5.0
 def chaos(way: str, rounds: int = ROUNDS, seed: int = 1) -> tuple[Record, ...]:
     """A history of chaos, made once."""
     return tuple(chaotic_history(way, rounds, seed))
-
-
-def remaining(records: list[Record], until_s: float) -> list[Record]:
-    """Return a history without its settled records."""
-    changes = foldable(Index(History(records)), until_s)
-    left = [changes.get(place, record) for place, record in enumerate(records)]
-    return [record for record in left if record is not None]
 
 
 def old(records: list[Record], until_s: float) -> int:
@@ -52,12 +42,7 @@ def test_the_verdict_on_long_chaos_is_that_on_its_whole_history(way: str, seed: 
 @pytest.mark.parametrize("way", ["v2-crc", "v1"])
 def test_memory_does_not_grow_with_the_length_of_chaos(way: str) -> None:
     history = History()
-
-    def fold(changes: Mapping[int, Record | None]) -> None:
-        kept = [changes.get(id(record), record) for record in history.records]
-        history.records[:] = [record for record in kept if record is not None]
-
-    run = LongRun(history, fold, 200, SETTLED_S)
+    run = long_run(history, 200, SETTLED_S)
     left = []
     for record in chaos(way, 240):
         history.records.append(record)
@@ -246,21 +231,7 @@ def test_message_that_waits_since_before_the_cut_must_arrive() -> None:
 
 @pytest.mark.parametrize("seed", range(20, 40))
 def test_lives_full_of_faults_and_resets_raise_no_alarm(seed: int) -> None:
-    outcome = live(seed)
-    records = [record for record in outcome.history if record.kind != "end"]
-    history = History()
-
-    def fold(changes: Mapping[int, Record | None]) -> None:
-        kept = [changes.get(id(record), record) for record in history.records]
-        history.records[:] = [record for record in kept if record is not None]
-
-    run = LongRun(history, fold, 60, settled_s=0.5)
-    for record in records:
-        history.records.append(record)
-        run.look()
-    ends = [record for record in outcome.history if record.kind == "end"]
-    assert [each.id for each in check(History([*history.records, *ends])) if not each.ok] == []
-    assert [each.id for each in run.results if not each.ok] == []
+    assert alarms(seed, every=60) == []
 
 
 def test_an_ended_session_that_the_application_still_uses_stays_ended() -> None:

@@ -1,6 +1,6 @@
 """Operations of a long run that were judged leave its history, and the verdict on the rest stays the same."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
@@ -8,23 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.folding import long_run, remaining
 from tests.support.operations import Op, damaged, history_of, is_linearizable, life
 from toolkit.checks import linearizable
 from toolkit.checks.history import History
-from toolkit.checks.index import Index
 from toolkit.checks.invariants import find
-from toolkit.checks.long_run import LongRun
 from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Outcome
-from toolkit.checks.settled_records import foldable
-
-
-def folded(records: Iterable[Record], until_s: float) -> list[Record]:
-    """The records that are left when those up to a moment are settled."""
-    history = History(records)
-    changes = foldable(Index(history), until_s)
-    kept = [changes.get(place, record) for place, record in enumerate(history.records)]
-    return [record for record in kept if record is not None]
 
 
 def folded_step_by_step(history: History, every_s: float) -> tuple[list[Record], int]:
@@ -33,7 +23,7 @@ def folded_step_by_step(history: History, every_s: float) -> tuple[list[Record],
     most, until_s = 0, every_s
     for record in history:
         if record.time_s > until_s:
-            kept = folded(kept, until_s - every_s)
+            kept = remaining(kept, until_s - every_s)
             until_s += every_s
         kept.append(record)
         most = max(most, len(kept))
@@ -72,7 +62,7 @@ def test_verdict_after_any_folds_is_that_of_the_definition(
         kept.append(record)
         if random.random() < 0.5:
             ok = ok and judged(kept).ok  # what was found before stays
-            kept = folded(kept, record.time_s - random.choice((0.0, 0.5, 2.0)))
+            kept = remaining(kept, record.time_s - random.choice((0.0, 0.5, 2.0)))
     assert (ok and judged(kept).ok) is is_linearizable(ops)
 
 
@@ -117,17 +107,12 @@ def test_folded_and_whole_histories_get_the_same_verdict(seed: int, every_s: flo
         ops[place] = replace(ops[place], answer=f"{which % len(ops)};")
     history = history_of(*ops)
     growing = History()
-    run = LongRun(growing, lambda changes: fold(growing, changes), 10, every_s)
+    run = long_run(growing, 10, every_s)
     for record in history:
         growing.records.append(record)
         run.look()
     (result,) = run.completed([judged(growing)], [record.time_s for record in growing])
     assert result.ok is judged(history).ok
-
-
-def fold(history: History, changes: Mapping[int, Record | None]) -> None:
-    kept = [changes.get(id(record), record) for record in history.records]
-    history.records[:] = [record for record in kept if record is not None]
 
 
 def test_memory_stays_small_and_a_late_violation_is_found() -> None:
@@ -153,27 +138,27 @@ def test_folding_keeps_an_operation_that_may_still_be_answered() -> None:
     open_ = Op("b", "append", 2, 3, "b;", action="")
     read = Op("c", "read", 4, 5, answer="a;b;")
     records = history_of(first, open_, read).records
-    assert [record["action"] for record in folded(records, 100.0)] == ["settled", "invoke", "invoke", "ok"]
-    late = [*folded(records, 100.0), Record(200.0, "b", "operation", {**records[2].fields, "action": "ok"})]
+    assert [record["action"] for record in remaining(records, 100.0)] == ["settled", "invoke", "invoke", "ok"]
+    late = [*remaining(records, 100.0), Record(200.0, "b", "operation", {**records[2].fields, "action": "ok"})]
     assert judged(late).ok
     ended = [*records, Record(50.0, "b", "process", {"action": "kill", "incarnation": 1})]
-    assert [record["action"] for record in folded(ended, 100.0)] == ["settled", "kill"]
+    assert [record["action"] for record in remaining(ended, 100.0)] == ["settled", "kill"]
 
 
 def test_folding_keeps_an_unanswered_operation_until_it_is_read() -> None:
     first, lost = Op("a", "write", 0, 1, "a;"), Op("b", "append", 2, 3, "b;", action="unknown")
     reads = [Op("c", "read", at, at + 1, answer=seen) for at, seen in ((4, "a;"), (6, "a;"), (8, "a;b;"))]
     records = history_of(first, lost, *reads).records
-    kept = folded(records[:-2], 100.0)
+    kept = remaining(records[:-2], 100.0)
     assert [record["action"] for record in kept] == ["invoke", "unknown", "settled", "invoke", "ok"]
-    assert [record["action"] for record in folded([*kept, *records[-2:]], 100.0)] == ["settled"]
+    assert [record["action"] for record in remaining([*kept, *records[-2:]], 100.0)] == ["settled"]
 
 
 def test_folding_keeps_removes_until_they_are_met() -> None:
     removes = [Op("b", "remove", 2, 3, action="unknown"), Op("b", "remove", 3, 4, action="unknown")]
     meets = Op("c", "read", 6, 7, action="fail", error="ENOENT"), Op("c", "read", 8, 9, answer="a;")
     whole = history_of(Op("a", "write", 0, 1, "a;"), *removes, meets[0])
-    kept = folded(whole, 100.0)
+    kept = remaining(whole, 100.0)
     assert [record["action"] for record in kept] == ["invoke", "unknown", "settled"]
     assert not judged([*kept, *history_of(replace(meets[1], client="d"))]).ok
     again = Op("d", "write", 8, 9, "b;"), replace(meets[0], client="d", begin_s=10, end_s=11)
@@ -189,26 +174,26 @@ def test_folding_waits_for_a_read_after_an_unanswered_operation(verb: str, other
     start = "a;" if verb == "append" else ""
     for seen, ok in ((f"{start}b;c;", True), ("a;c;", True), ("c;", False), (f"{start}b;", verb == "write")):
         later = [Op("d", "read", 6, 7, answer=seen), Op("d", "read", 8, 9, answer=seen)]
-        assert judged([*folded(records, 100.0), *history_of(*later)]).ok is ok
+        assert judged([*remaining(records, 100.0), *history_of(*later)]).ok is ok
 
 
 def test_value_that_created_an_object_unread_is_not_read_later() -> None:
     lost = Op("b", "append", 0, 1, "b;", action="unknown")
     meets = Op("a", "create", 2, 3, action="fail", error="EEXIST"), Op("a", "remove", 4, 5)
     hides = Op("a", "write", 6, 7, "x;"), Op("a", "read", 8, 9, answer="x;")
-    kept = folded(history_of(lost, *meets, *hides), 100.0)
+    kept = remaining(history_of(lost, *meets, *hides), 100.0)
     assert len(kept) < len(history_of(lost, *meets, *hides))
     assert judged(kept).ok
     assert not judged([*kept, *history_of(Op("d", "read", 10, 11, answer="x;b;"))]).ok
     other = Op("c", "append", 0, 1, "c;", action="unknown")
-    kept = folded(history_of(lost, other, *meets, *hides), 100.0)
+    kept = remaining(history_of(lost, other, *meets, *hides), 100.0)
     assert judged([*kept, *history_of(Op("d", "read", 10, 11, answer="x;b;"))]).ok
     assert not judged([*kept, *history_of(Op("d", "read", 10, 11, answer="x;b;c;"))]).ok
 
 
 def test_folding_applies_an_operation_pending_at_the_cut_exactly_once() -> None:
     first, lost = Op("a", "write", 0, 1, "a;"), Op("b", "append", 2, 3, "b;", action="unknown")
-    done = folded(history_of(first, lost, Op("c", "read", 4, 5, answer="a;b;")), 100.0)
+    done = remaining(history_of(first, lost, Op("c", "read", 4, 5, answer="a;b;")), 100.0)
     for seen, ok in (("a;b;", True), ("a;", False), ("a;b;b;", False)):
         later = history_of(Op("d", "read", 6, 7, answer=seen))
         assert judged([*done, *later]).ok is ok
@@ -217,7 +202,7 @@ def test_folding_applies_an_operation_pending_at_the_cut_exactly_once() -> None:
 def test_object_is_not_judged_after_its_state_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linearizable, "MOST_TRIALS", 2000)
     many = [Op(f"c{number}", "append", 0, 1, f"{number};", action="unknown") for number in range(9)]
-    records = folded(history_of(*many, Op("a", "read", 2, 3, answer="876543210;9;8;7;6;5;4;3;2;1;0;")), 100.0)
+    records = remaining(history_of(*many, Op("a", "read", 2, 3, answer="876543210;9;8;7;6;5;4;3;2;1;0;")), 100.0)
     assert records[-1].fields["points"] == []
     result = judged([*records, *history_of(Op("d", "read", 6, 7, answer="x;"))])
     assert (result.outcome, result.violations) == (Outcome.NOT_JUDGED, [])
@@ -226,6 +211,6 @@ def test_object_is_not_judged_after_its_state_is_unknown(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("points", [[1], [{}], [{"exists": True, "data": "", "omap": 3, "done": []}], [{"x": []}]])
 def test_invalid_points_of_a_settled_record_are_not_judged(points: list[object]) -> None:
-    records = folded(history_of(Op("a", "write", 0, 1, "a;")), 100.0)
+    records = remaining(history_of(Op("a", "write", 0, 1, "a;")), 100.0)
     records[-1].fields["points"] = points
     assert judged(records).outcome is Outcome.NOT_JUDGED
