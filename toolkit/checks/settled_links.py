@@ -10,16 +10,20 @@ other, and each moves back until they agree.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
 from messenger.session.session import SessionState
 from toolkit.checks.index import Index
+from toolkit.checks.records import MESSAGE_TAGS
 from toolkit.checks.sessions import Process, SessionLog, addresses
 from toolkit.checks.settled_messages import MessageId, Messages, peer_name, strangers
 from toolkit.checks.wires import LinkLog
 
+_LATE_S = 600.0
+"""Time in seconds for which a received message may wait for its delivery."""
 _WITHOUT_LINK = frozenset({SessionState.CONNECTING, SessionState.STANDBY})
 """States in which a session may have no link."""
 
@@ -60,7 +64,7 @@ class Cuts:
         self._channel_of: dict[LinkLog | SessionLog, Channel] = {}
         self.channels = self._find_channels()
         self._candidates = {channel: self._find_candidates(channel) for channel in self.channels}
-        self._busy = {channel: _merged(self._spans[link] for link in channel.links) for channel in self.channels}
+        self._busy = {channel: _merged(self._busy_spans(channel, until_s)) for channel in self.channels}
         self.links: set[LinkLog] = set()
         """The links that leave with all their records."""
         self.messages: set[MessageId] = set()
@@ -114,6 +118,12 @@ class Cuts:
         found.update(int(self._spans[link][1]) + 1 for link in channel.links if self._spans[link][1] < inf)
         begins = min((_first_entry(log) for log in channel.logs), default=0)
         return sorted((at for at in found if begins < at <= self.through), reverse=True)
+
+    def _busy_spans(self, channel: Channel, until_s: float) -> Iterator[tuple[float, float]]:
+        """Yield the spans in which a channel cannot be cut: of its links, and from a message to its delivery."""
+        yield from (self._spans[link] for link in channel.links)
+        for log in channel.logs:
+            yield from _deliveries(log, until_s if self.over[log] == inf else inf)
 
     # ---- cuts
 
@@ -207,6 +217,30 @@ def _span(index: Index, link: LinkLog) -> tuple[float, float]:
     places = [position for position, _ in entries]
     is_over = link.closed is not None or index.process_of(link) in index.process_ends
     return min(places), max(places) if is_over else inf
+
+
+def _deliveries(log: SessionLog, until_s: float) -> Iterator[tuple[int, float]]:
+    """Yield the positions of received messages and of their deliveries.
+
+    An application may be busy for long. Messages that it has not got yet count for :data:`_LATE_S` before
+    ``until_s``, so that those which are dropped do not keep a session's records for ever.
+    """
+    delivered: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for at, record in log.of("deliver"):
+        delivered[record["seq"], record["tid"]].append(at)
+    unhandled = {record["seq"] for _, record in log.of("unhandled")}
+    for link in log.links:
+        for at, record in link.rx:
+            fields = record.fields["fields"]
+            if record.fields["tag"] not in MESSAGE_TAGS or type(seq := fields.get("seq")) is not int:
+                continue
+            places = delivered.get((seq, fields.get("tid")))
+            if places is not None:
+                after = next((place for place in places if place > at), None)
+                if after is not None and not any(place < at for place in places):
+                    yield at, after
+            elif seq not in unhandled and record.time_s > until_s - _LATE_S:
+                yield at, inf
 
 
 def _over_at(index: Index, log: SessionLog) -> float:

@@ -234,6 +234,11 @@ def test_lives_full_of_faults_and_resets_raise_no_alarm(seed: int) -> None:
     assert alarms(seed, every=60) == []
 
 
+def test_links_stay_until_the_application_gets_their_messages() -> None:
+    """In this life messages wait for their delivery while the session opens its next link."""
+    assert alarms(1030, every=45) == []
+
+
 def test_an_ended_session_that_the_application_still_uses_stays_ended() -> None:
     lab = SimLab("v2-crc", 1)
     lab.two()
