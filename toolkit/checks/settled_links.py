@@ -172,13 +172,13 @@ class Cuts:
     def _move_for_messages(self) -> bool:
         """Keep sessions that ended while one of their messages stays; returns True if a cut moved.
 
-        That a process ended is known without records of its sessions.
+        The end of a process is known without records of its sessions, but not that of a session before it.
         """
         moved = False
         process_ends = self._index.process_ends
         for message, received in self._messages.delivered.items():
             if not self._is_gone(message):
-                logs = [log for log, _ in received if log.key.process not in process_ends]
+                logs = [log for log, _ in received if self.over[log] < process_ends.get(log.key.process, inf)]
                 for log in (*logs, *(log for log, _ in self._messages.sent[message])):
                     if log not in self.strangers and self.over[log] < self.of(log):
                         moved |= self._limit(self._channel_of[log], _first_entry(log))

@@ -239,6 +239,11 @@ def test_links_stay_until_the_application_gets_their_messages() -> None:
     assert alarms(1030, every=45) == []
 
 
+def test_end_of_a_session_stays_while_its_messages_may_come_again() -> None:
+    """In this life a session is marked down, the next one gets its messages again, and then the process ends."""
+    assert alarms(3629, every=110) == []
+
+
 def test_an_ended_session_that_the_application_still_uses_stays_ended() -> None:
     lab = SimLab("v2-crc", 1)
     lab.two()
