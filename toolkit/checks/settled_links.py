@@ -32,13 +32,12 @@ _WITHOUT_LINK = frozenset({SessionState.CONNECTING, SessionState.STANDBY})
 class Channel:
     """The sessions and links of one process with one peer."""
 
-    process: Process
+    limit: int
+    """The cut is here at most."""
     logs: list[SessionLog] = field(default_factory=list)
     links: list[LinkLog] = field(default_factory=list)
     cut: int = 0
     """The records before this position leave."""
-    limit: int = 0
-    """The cut is here at most."""
 
 
 class Cuts:
@@ -62,9 +61,9 @@ class Cuts:
         self._spans = {link: _span(index, link) for link in index.links.values()}
         self._named = _named(index)
         self._channel_of: dict[LinkLog | SessionLog, Channel] = {}
-        self.channels = self._find_channels()
-        self._candidates = {channel: self._find_candidates(channel) for channel in self.channels}
-        self._busy = {channel: _merged(self._busy_spans(channel, until_s)) for channel in self.channels}
+        self._channels = self._find_channels()
+        self._candidates = {channel: self._find_candidates(channel) for channel in self._channels}
+        self._busy = {channel: _merged(self._busy_spans(channel, until_s)) for channel in self._channels}
         self.links: set[LinkLog] = set()
         """The links that leave with all their records."""
         self.messages: set[MessageId] = set()
@@ -88,7 +87,7 @@ class Cuts:
         def channel(process: Process, peer: str) -> Channel:
             known = found.get((process, peer))
             if known is None:
-                known = found[process, peer] = Channel(process, limit=self.through)
+                known = found[process, peer] = Channel(self.through)
             return known
 
         for log in index.sessions.values():
@@ -130,9 +129,9 @@ class Cuts:
     def _find(self) -> None:
         """Cut the channels, and move the cuts back until they agree."""
         self._keep_reasons_of_losses()
-        for channel in self.channels:
+        for channel in self._channels:
             channel.cut = self._cut(channel)
-        while any([*map(self._move_for_links, self.channels), self._move_for_messages()]):
+        while any([*map(self._move_for_links, self._channels), self._move_for_messages()]):
             pass
 
     def _cut(self, channel: Channel) -> int:

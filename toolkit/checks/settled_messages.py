@@ -171,11 +171,10 @@ def _settled_with(index: Index, log: SessionLog, sends: Counter[MessageId], unti
             if record["tag"] in MESSAGE_TAGS and (message := message_id(link, peer, record)) is not None:
                 frames[message].append((position, record["fields"]["seq"]))
     acks, states = _acks(log, until_s), [at for at, _ in log.of("state")]
-    delivers = Counter(MessageId(peer, log.node, record["tid"]) for _, record in log.of("deliver"))
+    delivers = Counter(message_of(log, record) for _, record in log.of("deliver"))
     for kind in ("send", "deliver"):
         for position, record in log.of(kind):
-            ends = (log.node, peer) if kind == "send" else (peer, log.node)
-            message = MessageId(*ends, record["tid"])
+            message = message_of(log, record)
             if (
                 record.time_s > until_s
                 or len(frames[message]) != 1
