@@ -219,7 +219,8 @@ def _held_until(
 ) -> int | None:
     """Return the position up to which a session counts a message as queued or kept for replay.
 
-    That ends when the peer acknowledges the message or when the session ends; a lossy session keeps no messages.
+    That ends when the peer acknowledges the message or when the session ends, behind its last state record, which
+    counts the messages that are dropped. A lossy session keeps no messages.
 
     Args:
         index: the history.
@@ -238,7 +239,10 @@ def _held_until(
     if (acked_at := next(behind, None)) is not None:
         return acked_at
     end = index.ended(log)
-    return end if end is not None and index.history[end].time_s <= until_s else None
+    if end is None or index.history[end].time_s > until_s:
+        return None
+    states = log.of("state")
+    return max(end, states[-1][0] + 1) if states else end
 
 
 def message_id(link: LinkLog, peer: str, record: Record) -> MessageId | None:

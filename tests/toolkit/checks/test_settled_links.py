@@ -240,6 +240,11 @@ def test_end_of_a_session_stays_while_its_messages_may_come_again() -> None:
     assert alarms(3629, every=110) == []
 
 
+def test_a_session_that_is_marked_down_with_unacknowledged_messages_raises_no_alarm() -> None:
+    # Its last state counts messages that were delivered, but whose ACK did not arrive.
+    assert alarms(2719, every=25) == []
+
+
 def test_an_ended_session_that_the_application_still_uses_stays_ended() -> None:
     lab = SimLab("v2-crc", 1)
     lab.two()
