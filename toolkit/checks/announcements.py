@@ -122,8 +122,11 @@ class _Session:
         return not goes_on or self.index.is_cut_off(self.log.key.process, position)
 
     def _is_unnamed(self, position: int) -> bool:
-        """True if the process died before the link that opens the session recorded the session's number."""
-        return self.log.key.process in self.index.process_ends and any(
+        """True if the link that opens the session may not have recorded the session's number yet.
+
+        A link records it with the answer or at its end: it is open, or its process died.
+        """
+        return any(
             link.session is None and link.closed is None and link.decisions and link.decisions[-1][0] < position
             for link in self.index.links.values()
             if self.index.process_of(link) == self.log.key.process

@@ -4,6 +4,7 @@ from collections import defaultdict
 
 from messenger.session.session import SessionState
 from toolkit.checks.index import Index
+from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import Process, SessionKey, SessionLog
 
@@ -18,21 +19,23 @@ def one_session_per_peer(index: Index, findings: Findings) -> None:
         for _, record in index.by_kind.get("step", ())
         if record["verb"] == "dial_one"
     }
-    living: dict[Process, dict[SessionKey, str]] = defaultdict(dict)
+    living: dict[Process, dict[SessionKey, Record]] = defaultdict(dict)
     for position, log, record in index.transitions:
         of_process = living[log.key.process]
         of_process.pop(log.key, None)
         if record["state"] not in _SETTLED or not _registers(log):
             continue
         peer = record["peer"]
-        for key, other_peer in of_process.items():
+        for key, other_record in of_process.items():
             other = index.sessions[key]
-            if other_peer == peer and (log.node, peer) in one_addr and not (log.partners and other.partners):
+            if other_record["peer"] != peer:
+                continue
+            if (log.node, peer) in one_addr and not (_has_met(log, record) and _has_met(other, other_record)):
                 continue  # dialled at an address that may be another peer's
-            if other_peer == peer and not _elsewhere(log, other, addrs):
+            if not _elsewhere(log, other, addrs):
                 text = f"{index.name(log)} is {record['state']} with {peer} while {index.name(other)} lives"
                 findings.add(position, text)
-        of_process[log.key] = peer
+        of_process[log.key] = record
     _judge_registries(index, findings)
 
 
@@ -43,6 +46,11 @@ def _addrs(index: Index) -> dict[Process, str]:
         for _, record in index.by_kind.get("process", ())
         if record["action"] == "start" and "addrs" in record.fields
     }
+
+
+def _has_met(log: SessionLog, state: Record) -> bool:
+    """True if a session was open before a state, so that its node knows all addresses of the peer."""
+    return bool(log.partners and state["peer_global_seq"])
 
 
 def _elsewhere(log: SessionLog, other: SessionLog, addrs: dict[Process, str]) -> bool:

@@ -139,7 +139,7 @@ class Cuts:
         return next((at for at in self._candidates[channel] if at <= channel.limit and self._fits(channel, at)), 0)
 
     def _fits(self, channel: Channel, at: int) -> bool:
-        """True if no link is open there, and only a session whose state record is there may live."""
+        """True if no link is open there, and only a session may live whose state there has no link."""
         busy = self._busy[channel]
         place = bisect_left(busy, (at, 0.0)) - 1
         if place >= 0 and busy[place][1] >= at:
@@ -148,7 +148,7 @@ class Cuts:
             if _first_entry(log) < at and not (self.over[log] < at and _last_entry(log) < at):
                 states = log.of("state")
                 here = bisect_left(states, at, key=lambda entry: entry[0])
-                if here == len(states) or states[here][0] != at:
+                if here == len(states) or states[here][0] != at or states[here][1]["state"] not in _WITHOUT_LINK:
                     return False
         return True
 

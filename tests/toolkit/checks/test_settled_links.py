@@ -241,8 +241,18 @@ def test_end_of_a_session_stays_while_its_messages_may_come_again() -> None:
 
 
 def test_a_session_that_is_marked_down_with_unacknowledged_messages_raises_no_alarm() -> None:
-    # Its last state counts messages that were delivered, but whose ACK did not arrive.
+    """In this life messages are delivered, but their ACK does not arrive; the session's last state counts them."""
     assert alarms(2719, every=25) == []
+
+
+def test_a_session_that_opens_as_its_process_is_killed_keeps_the_frames_that_open_it() -> None:
+    """In this life a kill ends a link right before the record of its session's READY state."""
+    assert alarms(21086, every=40) == []
+
+
+def test_an_accept_event_waits_for_the_answer_that_names_its_link() -> None:
+    """In this life an injector holds the answer for ten seconds, and the history is judged meanwhile."""
+    assert alarms(22154, every=60) == []
 
 
 def test_an_ended_session_that_the_application_still_uses_stays_ended() -> None:
