@@ -5,12 +5,15 @@ import re
 from messenger.errors import FaultReason
 from messenger.session.session import SessionState
 from toolkit.checks.index import Index
+from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
-from toolkit.checks.wires import Entry
+from toolkit.checks.wires import LinkLog
 
 _REFUSED = FaultReason.AUTH_DENIED.name
-_LATE = re.compile(r"(?<!own )ticket expired")
+_LATE = re.compile(r"(?<!own )ticket expired (\d+) s ago")
 """Matches the refusal of a service that received a ticket, not of a client whose own ticket expired."""
+_ROUNDED_S = 0.5
+"""Half of the last digit of that time."""
 
 
 def ticket_time(index: Index, findings: Findings) -> None:
@@ -23,9 +26,9 @@ def ticket_time(index: Index, findings: Findings) -> None:
         left_s = record["ticket_left_s"]
         # The handshake judges a ticket by the time at which it began.
         moved = any(at > (link.opened or 0) and clock.node == record.node for at, clock in clocks if at < position)
-        if left_s is not None and left_s < 0 and not moved:
+        if left_s is not None and -left_s > _frozen_s(index, link, record) and not moved:
             findings.add(position, f"{record['link']}: authenticated by a ticket that expired {-left_s:g} s ago")
-    refused = [entry for entry in index.by_kind.get("fault", ()) if _is_late(entry)]
+    refused = [entry for entry in index.by_kind.get("fault", ()) if _is_late(index, entry[1])]
     on_purpose = bool(clocks) or any(record["verb"] == "spoil" for _, record in index.by_kind.get("step", ()))
     for position, record in refused:
         if not on_purpose:
@@ -34,9 +37,16 @@ def ticket_time(index: Index, findings: Findings) -> None:
         _judge_lockouts(index, findings)
 
 
-def _is_late(entry: Entry) -> bool:
-    record = entry[1]
-    return record["reason"] == _REFUSED and _LATE.search(record["detail"]) is not None
+def _is_late(index: Index, record: Record) -> bool:
+    """True if a fault refuses a ticket that expired before its handshake began."""
+    late = _LATE.search(record["detail"]) if record["reason"] == _REFUSED else None
+    link = index.link_of(record)
+    return late is not None and (link is None or int(late[1]) - _ROUNDED_S > _frozen_s(index, link, record))
+
+
+def _frozen_s(index: Index, link: LinkLog, record: Record) -> float:
+    """Return for how many seconds a record's node was frozen in the link's handshake before it."""
+    return index.frozen_s(record.node, index.history[link.opened or 0].time_s, record.time_s)
 
 
 def _judge_lockouts(index: Index, findings: Findings) -> None:

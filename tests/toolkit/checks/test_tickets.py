@@ -1,5 +1,7 @@
 """The check of tickets on hand-made histories."""
 
+import pytest
+
 LATE = "authentication refused: ticket expired 5 s ago"
 
 
@@ -16,9 +18,28 @@ def test_a_late_ticket_that_is_taken(story):
     assert story.texts("ticket_time") == ["b/1: authenticated by a ticket that expired 3.5 s ago"]
 
 
+@pytest.mark.parametrize(("left_s", "is_late"), [(-0.0005, False), (-0.5, True)])
+def test_a_ticket_may_expire_while_its_node_is_frozen_in_the_handshake(story, left_s, is_late):
+    story.process("b", "start")
+    story.greet()
+    story.process("b", "freeze")
+    story.process("b", "thaw")  # a millisecond later
+    story.auth("b", ticket_left_s=left_s)
+    assert bool(story.texts("ticket_time")) == is_late
+
+
 def test_a_late_ticket_that_is_shown(story):
     story.fault("b", reason="AUTH_DENIED", detail=LATE, session=None)
     assert story.texts("ticket_time") == [f"b: b/1: {LATE}, which was not renewed"]
+
+
+def test_a_service_that_was_frozen_in_the_handshake_may_refuse_a_ticket(story):
+    story.process("b", "start")
+    story.greet()
+    story.process("b", "freeze")
+    story.process("b", "thaw")
+    story.fault("b", reason="AUTH_DENIED", detail="authentication refused: ticket expired 0 s ago", session=None)
+    assert story.judge("ticket_time").ok
 
 
 def test_client_may_refuse_to_use_its_expired_ticket(story):
