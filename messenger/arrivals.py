@@ -6,8 +6,8 @@ has to wait for bytes recalls the bytes that have not arrived yet from every mes
 takes its bytes as they arrive, and waits for them like any other message. A message that waits for a throttle
 which only messages in arrival fill starts in the same way.
 
-One message at a time may then exceed the limits, so that messages in arrival cannot deadlock; a throttle therefore
-never holds more than its limit and one message.
+One message at a time may then exceed the limits, so that messages in arrival cannot deadlock. A throttle therefore
+never holds more than its limit and one message; or two, if one is larger than the limit (:meth:`.Throttle.admits`).
 """
 
 from typing import TYPE_CHECKING

@@ -28,6 +28,16 @@ def test_above_the_limit_by_more_than_one_message(story):
     ]
 
 
+def test_messages_above_the_limit_may_exceed_it_twice(story):
+    """One passes as long as the limit is not exceeded, as in Ceph, and another one while it arrives."""
+    story.deliver("a", 1, size=1500)
+    throttle(story, 4000)
+    throttle(story, 4001)
+    assert story.texts("INV-9") == [
+        "a: throttle ms_dispatch_throttle_bytes holds 4001, its limit is 1000 and two messages"
+    ]
+
+
 def test_message_throttle_counts_messages(story):
     throttle(story, 11, name="messages", limit=10)
     throttle(story, 12, name="messages", limit=10)
