@@ -25,6 +25,8 @@ RESUMED = Rule(
     "no session was resumed whose beginning is in the history",
 )
 RULES = (GLOBAL_SEQ, CONNECT_SEQ, RESUMED, FRESH_SERVER, FRESH_CLIENT)
+_OPENED = frozenset({"READY", "SEQ"})
+"""Tags of the v1 replies that open a session."""
 
 
 def judge_numbers(index: Index, book: Book) -> None:
@@ -62,7 +64,7 @@ def _judge_v1(index: Index, book: Book) -> None:
         if value is None or link.session is None:
             continue
         if not link.dialled:
-            if fields.get("tag") == "READY" and session in last:
+            if fields.get("tag") in _OPENED and session in last:
                 # A peer that restarted has dialled: the session goes on with the numbers of the peer's new one.
                 last[session] = min(last[session], value)
         elif record.fields["tag"] == "CONNECT":
