@@ -7,7 +7,8 @@ takes its bytes as they arrive, and waits for them like any other message. A mes
 which only messages in arrival fill starts in the same way.
 
 One message at a time may then exceed the limits, so that messages in arrival cannot deadlock. A throttle therefore
-never holds more than its limit and one message; or two, if one is larger than the limit (:meth:`.Throttle.admits`).
+never holds more than its limit and one message; or two, if one of them is larger than the limit, which
+:meth:`.Throttle.admits` lets pass.
 """
 
 from typing import TYPE_CHECKING

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from messenger.session.session import Session
-from tests.support.seeds_of_lives import LATER, others
+from tests.support.seeds_of_lives import FAILED_ONCE, LATER, others
 from toolkit.simulation.draws import ROLES, Fault, Size, draw_options
 from toolkit.simulation.lives import live_seeds
 from toolkit.simulation.swarm import Outcome, bound_s, draw, live
@@ -32,6 +32,10 @@ def test_lives_pass(first: int) -> None:
     tally = live_seeds(seeds, Size.SMALL)
     assert not tally.failed
     assert tally.runs == len(seeds) > SEEDS_PER_TEST / 2
+
+
+def test_lives_that_failed_once_pass() -> None:
+    assert live_seeds(FAILED_ONCE, Size.SMALL).failed == []
 
 
 def test_a_life_of_a_cluster_passes() -> None:
