@@ -215,13 +215,12 @@ def _progress(total: int) -> "Iterator[Callable[[Tally], None]]":
     """Show progress; yield the function to call with the tally of each batch of runs."""
     from toolkit.cli.progress import progress
 
-    failures = 0
+    failed: list[int | str] = []
     with progress("simulating", total) as steps:
 
         def advance(tally: "Tally") -> None:
-            nonlocal failures
-            failures += len(tally.failed)
-            steps.show(f"{failures or 'no'} failures")
+            failed.extend(run for run, _ in tally.failed)
+            steps.show(f"{len(failed)} failed, the last one: {failed[-1]}" if failed else "no failures")
             steps.advance(tally.runs)
 
         yield advance
