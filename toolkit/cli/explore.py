@@ -169,11 +169,12 @@ def _explore(
     from functools import partial
 
     from toolkit.cli.progress import progress
+    from toolkit.cli.streams import interrupted_by_sigterm
     from toolkit.exploration.explore import explore as explore_scope
 
     run = partial(explore_scope, max_states=max_states, most_violations=most_violations)
     results: list[Result] = []
-    with progress("exploring", len(scopes)) as steps:
+    with interrupted_by_sigterm(), progress("exploring", len(scopes)) as steps:
 
         def shown(result: "Result", waiting: int) -> None:
             steps.show(f"{result.scope}, {result.states:,} states, {result.depth} deep, {waiting:,} waiting")

@@ -68,7 +68,7 @@ def sim(
 ) -> int:
     """Simulate a random cluster with random faults for each seed, heal all faults and check the invariants.
 
-    Exit 1 if any seed fails. After Ctrl-C the results so far are shown.
+    Exit 1 if any seed fails. After Ctrl-C or SIGTERM the results so far are shown.
     """
     from toolkit.simulation.draws import Size
 
@@ -214,9 +214,10 @@ def _run_scenarios(
 def _progress(total: int) -> "Iterator[Callable[[Tally], None]]":
     """Show progress; yield the function to call with the tally of each batch of runs."""
     from toolkit.cli.progress import progress
+    from toolkit.cli.streams import interrupted_by_sigterm
 
     failed: list[int | str] = []
-    with progress("simulating", total) as steps:
+    with interrupted_by_sigterm(), progress("simulating", total) as steps:
 
         def advance(tally: "Tally") -> None:
             failed.extend(run for run, _ in tally.failed)

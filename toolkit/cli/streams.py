@@ -118,6 +118,24 @@ def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         raise OutputError("standard output: it is not read")
 
 
+@contextlib.contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Within the block, SIGTERM interrupts as Ctrl-C does, so that the results so far are shown.
+
+    ``timeout`` sends it twice, to the program and to its group; the second one has no effect.
+    """
+
+    def interrupt(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def prepare() -> None:
     """Make the standard streams of this process fit for every command.
 

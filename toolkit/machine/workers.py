@@ -62,8 +62,13 @@ class Lost(Generic[_Unit]):
 
 
 def begin_worker() -> None:
-    """Ignore Ctrl-C, which the terminal sends to all processes; the parent ends this one."""
+    """Ignore Ctrl-C, which the terminal sends to all processes; the parent ends this one.
+
+    Likewise for SIGTERM, which ``timeout`` sends to all of them, if the parent handles it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def by_processes(work: Callable[[_Unit], _Result], units: Sequence[_Unit], processes: int) -> Iterator[_Result]:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.support.clusters import command_line, environment, state
+from tests.support.clusters import environment, impatient_command_line, state
 from toolkit.cli.main import run as msgrlab
 
 __all__ = ["state"]
@@ -69,17 +69,10 @@ def test_unsupported_scenarios_are_in_the_report(tmp_path: Path) -> None:
     assert skipped == ["SH-10"]
 
 
-IMPATIENT = "import toolkit.cli.progress as lines; lines._PATIENCE_S = lines._FIRST_PAUSE_S = 0.1; "
-"""Lines about progress begin after 10 s otherwise, which a test would wait for."""
-
-
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_interrupted_run_reports_the_finished_cases(jobs: str, tmp_path: Path) -> None:
     junit = tmp_path / "x.xml"
-    interpreter, option, program, *arguments = command_line(
-        "run", "HS-0*", "all", "--jobs", jobs, "--junit", str(junit)
-    )
-    words = [interpreter, option, IMPATIENT + program, *arguments]
+    words = impatient_command_line("run", "HS-0*", "all", "--jobs", jobs, "--junit", str(junit))
     with subprocess.Popen(
         words, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
     ) as command:

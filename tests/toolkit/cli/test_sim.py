@@ -1,12 +1,17 @@
 """``msgrlab sim`` as a user types it."""
 
 import json
+import os
+import re
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from messenger.session.session import Session
+from tests.support.clusters import environment, impatient_command_line
 from toolkit.checks.history import History
 from toolkit.cli.main import run as msgrlab
 from toolkit.simulation.swarm import live
@@ -133,3 +138,21 @@ def test_impossible_input_is_one_error_line(
     shown = capsys.readouterr().err
     assert complaint in shown
     assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize("is_sent_twice", [False, True])
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_sim_shows_the_results_so_far_after_sigterm(jobs: str, is_sent_twice: bool) -> None:  # noqa: FBT001
+    words = impatient_command_line("sim", "--seeds", "1000000", "--jobs", jobs)
+    with subprocess.Popen(
+        words, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as command:
+        assert command.stderr is not None
+        next(line for line in command.stderr if b"simulating" in line)
+        command.send_signal(signal.SIGTERM)
+        if is_sent_twice:  # as timeout does
+            os.killpg(command.pid, signal.SIGTERM)
+        stdout, stderr = command.communicate(timeout=60)
+    assert command.returncode == 130
+    assert b"Traceback" not in stderr
+    assert re.search(rb"interrupted: [1-9][0-9]* of 1000000 seeds were run", stdout), stdout
