@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -122,8 +123,12 @@ def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 def interrupted_by_sigterm() -> Iterator[None]:
     """Within the block, SIGTERM interrupts as Ctrl-C does, so that the results so far are shown.
 
-    ``timeout`` sends it twice, to the program and to its group; the second one has no effect.
+    ``timeout`` sends it twice, to the program and to its group; the second one has no effect. Threads other than
+    the main one cannot handle signals, and change nothing.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def interrupt(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

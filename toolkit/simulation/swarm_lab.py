@@ -206,9 +206,7 @@ class SwarmLab(LoginLab):
         if ending in {"declare", "stall"}:
             self._step("declare", name, DECLARED_BYTES)
         if ending == "squat" and self._specs[name].options.get("peer_identity") == "addresses":
-            ending = (
-                "own"  # a node that compares addresses alone takes a squatter for a peer that lost its session
-            )
+            ending = "own"  # by its address alone, a squatter is a peer that lost its session
         claimed = {"squat": self._specs[victim].addrs, "own": self._specs[name].addrs}.get(ending)
         self._stranger.visit(name, claimed, ending, steps)
 
