@@ -65,7 +65,8 @@ def _judge_v1(index: Index, book: Book) -> None:
             continue
         if not link.dialled:
             if fields.get("tag") in _OPENED and session in last:
-                # A peer that restarted has dialled: the session goes on with the numbers of the peer's new one.
+                # A peer that restarted, or whose first handshake broke, has dialled: the session goes on with the
+                # numbers of the peer's new one.
                 last[session] = min(last[session], value)
         elif record.fields["tag"] == "CONNECT":
             least = last.get(session, 0)
