@@ -10,6 +10,7 @@ from toolkit.machine.changes import Interface, Namespace
 from toolkit.machine.leases import Lease
 from toolkit.network.links import Cable
 from toolkit.network.namespaces import within
+from toolkit.network.switch import wait_up
 
 _DIRECTORY = Path("/run/netns")
 _PORT = 7
@@ -18,9 +19,6 @@ _BUFFER_BYTES = 1 << 26
 _TIMESPEC = struct.Struct("=qq")
 _PERMANENT = 0x80
 """NUD_PERMANENT: no ARP either."""
-_PORT_STATE = ("IFLA_LINKINFO", "IFLA_INFO_SLAVE_DATA", "IFLA_BRPORT_STATE")
-_FORWARDING = 3
-_PATIENCE_S = 10.0
 _NO_IPV6 = Path("/proc/sys/net/ipv6/conf/default/disable_ipv6")
 
 
@@ -101,18 +99,8 @@ class Hosts:
                             ifindex=index,
                             state=_PERMANENT,
                         )
-        self._wait_for_bridge()
-
-    def _wait_for_bridge(self) -> None:
-        """Wait until the bridge forwards frames of all hosts, which is shortly after their interfaces are up."""
-        from pyroute2 import IPRoute
-
-        deadline_s = time.monotonic() + _PATIENCE_S
-        with within(self.switch), IPRoute() as route:
-            for cable in self.cables:
-                while route.link("get", ifname=cable.port)[0].get_nested(*_PORT_STATE) != _FORWARDING:
-                    assert time.monotonic() < deadline_s, f"{cable.port} does not forward"
-                    time.sleep(0.01)
+        with within(self.switch):
+            wait_up({cable.port for cable in self.cables})
 
     def send(self, sender: str, receiver: str, count: int, *, every_s: float = 0.0) -> list[tuple[int, float]]:
         """Send numbered datagrams; returns the numbers of those that arrive, and after how many seconds."""

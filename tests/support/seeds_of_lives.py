@@ -7,8 +7,8 @@ from toolkit.simulation.swarm import draw
 FIRST = range(150)
 LATER = range(150, 2_000)
 MOTIFS_END = 1_500
-FAILED_ONCE = (23861, 29284, 31678, 32964, 36977, 37728, 45297)
-"""Lives in which an invariant was too strict, or a stranger was taken for a peer: rare meetings of faults."""
+RARE = (23861, 29284, 31678, 32964, 36977, 37728, 45297)
+"""Lives in which faults meet that seldom do: one life of several thousands."""
 
 
 def with_motif() -> Iterator[int]:

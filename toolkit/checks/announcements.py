@@ -130,6 +130,7 @@ class _Session:
             link.session is None and link.closed is None and link.decisions and link.decisions[-1][0] < position
             for link in self.index.links.values()
             if self.index.process_of(link) == self.log.key.process
+            and self.index.peer_of(link) in {None, self.log.peer_node}
         )
 
     def _add(self, position: int, text: str) -> None:

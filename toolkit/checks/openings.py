@@ -38,7 +38,7 @@ _REQUESTS = {
     "SESSION_RECONNECT_OK": "SESSION_RECONNECT",
     "CONNECT_REPLY": "CONNECT",
 }
-_FINAL = frozenset({"READY", "SEQ"})
+FINAL_REPLIES = frozenset({"READY", "SEQ"})
 """Tags of the last CONNECT_REPLY."""
 
 
@@ -90,7 +90,7 @@ def find_openings(index: "Index") -> dict[SessionLog, list[Opening]]:
     found: dict[SessionLog, list[Opening]] = defaultdict(list)
     for tag, asked in _REQUESTS.items():
         for position, link, record in index.by_tag.get(tag, ()):
-            final = tag != "CONNECT_REPLY" or record.fields["fields"].get("tag") in _FINAL
+            final = tag != "CONNECT_REPLY" or record.fields["fields"].get("tag") in FINAL_REPLIES
             if not final or link.dialled is (record.fields["direction"] == "tx"):
                 continue
             log = index.session_of(link)

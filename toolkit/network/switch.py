@@ -93,10 +93,10 @@ def wire(switch: Path, plugs: Sequence[Plug], present: Sequence[Plug] = ()) -> N
         new = [plug for plug in plugs if plug.namespace == namespace]
         neighbours = [plug for plug in (everybody if new else plugs) if plug.namespace != namespace]
         inside(namespace, lambda new=new, own=own, neighbours=neighbours: _settle(new, own, neighbours))  # type: ignore[misc]
-    inside(switch, lambda: _wait_up({plug.port for plug in plugs}))
+    inside(switch, lambda: wait_up({plug.port for plug in plugs}))
     for namespace in dict.fromkeys(plug.namespace for plug in plugs):
         names = {plug.interface for plug in plugs if plug.namespace == namespace}
-        inside(namespace, lambda names=names: _wait_up(names))  # type: ignore[misc]
+        inside(namespace, lambda names=names: wait_up(names))  # type: ignore[misc]
 
 
 def unwire(switch: Path, plugs: Sequence[Plug]) -> None:
@@ -176,8 +176,15 @@ def add_neighbours(known: Iterable[tuple[str, IPv4Address | IPv6Address]]) -> No
         raise LocalError(f"network: {error.strerror}") from None
 
 
-def _wait_up(names: AbstractSet[str]) -> None:
-    """Wait until interfaces carry packets: the kernel detects the carrier of a veth pair asynchronously."""
+def wait_up(names: AbstractSet[str]) -> None:
+    """Wait until interfaces carry packets: the kernel detects the carrier of a veth pair asynchronously.
+
+    Args:
+        names: interfaces of this thread's namespace; ports of a bridge have to forward, too.
+
+    Raises:
+        LocalError: one is not up after five seconds.
+    """
     deadline_s = time.monotonic() + _UP_TIMEOUT_S
     with _route() as route:
         while True:

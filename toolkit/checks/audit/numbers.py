@@ -7,6 +7,7 @@ from toolkit.checks.audit.compared import FRESH_CLIENT, FRESH_SERVER, GLOBAL_SEQ
 from toolkit.checks.audit.rule import Book, Rule, Side
 from toolkit.checks.audit.talk import number
 from toolkit.checks.index import Index
+from toolkit.checks.openings import FINAL_REPLIES
 from toolkit.checks.wires import LinkKey
 
 CONNECT_SEQ = Rule(
@@ -25,8 +26,6 @@ RESUMED = Rule(
     "no session was resumed whose beginning is in the history",
 )
 RULES = (GLOBAL_SEQ, CONNECT_SEQ, RESUMED, FRESH_SERVER, FRESH_CLIENT)
-_OPENED = frozenset({"READY", "SEQ"})
-"""Tags of the v1 replies that open a session."""
 
 
 def judge_numbers(index: Index, book: Book) -> None:
@@ -64,7 +63,7 @@ def _judge_v1(index: Index, book: Book) -> None:
         if value is None or link.session is None:
             continue
         if not link.dialled:
-            if fields.get("tag") in _OPENED and session in last:
+            if fields.get("tag") in FINAL_REPLIES and session in last:
                 # A peer that restarted, or whose first handshake broke, has dialled: the session goes on with the
                 # numbers of the peer's new one.
                 last[session] = min(last[session], value)
