@@ -77,6 +77,8 @@ def sim(
         raise LocalError(f"--size: unknown size {size!r}; known: {', '.join(Size)}")
     if keep is not None and replay is None:
         raise LocalError("--keep needs --replay SEED: it names operations of the schedule of one seed")
+    if replay is not None and twice:
+        raise LocalError("--check-determinism cannot be combined with --replay: give --first SEED --seeds 1")
     if scenarios:
         if keep is not None or twice or size != Size.SMALL:
             raise LocalError("--keep, --check-determinism and --size cannot be combined with scenarios")

@@ -125,6 +125,7 @@ def test_scenarios_over_seeds(capsys: pytest.CaptureFixture[str]) -> None:
         (["--keep", "1"], "--keep needs --replay"),
         (["--replay", "1", "--keep", "x"], "'x' is neither a list of numbers, as in 1,4,7, nor none"),
         (["reconnect", "--check-determinism"], "--check-determinism and --size cannot be combined with scenarios"),
+        (["--replay", "1", "--check-determinism"], "cannot be combined with --replay: give --first SEED"),
         (["nope"], "no scenario 'nope'"),
         (["--seeds", "0"], "--seeds"),
         (["--replay", "-4"], "--replay"),
