@@ -97,11 +97,11 @@ class Changes:
             spec = without_node(cluster.spec, name)
             self._check_awake(others)
             self._write(f"remove {name}")
-            problems = cluster.scene.leave(name)
-            cluster.captures.stop(name)
-            node.stop()
-            self._left(name, spec)
-            cluster.backend.remove(name)
+            with cluster.scene.leaving(name) as problems:
+                cluster.captures.stop(name)
+                node.stop()
+                self._left(name, spec)
+                cluster.backend.remove(name)
             return problems
 
     def _left(self, name: str, spec: ClusterSpec) -> None:

@@ -65,9 +65,10 @@ class Guests:
         if cluster.stage != _UP:
             return  # the network is being removed, with its faults
         self._write(f"detach {guest.name}")
-        for problem in cluster.scene.leave(guest.name):
-            cluster.backend.report(f"{guest.name}: {problem}")
-        cluster.backend.unplug_guest(guest.name)
+        with cluster.scene.leaving(guest.name) as problems:
+            for problem in problems:
+                cluster.backend.report(f"{guest.name}: {problem}")
+            cluster.backend.unplug_guest(guest.name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._present

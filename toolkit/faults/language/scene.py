@@ -4,7 +4,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, Any, Protocol
@@ -179,6 +179,8 @@ class Scene:
         """Nodes with a new address, by the frozen peer that has to be informed when it thaws."""
         self._remembered: dict[Fault, Any] = {}
         self._tickers: dict[Fault, _Ticker] = {}
+        self._leaving: set[str] = set()
+        """Nodes and virtual machines that are being removed."""
 
     # ---- doing
 
@@ -191,7 +193,7 @@ class Scene:
         """
         with self._lock:
             for name in fault.nodes:
-                if not (fault.takes_guests and name in self.network.guests):
+                if not (fault.takes_guests and self._is_guest(name)):
                     self.node(name)
             if fault.LASTS and fault in self._in_force:
                 raise LocalError(f"{fault}: it is in force already")
@@ -231,14 +233,25 @@ class Scene:
                     self._in_force.pop(fault, None)
         return failed
 
-    def leave(self, name: str) -> list[str]:
-        """Revert the lasting faults that name a node, which is about to leave the cluster.
+    @contextmanager
+    def leaving(self, name: str) -> Iterator[list[str]]:
+        """Revert the lasting faults that name a node, which leaves the cluster during the ``with`` block.
 
-        Returns:
-            A line for each that could not be reverted.
+        During the block faults cannot name it; other threads may try.
+
+        Yields:
+            A line for each fault that could not be reverted.
         """
+        try:
+            yield self._leave(name)
+        finally:
+            with self._lock:
+                self._leaving.discard(name)
+
+    def _leave(self, name: str) -> list[str]:
         with self._lock:
             failed = self._undo_those(lambda fault: name in fault.nodes)
+            self._leaving.add(name)
             self._ended(name)
             for blocked in [way for way in self._blocked if name in way[:2]]:
                 del self._blocked[blocked]
@@ -331,12 +344,15 @@ class Scene:
     @property
     def names(self) -> list[str]:
         """Names of all nodes."""
-        return list(self._cluster.nodes)
+        return [name for name in self._cluster.nodes if name not in self._leaving]
 
     @property
     def hosts(self) -> list[str]:
         """Names of all nodes, and of the virtual machines on their network."""
-        return [*self.names, *self.network.guests]
+        return [*self.names, *(name for name in self.network.guests if name not in self._leaving)]
+
+    def _is_guest(self, name: str) -> bool:
+        return name in self.network.guests and name not in self._leaving
 
     @property
     def network(self) -> NetworkFaults:
@@ -351,9 +367,9 @@ class Scene:
             Unsupported: it is a virtual machine on the network, not a node.
         """
         found: NodeHere | None = self._cluster.nodes.get(name)
-        if found is None and name in self.network.guests:
+        if found is None and self._is_guest(name):
             raise Unsupported(f"{name} is a virtual machine: only faults of the network act on it")
-        if found is None:
+        if found is None or name in self._leaving:
             raise LocalError(f"no node {name!r}{did_you_mean(name, self.hosts)}")
         return found
 

@@ -273,3 +273,12 @@ def test_devices_that_programs_of_ceph_keep_open_are_not_removed(cluster: Record
     with pytest.raises(Unsupported, match="d is of Ceph, whose programs keep the devices of all nodes open"):
         cluster.do("rdma-remove a")
     assert cluster.scene.in_force == ()
+
+
+def test_faults_cannot_name_a_node_that_is_being_removed(cluster: RecordedCluster) -> None:
+    cluster.do("partition a b")
+    with cluster.scene.leaving("b") as problems:
+        assert (problems, cluster.scene.in_force, "b" in cluster.scene.hosts) == ([], (), False)
+        with pytest.raises(LocalError, match="no node 'b'"):
+            cluster.do("partition a b")
+    assert cluster.do("partition a b")
