@@ -9,9 +9,5 @@ import toolkit.cluster.backends.rdma
 import toolkit.cluster.node
 import toolkit.cluster.spec.files
 import toolkit.faults.proxy
-from messenger.messages.registry import PAYLOADS
 
 __all__ = ["pyroute2", "toolkit"]
-
-for _ in PAYLOADS.values():  # imported on demand
-    pass

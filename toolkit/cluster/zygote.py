@@ -28,15 +28,20 @@ _MOST_DESCRIPTORS = 1 << 10
 
 
 class Zygote(Controller):
-    """A zygote that is a fork of this process, which must not have threads."""
+    """A zygote that is a fork of this process, which must not have threads.
 
-    def __init__(self) -> None:
+    Args:
+        has_payloads: True to import the payloads of all messages, so that no messenger does later. That takes an
+            emulated processor seven seconds, and most messengers need few of them.
+    """
+
+    def __init__(self, *, has_payloads: bool = True) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
         self.pid = os.fork()
         if not self.pid:
             ours.close()
-            serve(theirs, parent)
+            serve(theirs, parent, has_payloads=has_payloads)
         theirs.close()
         super().__init__(ours)
 
@@ -47,12 +52,13 @@ class Zygote(Controller):
             os.waitpid(self.pid, 0)
 
 
-def serve(requests: socket.socket, parent: int) -> NoReturn:
+def serve(requests: socket.socket, parent: int, *, has_payloads: bool = True) -> NoReturn:
     """Fork for each request until the socket is closed or the parent ends.
 
     Args:
         requests: socket of the requests.
         parent: process id of the parent; its forks may hold the other end of the socket.
+        has_payloads: True to import the payloads of all messages first.
     """
     try:
         ended = os.pidfd_open(parent)
@@ -64,8 +70,9 @@ def serve(requests: socket.socket, parent: int) -> NoReturn:
     os.close(nothing)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the zygote ends when the supervisor closes the socket
-    for _ in PAYLOADS.values():  # imported once, shared by all forks
-        pass
+    if has_payloads:
+        for _ in PAYLOADS.values():  # imported once, shared by all forks
+            pass
     rehearse()
     gc.collect()
     gc.freeze()  # collections in forks would copy the pages that they share

@@ -17,7 +17,7 @@ Distribution = Literal["uniform", "normal", "pareto", "paretonormal"]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class RandomLoss(_Model):

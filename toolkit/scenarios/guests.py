@@ -156,7 +156,7 @@ def _played(directory: Path, scenario: str, case: str, way: str, seed: int, cuts
         from toolkit.cluster.backends.base import Backend  # noqa: PLC0415 - only processes take it
         from toolkit.cluster.zygote import Zygote  # noqa: PLC0415
 
-        Backend.zygote = Zygote()
+        Backend.zygote = Zygote(has_payloads=False)
     chosen = next(each for each in found.cases_in(way_to_run, found.inside) if each.name == case)
     began_s = time.monotonic()
     history, visited, failure = play_case(found, found.inside, chosen, way_to_run, seed, cuts)

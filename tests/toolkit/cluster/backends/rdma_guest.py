@@ -237,7 +237,7 @@ def report(name: str, part: Callable[[], dict[str, object]]) -> None:
 
 
 def main() -> None:
-    Backend.zygote = Zygote()
+    Backend.zygote = Zygote(has_payloads=False)
     history, *wanted = sys.argv[1:]
     with up(SPEC) as cluster:
         for part in PARTS:

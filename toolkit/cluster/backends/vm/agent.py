@@ -224,7 +224,7 @@ def _port() -> int:
 
 def main(name: str, transport: str) -> None:
     """Answer calls until the host closes the port. Nothing is undone, because the guest ends then."""
-    zygote = Zygote()  # first, before locks, open files and threads
+    zygote = Zygote(has_payloads=False)  # first, before locks, open files and threads
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY,) * 2)  # Ceph warns of less over RDMA
     lease = Lease.take(name)
     with lease.held():

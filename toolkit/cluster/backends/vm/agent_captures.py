@@ -5,11 +5,13 @@ import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from toolkit.capture.recorder import Taken
 from toolkit.cluster.backends.base import Backend, CaptureWish
 from toolkit.cluster.backends.vm.channel import Channel, Kind
+
+if TYPE_CHECKING:  # numpy takes an emulated processor three seconds
+    from toolkit.capture.recorder import Taken
 
 _CHUNK_BYTES = 1 << 16
 
