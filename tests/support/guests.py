@@ -19,35 +19,40 @@ EACH_KERNEL = [
     pytest.param("uml", marks=pytest.mark.needs("uml")),
 ]
 """Parameters of tests of what each engine does: QEMU and user-mode Linux."""
-AT_EITHER = [pytest.mark.xdist_group("a virtual machine"), pytest.mark.timeout(PATIENCE_S + 60)]
-"""Marks of tests with :data:`EACH_KERNEL`."""
+SHARED, OTHERS, CLUSTERS = "the virtual machine", "other virtual machines", "clusters in virtual machines"
+"""Groups of tests: those of a group have one worker, so that the shared machine boots once."""
 
 
-def marks(*capabilities: str) -> list[pytest.MarkDecorator]:
-    """Marks of tests of what was done in the guest.
+def grouped(group: str = SHARED) -> list[pytest.MarkDecorator]:
+    """Marks of tests that wait for programs in virtual machines."""
+    return [pytest.mark.xdist_group(group), pytest.mark.timeout(PATIENCE_S + 60)]
 
-    One worker runs all of them, so that there is one boot. A fixture of the test's module runs the program, and
-    a test checks a part of its output.
+
+def marks(*capabilities: str, group: str = SHARED) -> list[pytest.MarkDecorator]:
+    """Marks of tests of what was done in a guest.
+
+    A fixture of the test's module runs the program, and a test checks a part of its output.
     """
-    return [pytest.mark.needs("vm", *capabilities), *AT_EITHER]
+    return [pytest.mark.needs("vm", *capabilities), *grouped(group)]
 
 
-def in_guest(*capabilities: str) -> Callable[[T], T]:
+def in_guest(*capabilities: str, group: str = SHARED) -> Callable[[T], T]:
     """Mark one test with :func:`marks`."""
 
     def mark(test: T) -> T:
-        for each in marks(*capabilities):
+        for each in marks(*capabilities, group=group):
             test = each(test)
         return test
 
     return mark
 
 
-def at_either(*capabilities: str) -> Callable[[T], T]:
+def at_either(*capabilities: str, group: str = SHARED) -> Callable[[T], T]:
     """Mark one test of what each engine does, with the parameter ``kernel``."""
 
     def mark(test: T) -> T:
-        for each in (pytest.mark.needs(*capabilities), pytest.mark.parametrize("kernel", EACH_KERNEL), *AT_EITHER):
+        kernel = pytest.mark.parametrize("kernel", EACH_KERNEL)
+        for each in (pytest.mark.needs(*capabilities), kernel, *grouped(group)):
             test = each(test)
         return test
 

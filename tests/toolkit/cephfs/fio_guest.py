@@ -1,16 +1,18 @@
 """fio on the kernel's client of a real cluster, in a virtual machine on its network; prints lines of JSON.
 
 The reader of the lines applies faults: it cuts the link to the OSD at ``cut``, heals it at ``stalled``, and resets
-connections at ``runs``.
+connections then and at ``runs``.
 """
 
 import json
+import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 from tests.toolkit.cephfs.kernel_cases import IMAGE, POOL
@@ -22,8 +24,6 @@ SIZE = "4M"
 _FIO = ["fio", "--name=job", "--ioengine=psync", "--rw=randwrite", "--bsrange=4k-64k", f"--size={SIZE}"]
 _FIO += ["--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0", "--output-format=json"]
 _CACHES = Path("/proc/sys/vm/drop_caches")
-_DEBUG = Path("/sys/kernel/debug")
-_REQUESTS = "REQUESTS "
 _SILENCE_S, _TURN_S = 1.0, 1.0
 _SHOWN_CHARS = 1000
 """Characters of fio's output that a failure shows."""
@@ -39,10 +39,20 @@ def wait_cut(osd: str) -> None:
                 return
 
 
-def pending() -> int:
-    """Requests of the kernel that OSDs have not answered."""
-    first_lines = [path.read_text().partition("\n")[0] for path in _DEBUG.glob("ceph/*/osdc")]
-    return sum(int(line.removeprefix(_REQUESTS).split()[0]) for line in first_lines if line.startswith(_REQUESTS))
+def open_session(path: Path) -> None:
+    """Write a file up to the OSD, so that the kernel has a connection to it."""
+    with path.open("wb") as file:
+        file.write(b"first")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def unacknowledged_bytes(host: str) -> int:
+    """Bytes that this machine has sent to the host on connections of IPv4, and whose ACK has not come."""
+    address = int.from_bytes(ip_address(host).packed, sys.byteorder)
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    queues = [queues for _, _, remote, _, queues, *_ in lines if int(remote.partition(":")[0], 16) == address]
+    return sum(int(sent.partition(":")[0], 16) for sent in queues)
 
 
 @contextmanager
@@ -74,10 +84,11 @@ def verify(what: str, osd: str, *words: str) -> None:
     wait_cut(osd)
     with fio(*words, "--do_verify=0", "--fsync=8") as process:
         began_s = time.monotonic()
-        while not pending():
+        while not unacknowledged_bytes(osd):
             time.sleep(0.1)
         time.sleep(_TURN_S)
-        report(stalled=what, requests=pending(), ended=process.poll(), after_s=time.monotonic() - began_s)
+        stalled_s, waiting_bytes = time.monotonic() - began_s, unacknowledged_bytes(osd)
+        report(stalled=what, waiting_bytes=waiting_bytes, ended=process.poll(), after_s=stalled_s)
         result(process, on=what, done="written")
     _CACHES.write_text("3")
     with fio(*words, "--verify_only") as process:
@@ -87,10 +98,10 @@ def verify(what: str, osd: str, *words: str) -> None:
 
 def main() -> None:
     about = json.loads(sys.argv[1])
-    mon, osd, key = about["addresses"]["mon"], about["addresses"]["osd"], about["key"]
-    subprocess.run(["mount", "-t", "debugfs", "debugfs", str(_DEBUG)], check=False)
+    mon, osd, key = about["listens"]["mon"][0], about["listens"]["osd"][0], about["key"]
     MOUNT.mkdir(parents=True, exist_ok=True)
     kcephfs.mount(f"{mon}:{V2_PORT}", MOUNT, key=key, mode=MODE, options=TIMEOUTS)
+    open_session(MOUNT / "first")
     verify("file", osd, f"--filename={MOUNT / 'fio'}")
     kcephfs.unmount(MOUNT)
     device = krbd.map_image(f"{mon}:{V2_PORT}", POOL, IMAGE, key=key, mode=MODE, options=TIMEOUTS)

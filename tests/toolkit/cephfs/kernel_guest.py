@@ -16,21 +16,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from messenger.compat import override
+from tests.support.kernel_namespace import KernelNamespace
 from tests.toolkit.cephfs.kernel_cases import CUTS, IMAGE, MODES, POOL
 from toolkit.dissect.follow import SeenFrame
 from toolkit.dissect.keys import KeyBook
-from toolkit.faults.proxy import FaultProxy, Watcher
+from toolkit.faults.proxy import Watcher
 from toolkit.faults.script import strikes
 from toolkit.faults.strike import Strike
 from toolkit.machine import kcephfs, krbd
-from toolkit.network.redirect import end_redirection, redirect
 
 PORTS = {"legacy": 6789}
 V2_PORT = 3300
 FILE_BYTES = 1 << 20
 MOUNT = Path("/mnt/kernel-fs")
 TIMEOUTS = "mount_timeout=60"
-_HERE = Path("/proc/self/ns/net")
 _CACHES = Path("/proc/sys/vm/drop_caches")
 
 
@@ -53,17 +52,41 @@ class Dials(Watcher):
             self.opened += not resumes
 
 
-class Proxies:
-    """A proxy before each daemon, which the kernel dials without noticing."""
+class Kernel:
+    """The kernel's client, and a proxy before each port of each daemon.
 
-    def __init__(self, addresses: dict[str, str], keys: KeyBook, undo: ExitStack) -> None:
-        self.dials = {name: Dials() for name in addresses}
-        self._strikes: dict[str, list[Strike]] = {name: [] for name in addresses}
-        for name, address in addresses.items():
-            proxy = FaultProxy("kernel", name, None, self._strikes[name], keys, watcher=self.dials[name])
-            undo.callback(proxy.close)
-            redirect(_HERE, [address], proxy.port)
-            undo.callback(end_redirection, _HERE, proxy.port)
+    Args:
+        listens: address and ports of the daemons, by name.
+        key: key of client.admin.
+        keys: keys to parse frames of secure links.
+        undo: removes the namespace from which the kernel connects, and closes the proxies.
+    """
+
+    def __init__(
+        self, listens: dict[str, tuple[str, list[int]]], key: str, keys: KeyBook, undo: ExitStack
+    ) -> None:
+        self._key = key
+        self._mon, _ = listens["mon"]
+        self._namespace = KernelNamespace(keys, undo)
+        self.dials = {name: Dials() for name in listens}
+        self._strikes: dict[str, list[Strike]] = {name: [] for name in listens}
+        for name, where in listens.items():
+            self._namespace.add(name, *where, self._strikes[name], self.dials[name])
+
+    def mount(self, mode: str) -> None:
+        """Mount the file system."""
+        self._namespace.inside(
+            lambda: kcephfs.mount(self._source(mode), MOUNT, key=self._key, mode=mode, options=TIMEOUTS)
+        )
+
+    def map(self, mode: str) -> krbd.BlockDevice:
+        """Map the image."""
+        return self._namespace.inside(
+            lambda: krbd.map_image(self._source(mode), POOL, IMAGE, key=self._key, mode=mode, options=TIMEOUTS)
+        )
+
+    def _source(self, mode: str) -> str:
+        return f"{self._mon}:{PORTS.get(mode, V2_PORT)}"
 
     @contextmanager
     def following(self, daemon: str, rule: str) -> Iterator[Strike]:
@@ -103,10 +126,9 @@ class Files:
         return sorted(name for name in there | self._digests if there.get(name) != self._digests.get(name))
 
 
-def file_system(mode: str, mon: str, key: str, proxies: Proxies, files: Files, log: krbd.KernelLog) -> None:
+def file_system(mode: str, kernel: Kernel, files: Files, log: krbd.KernelLog) -> None:
     """Mount, work while links are cut, read back, unmount."""
-    port = PORTS.get(mode, V2_PORT)
-    kcephfs.mount(f"{mon}:{port}", MOUNT, key=key, mode=mode, options=TIMEOUTS)
+    kernel.mount(mode)
     report(mounted=mode, wrong=files.wrong(), log=log.lines())
     steps: dict[str, Callable[[], object]] = {
         "write": lambda: files.write(mode),
@@ -115,26 +137,26 @@ def file_system(mode: str, mon: str, key: str, proxies: Proxies, files: Files, l
     }
     for what, step in steps.items():
         for daemon, rule in CUTS[mode][what]:
-            before = proxies.dials[daemon].resumed
+            before = kernel.dials[daemon].resumed
             began_s = time.monotonic()
-            with proxies.following(daemon, rule) as strike:
+            with kernel.following(daemon, rule) as strike:
                 step()
-            resumed = proxies.dials[daemon].resumed - before
+            resumed = kernel.dials[daemon].resumed - before
             took_s = round(time.monotonic() - began_s, 1)
             report(mode=mode, cut=rule, hits=strike.hits, resumed=resumed, took_s=took_s, log=log.lines())
     report(mode=mode, wrong=files.wrong())
     kcephfs.unmount(MOUNT)
 
 
-def image(mode: str, mon: str, key: str, proxies: Proxies, log: krbd.KernelLog) -> None:
+def image(mode: str, kernel: Kernel, log: krbd.KernelLog) -> None:
     """Map, write while the link is cut, read back, unmap."""
-    device = krbd.map_image(f"{mon}:{PORTS.get(mode, V2_PORT)}", POOL, IMAGE, key=key, mode=mode, options=TIMEOUTS)
+    device = kernel.map(mode)
     data = random.Random(mode).randbytes(FILE_BYTES)
     descriptor = os.open(device.path, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
     ((_, rule),) = CUTS[mode]["write"]
     with mmap.mmap(-1, FILE_BYTES) as memory:
         memory[:] = data
-        with proxies.following("osd", rule) as strike:
+        with kernel.following("osd", rule) as strike:
             os.pwritev(descriptor, [memory], 0)
         memory[:] = bytes(FILE_BYTES)
         os.preadv(descriptor, [memory], 0)
@@ -150,12 +172,11 @@ def main() -> None:
     keyring.write_text(about["keyring"])
     MOUNT.mkdir(parents=True, exist_ok=True)
     log, files = krbd.KernelLog(), Files()
-    mon, key = about["addresses"]["mon"], about["key"]
     with ExitStack() as undo:
-        proxies = Proxies(about["addresses"], KeyBook.read([keyring]), undo)
+        kernel = Kernel(about["listens"], about["key"], KeyBook.read([keyring]), undo)
         for mode in MODES:
-            file_system(mode, mon, key, proxies, files, log)
-            image(mode, mon, key, proxies, log)
+            file_system(mode, kernel, files, log)
+            image(mode, kernel, log)
 
 
 if __name__ == "__main__":

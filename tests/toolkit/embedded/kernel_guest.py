@@ -12,11 +12,11 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from messenger.cephx.ciphers import KeyType
 from messenger.cephx.keyring import Keyring
 from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.entity import EntityType
@@ -24,6 +24,7 @@ from messenger.errors import LocalError
 from messenger.messages.message import Message
 from messenger.messages.pg import PgId
 from messenger.messages.types import MessageType
+from tests.support.kernel_namespace import KernelNamespace
 from tests.toolkit.embedded.kernel_cases import (
     BEFORE_A_SESSION,
     CUT_MODES,
@@ -39,17 +40,12 @@ from toolkit.embedded.node.spec import EmbeddedSpec
 from toolkit.embedded.osd.classes.lock import LockState
 from toolkit.embedded.osd.daemon import Osd
 from toolkit.embedded.osd.store import ObjectKey, Store, StoredObject
-from toolkit.faults.proxy import FaultProxy
 from toolkit.faults.script import strikes
 from toolkit.faults.strike import Strike
 from toolkit.machine import krbd
 from toolkit.machine.loops import LoopThread
-from toolkit.network.redirect import end_redirection, redirect
 from toolkit.rados.client import Rados
 
-KEY = "AQAAAAAAAAAAABAAAAECAwQFBgcICQoLDA0ODw=="
-KEYRING = "".join(f'[{name}]\nkey = {KEY}\ncaps mon = "allow *"\n' for name in ("client.admin", "osd.0"))
-MON, OSD = "127.0.0.2", "127.0.0.3"
 PORTS = {"legacy": 6789}
 V2_PORT = 3300
 MIB = 1 << 20
@@ -58,7 +54,6 @@ LAYERING, EXCLUSIVE_LOCK = 0x1, 0x4
 HEADER_UPDATE = 3
 UNKNOWN_TYPE = 0x7777
 TIMEOUTS = "mount_timeout=30,osd_request_timeout=60"
-OWN_NAMESPACE = Path("/proc/self/ns/net")
 _RNG = random.Random(1)
 
 
@@ -66,10 +61,40 @@ def report(**result: object) -> None:
     print(json.dumps(result), flush=True)  # noqa: T201 - what this is for
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Addresses of a monitor and an OSD, and the key of all entities."""
+
+    mon: str
+    osd: str
+    cipher: str
+    key: str
+
+    @property
+    def keyring(self) -> str:
+        """The keyring of the cluster."""
+        names = "client.admin", "osd.0"
+        return "".join(f'[{name}]\nkey = {self.key}\ncaps mon = "allow *"\n' for name in names)
+
+    @property
+    def listens(self) -> dict[str, tuple[str, list[int]]]:
+        """Address and ports of each daemon."""
+        return {"mon": (self.mon, [V2_PORT, PORTS["legacy"]]), "osd": (self.osd, [6800, 6801])}
+
+    def connect(self) -> AbstractAsyncContextManager[Rados]:
+        """Connect as client.admin, to change objects."""
+        return Rados.connect(f"v2:{self.mon}:{V2_PORT}", keyring=Keyring.parse(self.keyring, "keyring"))
+
+
+SITE = Site("127.0.0.2", "127.0.0.3", "aes", "AQAAAAAAAAAAABAAAAECAwQFBgcICQoLDA0ODw==")
+NEWER = Site("127.0.0.4", "127.0.0.5", "aes256k", "AgAAAAAAAAAAACAAOLTmUuRNp/I3DZ4mDicTZVCko6bQf1wMMy+LEiQIP9I=")
+
+
 class Peers:
     """A monitor and an OSD in a thread, and what they have recorded of the kernel's links."""
 
-    def __init__(self) -> None:
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self.records: list[tuple[str, dict[str, Any]]] = []
         self.writes = 0
         """Changes of images' data objects."""
@@ -77,13 +102,14 @@ class Peers:
         self.thread.do(self._open())
 
     async def _open(self) -> None:
-        addr = f"[v2:{MON}:{V2_PORT}/0,v1:{MON}:{PORTS['legacy']}/0]"
+        mon, osd = self._site.mon, self._site.osd
+        addr = f"[v2:{mon}:{V2_PORT}/0,v1:{mon}:{PORTS['legacy']}/0]"
         self.mon = self._app("mon", "a", addr, addr)
         await self.mon.open()
-        self.osd = self._app("osd", "0", f"[v2:{OSD}:6800/7,v1:{OSD}:6801/7]", addr)
+        self.osd = self._app("osd", "0", f"[v2:{osd}:6800/7,v1:{osd}:6801/7]", addr)
         await self.osd.open()
         self._count_writes()
-        async with Rados.connect(f"v2:{MON}:{V2_PORT}", keyring=Keyring.parse(KEYRING, "keyring")) as rados:
+        async with self._site.connect() as rados:
             pool = rados.pool("rbd")
             for name, features in (("plain", LAYERING), ("locked", LAYERING | EXCLUSIVE_LOCK)):
                 await pool.exec(f"rbd_id.{name}", "rbd", "set_id", _encoded(name))
@@ -98,8 +124,8 @@ class Peers:
             addr=addr,
             fsid="7b1c7a0e-61a6-4d5e-9b7e-0d6f3c1e2a55",
             monitors={"a": monitor},
-            keyring=KEYRING,
-            cipher=KeyType.AES.name.lower(),
+            keyring=self._site.keyring,
+            cipher=self._site.cipher,
             osds={"0": "host"},
             pools={"rbd": 4},
             options=dict.fromkeys(modes, "secure crc"),
@@ -132,7 +158,7 @@ class Peers:
         self.thread.do(self._resize(name, size_bytes))
 
     async def _resize(self, name: str, size_bytes: int) -> None:
-        async with Rados.connect(f"v2:{MON}:{V2_PORT}", keyring=Keyring.parse(KEYRING, "keyring")) as rados:
+        async with self._site.connect() as rados:
             pool, header = rados.pool("rbd"), f"rbd_header.{name}"
             await pool.exec(header, "rbd", "set_size", size_bytes.to_bytes(8, "little"))
             result = await pool.notify(header, _notification(HEADER_UPDATE), timeout_s=10)
@@ -197,12 +223,40 @@ def _notification(code: int) -> bytes:
 # ---- the device
 
 
-@contextmanager
-def mapped(image: str, mode: str) -> Iterator[krbd.BlockDevice]:
-    monitor = f"{MON}:{PORTS.get(mode, V2_PORT)}"
-    device = krbd.map_image(monitor, "rbd", image, key=KEY, mode=mode, options=TIMEOUTS)
-    yield device
-    _unmap(device)
+class KernelClient:
+    """The kernel's client, and the proxies between it and the daemons."""
+
+    def __init__(self, site: Site, undo: ExitStack) -> None:
+        self._site = site
+        path = Path("/tmp/keyring")
+        path.write_text(site.keyring)
+        self._namespace = KernelNamespace(KeyBook.read([path]), undo)
+        self._strikes: list[Strike] = []
+        self._proxies = {name: self._namespace.add(name, *at, self._strikes) for name, at in site.listens.items()}
+
+    @contextmanager
+    def mapped(self, image: str, mode: str) -> Iterator[krbd.BlockDevice]:
+        """Map an image, and unmap it at the end of the block."""
+        monitor, key = f"{self._site.mon}:{PORTS.get(mode, V2_PORT)}", self._site.key
+        device = self._namespace.inside(
+            lambda: krbd.map_image(monitor, "rbd", image, key=key, mode=mode, options=TIMEOUTS)
+        )
+        yield device
+        _unmap(device)
+
+    def cut(self) -> int:
+        """Cut all links to the OSD; returns their number."""
+        return sum(proxy.cut() for proxy in self._proxies["osd"])
+
+    @contextmanager
+    def following(self, rule: str, acceptor: str = "osd") -> Iterator[Strike]:
+        """Follow a rule on links to the OSD or the monitor."""
+        (strike,) = strikes([rule], "kernel", acceptor)
+        self._strikes.append(strike)
+        try:
+            yield strike
+        finally:
+            self._strikes.remove(strike)
 
 
 def _unmap(device: krbd.BlockDevice) -> None:
@@ -259,89 +313,60 @@ def _opened(device: krbd.BlockDevice) -> Iterator[int]:
 # ---- what is tried
 
 
-def modes(peers: Peers, content: Content, log: krbd.KernelLog) -> None:
+def modes(peers: Peers, client: KernelClient, content: Content, log: krbd.KernelLog) -> None:
     """Each mode: map, write, read back, unmap; then the content in the last mode."""
     for mode in MODES:
         peers.taken("auth")
-        with mapped("plain", mode) as device:
+        with client.mapped("plain", mode) as device:
             same, size_bytes = content.write(device), device.size_bytes
             wrong = content.wrong(device)
         ways = sorted({(f["method"], f["mode"]) for f in peers.taken("auth") if f["link"].startswith("osd")})
         report(mapped=mode, same=same, size_bytes=size_bytes, wrong=wrong, osd=ways, log=log.lines())
 
 
-def resizing_and_locking(peers: Peers, log: krbd.KernelLog) -> None:
+def resizing_and_locking(peers: Peers, client: KernelClient, log: krbd.KernelLog) -> None:
     """Try what images need beside data: notifications of the header, the exclusive lock."""
-    with mapped("plain", "crc") as device:
+    with client.mapped("plain", "crc") as device:
         peers.resize("plain", 2 * IMAGE_BYTES)
         for _ in range(100):
             if device.size_bytes == 2 * IMAGE_BYTES:
                 break
             time.sleep(0.05)
         report(resized=device.size_bytes, log=log.lines())
-    with mapped("locked", "crc") as device:
+    with client.mapped("locked", "crc") as device:
         same = Content().write(device)
         locks = peers.locks("rbd_header.locked")
     report(locked=same, held=locks, after=peers.locks("rbd_header.locked"), log=log.lines())
 
 
-class Proxies:
-    """A proxy before the monitor and one before the OSD, which the kernel dials without noticing."""
-
-    def __init__(self) -> None:
-        path = Path("/tmp/keyring")
-        path.write_text(KEYRING)
-        keys = KeyBook.read([path])
-        self.strikes: list[Strike] = []
-        self.osd = FaultProxy("kernel", "osd", None, self.strikes, keys)
-        self.mon = FaultProxy("kernel", "mon", None, self.strikes, keys)
-        for proxy, address in ((self.osd, OSD), (self.mon, MON)):
-            redirect(OWN_NAMESPACE, [address], proxy.port)
-
-    def close(self) -> None:
-        """End the redirections."""
-        for proxy in (self.osd, self.mon):
-            end_redirection(OWN_NAMESPACE, proxy.port)
-
-    @contextmanager
-    def following(self, rule: str, acceptor: str = "osd") -> Iterator[Strike]:
-        """Follow a rule on links to the OSD or the monitor."""
-        (strike,) = strikes([rule], "kernel", acceptor)
-        self.strikes.append(strike)
-        try:
-            yield strike
-        finally:
-            self.strikes.remove(strike)
-
-
-def cuts(peers: Peers, proxies: Proxies, content: Content, log: krbd.KernelLog) -> None:
+def cuts(peers: Peers, client: KernelClient, content: Content, log: krbd.KernelLog) -> None:
     """A write at each cut of the link to the OSD, a mapping at each of the link to the monitor."""
     for mode, rules in MONITOR_CUTS.items():
         for rule in rules:
-            with proxies.following(rule, "mon") as strike, mapped("plain", mode) as device:
+            with client.following(rule, "mon") as strike, client.mapped("plain", mode) as device:
                 report(monitor_cut=rule, mode=mode, same=content.write(device), hits=strike.hits, log=log.lines())
     for mode in CUT_MODES:
-        with mapped("plain", mode) as device:
+        with client.mapped("plain", mode) as device:
             peers.dialling()
             for rule in (*DATA_CUTS[mode], *HANDSHAKE_CUTS[mode]):
                 before = peers.writes
-                with proxies.following(rule) as strike:
+                with client.following(rule) as strike:
                     if rule in HANDSHAKE_CUTS[mode]:
-                        proxies.osd.cut()
+                        client.cut()
                     same = content.write(device)
                 writes = peers.writes - before
                 report(cut=rule, mode=mode, same=same, hits=strike.hits, writes=writes, log=log.lines())
             report(intact=mode, wrong=content.wrong(device), **peers.dialling())
 
 
-def disputes(peers: Peers, proxies: Proxies, content: Content, log: krbd.KernelLog) -> None:
+def disputes(peers: Peers, client: KernelClient, content: Content, log: krbd.KernelLog) -> None:
     """Frames that implementations disagree about."""
     for mode, rules in DISPUTED.items():
-        with mapped("plain", mode) as device:
+        with client.mapped("plain", mode) as device:
             for name, rule in rules.items():
                 peers.taken("event")
-                with proxies.following(rule) as strike:
-                    cut = proxies.osd.cut() if name in BEFORE_A_SESSION else 0
+                with client.following(rule) as strike:
+                    cut = client.cut() if name in BEFORE_A_SESSION else 0
                     same = content.write(device)
                 ended = len(peers.taken("event", event="reset")) - cut
                 report(disputed=name, mode=mode, same=same, hits=strike.hits, ended=ended, log=log.lines())
@@ -351,18 +376,33 @@ def disputes(peers: Peers, proxies: Proxies, content: Content, log: krbd.KernelL
             report(disputed="unknown_message", mode=mode, same=same, hits=sent, ended=ended, log=log.lines())
 
 
+def newer_cipher(log: krbd.KernelLog) -> None:
+    """Each mode with keys of aes256k, which older kernels refuse."""
+    Peers(NEWER)
+    with ExitStack() as undo:
+        client, content = KernelClient(NEWER, undo), Content()
+        for mode in MODES:
+            try:
+                with client.mapped("plain", mode) as device:
+                    report(newer=mode, refused="", same=content.write(device), wrong=content.wrong(device))
+            except LocalError as error:
+                report(newer=mode, refused=str(error), log=log.lines())
+
+
 def main() -> None:
     krbd.load()
     log, content = krbd.KernelLog(), Content()
-    peers = Peers()
+    peers = Peers(SITE)
     report(kernel=platform.release())
-    modes(peers, content, log)
-    resizing_and_locking(peers, log)
-    with closing(Proxies()) as proxies:
-        cuts(peers, proxies, content, log)
-        disputes(peers, proxies, content, log)
-    with mapped("plain", "secure") as device:
-        report(kept=content.wrong(device), blocks=len(content), devices=len(krbd.devices()))
+    with ExitStack() as undo:
+        client = KernelClient(SITE, undo)
+        modes(peers, client, content, log)
+        resizing_and_locking(peers, client, log)
+        cuts(peers, client, content, log)
+        disputes(peers, client, content, log)
+        with client.mapped("plain", "secure") as device:
+            report(kept=content.wrong(device), blocks=len(content), devices=len(krbd.devices()))
+    newer_cipher(log)
 
 
 if __name__ == "__main__":

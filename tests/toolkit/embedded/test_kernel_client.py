@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from messenger.config import Config
-from tests.support.guests import PATIENCE_S, marks
+from tests.support.guests import OTHERS, PATIENCE_S, marks
 from tests.toolkit.embedded.kernel_cases import (
     CUT_MODES,
     DATA_CUTS,
@@ -17,7 +17,7 @@ from tests.toolkit.embedded.kernel_cases import (
 )
 from toolkit.machine import vm
 
-pytestmark = marks()
+pytestmark = marks(group=OTHERS)
 
 LOGGED = {
     ("legacy", "skipped_seq"): "bad message sequence #",
@@ -32,12 +32,14 @@ LOGGED = {
     ("crc", "unknown_message"): "unknown msg type 30583, skipping",
 }
 """What the kernel logs of the frame, by mode and rule."""
+KERNEL_WITH_AES256K = 7
+"""Major version: 7.2 has it, 6.1 has not."""
 Line = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def lines(guest: vm.Machine) -> list[Line]:
-    done = guest.run_module("tests.toolkit.embedded.kernel_guest", timeout_s=PATIENCE_S)
+def lines(fast_guest: vm.Machine) -> list[Line]:
+    done = fast_guest.run_module("tests.toolkit.embedded.kernel_guest", timeout_s=PATIENCE_S)
     assert done.code == 0, done
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -92,8 +94,17 @@ def test_every_dial_begins_a_session_and_requests_are_sent_again(lines: list[Lin
 
 def test_all_written_blocks_are_intact_at_the_end(lines: list[Line]) -> None:
     assert [only(lines, intact=mode)["wrong"] for mode in CUT_MODES] == [[], [], []]
-    last = lines[-1]
+    (last,) = (line for line in lines if "kept" in line)
     assert (last["kept"], last["blocks"] > 50, last["devices"]) == ([], True, 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_keys_of_aes256k_are_used_or_refused(lines: list[Line], mode: str) -> None:
+    line = only(lines, newer=mode)
+    if int(lines[0]["kernel"].partition(".")[0]) >= KERNEL_WITH_AES256K:
+        assert (line["refused"], line["same"], line["wrong"]) == ("", True, [])
+    else:
+        assert line["refused"].endswith("cannot be mapped: Invalid argument")
 
 
 @pytest.mark.parametrize(

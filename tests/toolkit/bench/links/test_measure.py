@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.guests import PATIENCE_S, in_guest
+from tests.support.guests import OTHERS, PATIENCE_S, in_guest
 from toolkit.bench.links.expected import SIGMAS, Expected
 from toolkit.bench.links.measure import Found, LinkResult
 from toolkit.cli.main import run as msgrlab
@@ -17,10 +17,10 @@ _SIGMAS = 5 / SIGMAS
 """Part of the range of three standard deviations that a value may be away, so that chance fails no test."""
 
 
-@in_guest()
-def test_netem_and_the_wire_do_what_was_asked(guest: vm.Machine) -> None:
+@in_guest(group=OTHERS)
+def test_netem_and_the_wire_do_what_was_asked(fast_guest: vm.Machine) -> None:
     words = ("bench", "links", "--packets", "1000", "--keys", _KEYS, "--json")
-    done = guest.run_module("tests.toolkit.bench.command_guest", *words, timeout_s=PATIENCE_S)
+    done = fast_guest.run_module("tests.toolkit.bench.command_guest", *words, timeout_s=PATIENCE_S)
     assert done.code == 0, done
     rows = {row["asked"]: row for row in json.loads(done.stdout)["links"]}
     seeded = rows.pop("loss 30%, seed 7")

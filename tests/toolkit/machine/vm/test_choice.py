@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from tests.support.guests import AT_EITHER
+from tests.support.guests import OTHERS, grouped
 from toolkit.errors import Unsupported
 from toolkit.machine import vm
 from toolkit.machine.cache import IMAGES_VARIABLE
@@ -15,7 +15,7 @@ from toolkit.machine.kvm import kvm
 from toolkit.machine.vm import trial
 from toolkit.machine.vm.kernels import VARIABLE
 
-pytestmark = AT_EITHER
+pytestmark = grouped(OTHERS)
 
 
 @pytest.fixture

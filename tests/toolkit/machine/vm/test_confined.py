@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.guests import AT_EITHER, Guests
+from tests.support.guests import OTHERS, Guests, grouped
 from tests.support.users import needs_root
 from toolkit.machine import vm
 from toolkit.machine.vm import confined
 
-pytestmark = [*AT_EITHER, pytest.mark.needs("uml")]
+pytestmark = [*grouped(OTHERS), pytest.mark.needs("uml")]
 
 IN_GUEST = """
 busybox=/run/msgrlab/busybox

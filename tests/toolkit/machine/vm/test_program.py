@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import pytest
 
 from messenger.errors import LocalError
 from tests.support.clusters import msgrlab
-from tests.support.guests import AT_EITHER, EACH_KERNEL, Guests, at_either
+from tests.support.guests import EACH_KERNEL, OTHERS, at_either, grouped
 from toolkit.errors import Unsupported
 from toolkit.machine import vm
 from toolkit.machine.leases import STATE_VARIABLE
@@ -41,7 +41,7 @@ sys.exit(7)
 ODD = "quotes ' and \" and $HOME and\na line"
 
 
-pytestmark = AT_EITHER
+pytestmark = grouped(OTHERS)
 PROCESS = {"bookworm": b"qemu-system", "uml": b"/linux"}
 """First bytes of the command line of the process that runs the kernel."""
 
@@ -63,9 +63,11 @@ def engine_kernel(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def guest(engine_kernel: str, guests: Guests) -> vm.Machine:
+def guest(engine_kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[vm.Machine]:
     """A virtual machine of each engine."""
-    return guests.with_kernel(engine_kernel)
+    out = tmp_path_factory.mktemp("with, a comma") / "kept"
+    with vm.Machine(kernel=engine_kernel, out=out, preload=["messenger.config"]) as machine:
+        yield machine
 
 
 @pytest.fixture(scope="module")
@@ -124,14 +126,14 @@ def test_run_module_forks_an_interpreter_with_preloaded_modules(guest: vm.Machin
     found = json.loads(about.stdout)
     assert (about.code, about.stderr) == (7, "to stderr\n")
     assert (found["args"], found["directory"], found["odd"]) == (["7", "a b"], str(tmp_path), ODD)
-    assert "toolkit.cluster.node" in found["preloaded"]
+    assert "messenger.config" in found["preloaded"]
     missing = guest.run_module("no_such_module")
     assert (missing.code, missing.stderr.splitlines()[-1]) == (1, "ImportError: No module named no_such_module")
     elsewhere = guest.run_module("platform", directory=Path("/no/such"))
     assert (elsewhere.code, elsewhere.stderr) == (125, "/no/such: No such file or directory\n")
 
 
-@at_either()
+@at_either(group=OTHERS)
 def test_a_machine_boots_again_after_its_guest_has_ended(kernel: str) -> None:
     with vm.Machine(kernel=kernel, preload=["no_such_module"]) as machine:
         with pytest.raises(LocalError, match="the virtual machine has ended before the program did"):
@@ -144,7 +146,7 @@ def test_a_machine_boots_again_after_its_guest_has_ended(kernel: str) -> None:
     )
 
 
-@at_either()
+@at_either(group=OTHERS)
 def test_a_program_that_takes_too_long_ends_with_its_machine(
     kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +178,7 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-@at_either()
+@at_either(group=OTHERS)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_process_leaves_no_machine(
     kernel: str, number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.guests import PATIENCE_S, marks
+from tests.support.guests import OTHERS, PATIENCE_S, marks
 from toolkit.machine import vm
 from toolkit.network.state import LinkState
 
-pytestmark = marks()
+pytestmark = marks(group=OTHERS)
 
 STATES = {
     "delay 30ms": 20,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.clusters import answer_of, done, msgrlab, state
-from tests.support.guests import AT_EITHER
+from tests.support.guests import CLUSTERS
 from toolkit.cluster import up
 from toolkit.cluster.chroot import IMAGES_VARIABLE
 from toolkit.cluster.spec_lookup import spec_from
@@ -43,7 +43,7 @@ def test_a_machine_without_qemu_is_named(state: object, monkeypatch: pytest.Monk
 
 
 @pytest.mark.needs("uml", "iproute2")
-@pytest.mark.xdist_group(AT_EITHER[0].args[0])
+@pytest.mark.xdist_group(CLUSTERS)
 def test_a_cluster_on_user_mode_linux_has_links_but_no_partitions(
     state: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

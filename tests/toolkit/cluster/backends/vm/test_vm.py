@@ -12,7 +12,7 @@ import pytest
 
 from messenger.errors import LocalError
 from tests.support.clusters import kill_processes_of, msgrlab, processes_of, remains
-from tests.support.guests import PATIENCE_S, marks
+from tests.support.guests import CLUSTERS, PATIENCE_S, marks
 from tests.support.needs import require
 from toolkit.checks.records import Record
 from toolkit.cluster import Cluster, up
@@ -23,7 +23,7 @@ from toolkit.machine.leases import STATE_VARIABLE, Lease
 from toolkit.machine.vm import MEMORY_MIB
 from toolkit.network.state import LinkState
 
-pytestmark = [*marks("iproute2", "pyverbs")]
+pytestmark = marks("iproute2", "pyverbs", group=CLUSTERS)
 
 
 @pytest.fixture(scope="module")
