@@ -1,7 +1,13 @@
 # All targets use the virtual environment .venv, which PYTHON creates when it is first needed. With LOCKED=1 it gets
 # the versions of requirements/ci.txt, checked by their hashes, as in CI (docs/supply-chain.md); with LOWEST=1 the
 # lowest versions that pyproject.toml allows (`make units LOWEST=1 VENV=build/lowest`).
-PYTHON ?= python3
+# PYTHON is the first interpreter here that is optimised: others need one and a half times the CPU time.
+IS_OPTIMISED := import sys, ensurepip, venv; sys.path.append("toolkit/bench"); \
+    from interpreter import Interpreter; sys.exit(not Interpreter.this().is_optimised)
+ifeq ($(origin PYTHON), undefined)
+PYTHON := $(shell for each in python3 /usr/bin/python3; do \
+    $$each -B -c '$(IS_OPTIMISED)' 2>/dev/null && exec echo $$each; done; echo python3)
+endif
 VENV ?= .venv
 LOCKED ?=
 LOWEST ?=
@@ -89,7 +95,7 @@ $(VENV)/.began:
 	@command -v $(PYTHON) >/dev/null || { echo "msgrlab needs Python, and there is no $(PYTHON) here: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "msgrlab needs Python 3.11 or newer, $(PYTHON) is `$(PYTHON) --version 2>&1`: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments (on Debian: apt-get install python3-venv)" >&2; exit 1; }
-	@echo "Setting up $(VENV) with `$(PYTHON) --version`, once: first the virtual environment"
+	@echo "Setting up $(VENV) with `$(PYTHON) --version` ($(PYTHON)), once: first the virtual environment"
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 

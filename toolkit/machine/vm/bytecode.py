@@ -8,6 +8,7 @@ overlay shows as ``__pycache__`` beside the sources. The sources' own directorie
 import hashlib
 import importlib.util
 import py_compile
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def _compile_all(packages: Path, directory: Path) -> set[Path]:
     """
     wanted = set()
     for source in _sources(packages):
-        beside = Path(importlib.util.cache_from_source(str(source)))
+        beside = source.parent / "__pycache__" / f"{source.stem}.{sys.implementation.cache_tag}.pyc"
         expected = _header(source)
         compiled = directory / beside.relative_to("/")
         is_valid = _begins(compiled, expected)

@@ -27,11 +27,14 @@ REQUESTS, ANSWERS = 4, 5
 NO_DIRECTORY = NO_INTERPRETER = 125
 """Exit code if the working directory does not exist in the guest, or Python cannot import what it should."""
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-_KEPT_OUT = {PROCESS_VARIABLE, STATE_VARIABLE, "XDG_RUNTIME_DIR", "PYTHONDONTWRITEBYTECODE"}
+_KEPT_OUT = {
+    *(PROCESS_VARIABLE, STATE_VARIABLE, "XDG_RUNTIME_DIR"),
+    *("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"),
+}
 """Variables that are not passed on.
 
-They name objects of the host, and the guest has a /run of its own; or they forbid Python to keep bytecode, which
-in the guest stays in memory and saves seconds.
+They name objects of the host, and the guest has a /run of its own; or they forbid Python to keep bytecode beside
+the sources, which in the guest stays in memory and saves seconds.
 """
 
 _FIRST_INIT = f"""#!/busybox sh

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import py_compile
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from toolkit.machine.vm.bytecode import layer
 
 
 @pytest.fixture
-def packages(tmp_path: Path) -> Path:
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three modules, of which the host has bytecode for one."""
+    monkeypatch.setattr(sys, "pycache_prefix", None)
     (tmp_path / "site/toolkit/old").mkdir(parents=True)
     for name in ("first", "second", "old/third"):
         (tmp_path / f"site/toolkit/{name}.py").write_text("x = 1\n")
@@ -36,6 +38,13 @@ def test_missing_bytecode_is_compiled_once(packages: Path, tmp_path: Path) -> No
     assert set(before) == {"__pycache__/second", "old/__pycache__/third"}
     assert not (packages / "toolkit/old/__pycache__").exists()
     assert compiled(packages, root) == before
+
+
+def test_guests_find_bytecode_beside_the_sources_if_the_host_keeps_its_own_elsewhere(
+    packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "elsewhere"))
+    assert set(compiled(packages, tmp_path / "cache/images")) == {"__pycache__/second", "old/__pycache__/third"}
 
 
 def test_bytecode_is_up_to_date_for_python(packages: Path, tmp_path: Path) -> None:
