@@ -17,13 +17,12 @@ from toolkit.extras import require
 from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.machine.vm.networks import Attachment
 from toolkit.network.namespaces import inside, within
+from toolkit.network.places import GUEST_PREFIX
 from toolkit.network.routes import routed_subnets
 from toolkit.network.switch import mac_of
 from toolkit.network.wire.tap import open_tap
 
 _MOST_GUESTS = 16
-_PREFIX = "guest"
-"""Prefix of names of ports; those of hosts have a hyphen."""
 _OWN_PREFIX, _OWN_MTU = "mlguest", 1500
 _OWN_RANGE = IPv4Network("10.79.0.0/24")
 """Subnets between this machine and a guest are parts of it."""
@@ -60,7 +59,7 @@ class BridgedNetwork:
         require("pyroute2")
         mtu, ports = inside(self.namespace, self._look)
         for number, address in enumerate(islice(self._addresses(), _MOST_GUESTS)):
-            name = f"{_PREFIX}{number}"
+            name = f"{GUEST_PREFIX}{number}"
             if name in ports or name in self.names:
                 continue
             if (tap := _opened(self.namespace, name, mtu, has_headers=has_headers)) is None:

@@ -1,5 +1,6 @@
 """The hosts of a network, as faults need them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -11,6 +12,9 @@ from messenger.errors import LocalError
 from toolkit.errors import Unsupported
 
 Address = IPv4Address | IPv6Address
+GUEST_PREFIX = "guest"
+"""Prefix of names of guests, before their number; they are names of ports, and those of hosts have a hyphen."""
+_GUEST_NAME = re.compile(rf"{GUEST_PREFIX}\d+")
 
 
 class Place(Protocol):
@@ -27,6 +31,11 @@ class Place(Protocol):
     @property
     def namespace(self) -> Path | None:
         """File of its network namespace; None if it is on another machine."""
+
+
+def is_guest_name(name: str) -> bool:
+    """True for a name that a virtual machine on a network may have."""
+    return _GUEST_NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from tests.support.clusters import state as state  # noqa: PLC0414 - a fixture
 from tests.support.tap_guests import TapGuest, tap_guest
 from toolkit.cluster import Cluster, up
 from toolkit.cluster.guest_network import guest_network
+from toolkit.cluster.nemesis import Timeline, torment
 from toolkit.errors import Unsupported
 from toolkit.network.places import Guest
 
@@ -278,6 +279,17 @@ def test_a_guest_whose_port_has_gone_does_not_hinder_other_faults(cluster: Clust
     assert cluster.status()["faults"] == ["partition a b"]
     cluster.fault("heal")
     assert traces(cluster) == []
+
+
+def test_a_step_of_a_timeline_needs_its_guest_when_its_time_comes(cluster: Cluster) -> None:
+    faults = ("partition a guest0", "undo partition a guest0")
+    timeline = Timeline.of_values([{"at_s": 0.0, "fault": fault} for fault in faults])
+    without = torment(cluster, timeline)
+    with tap_guest(guest_network(cluster)):
+        present = torment(cluster, timeline)
+    assert ["guest0" in done.error for done in without.done] == [True, True]
+    assert [done.error for done in present.done] == ["", ""]
+    assert present.passed, present.failures
 
 
 def test_an_attached_guest_is_in_the_status_of_its_cluster(cluster: Cluster, guest: TapGuest) -> None:

@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from messenger.errors import LocalError
 from toolkit.cluster.spec.mistakes import Mistake, unknown
 from toolkit.cluster.spec.parts import Moment, Proxy
+from toolkit.network.places import is_guest_name
 
 
 def timeline_mistakes(timeline: Iterable[Moment], nodes: Iterable[str] | None) -> list[Mistake]:
     """Return faults of a timeline that do not parse, or that name unknown nodes.
+
+    Names of virtual machines are possible: one may be attached when the time of the fault comes.
 
     Args:
         timeline: the faults and their times.
@@ -29,7 +32,11 @@ def timeline_mistakes(timeline: Iterable[Moment], nodes: Iterable[str] | None) -
             found.append(Mistake(place, str(error)))
             continue
         if known is not None:
-            strange = [name for name in fault.nodes if name not in known]
+            strange = [
+                name
+                for name in fault.nodes
+                if name not in known and not (fault.takes_guests and is_guest_name(name))
+            ]
             found += [Mistake(place, unknown("node", name, known)) for name in strange]
     return found
 

@@ -344,6 +344,14 @@ def test_faults_and_rules_are_checked_by_their_languages() -> None:
     ]
 
 
+def test_a_timeline_may_name_guests_where_its_faults_do() -> None:
+    steps = "- {at_s: 1, fault: partition a guest0}\n- {at_s: 2, fault: undo partition a guest0}\n"
+    assert len(parse_spec(f"{PEERS}timeline:\n{steps}", "f.yaml").timeline) == 2
+    for fault, name in (("kill guest0", "guest0"), ("partition a guest", "guest")):
+        (line,) = error_lines(f"{PEERS}timeline: [{{at_s: 1, fault: {fault}}}]\n")
+        assert f"timeline.0.fault: unknown node '{name}'" in line
+
+
 def test_every_entity_that_passes_is_one_for_nodes() -> None:
     for entity in ("mon.0", "mds.1", "osd.999999999999999999", "client.4112", "mgr.7"):
         spec = parse_spec(f"nodes: {{a: {{entity: {entity}}}}}", "f.yaml")
