@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from messenger.errors import LocalError
 from toolkit.cli.progress import progress
+from toolkit.cli.streams import interrupted_by_sigterm
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,7 +35,7 @@ class Measured(Generic[_Row]):
     """Key of the rows in the JSON object."""
     rows: list[_Row] = field(default_factory=list)
     is_interrupted: bool = False
-    """True if Ctrl-C ended the measurement before its last row."""
+    """True if Ctrl-C or SIGTERM ended the measurement before its last row."""
     error: LocalError | None = None
     """The error that ended the measurement before its last row; None if there was none."""
     about: dict[str, Any] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class Measured(Generic[_Row]):
 
 
 def measured(what: str, total: int, measure: Callable[[Callable[[_Row], None]], object]) -> Measured[_Row]:
-    """Measure with progress on standard error; after Ctrl-C or an error, keep the rows measured so far.
+    """Measure with progress on standard error; after Ctrl-C, SIGTERM or an error, keep the rows measured so far.
 
     Args:
         what: key of the rows in the JSON object.
@@ -54,7 +55,7 @@ def measured(what: str, total: int, measure: Callable[[Callable[[_Row], None]], 
     """
     done: Measured[_Row] = Measured(what)
     try:
-        with progress("measuring", total) as steps:
+        with interrupted_by_sigterm(), progress("measuring", total) as steps:
 
             def finished(row: _Row) -> None:
                 done.rows.append(row)
@@ -84,7 +85,7 @@ def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool
     """Print the table or the JSON object, and write the JSON object to ``out`` as well.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C ended the measurement; the rows measured before it have been printed.
+        KeyboardInterrupt: Ctrl-C or SIGTERM ended the measurement; the rows measured before it have been printed.
         LocalError: an error ended the measurement; the rows measured before it have been printed.
     """
     from messenger.form import MESSENGER

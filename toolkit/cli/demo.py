@@ -36,6 +36,7 @@ def demo(
     If there is a display, the report opens in a browser.
     """
     from toolkit.cli.progress import progress
+    from toolkit.cli.streams import interrupted_by_sigterm
     from toolkit.lab.ways import ways
     from toolkit.scenarios.catalogue import select
     from toolkit.scenarios.runner import run_scenario, save_artefacts
@@ -45,7 +46,7 @@ def demo(
     todo = [(scenario, way) for scenario in select("TOUR") for way in ways("v2-crc", "v2-secure")]
     runs: list[ScenarioRun] = []
     interrupted = False
-    with progress("demo", len(todo)) as steps:
+    with interrupted_by_sigterm(), progress("demo", len(todo)) as steps:
         try:
             for scenario, way in todo:
                 steps.show(f"{scenario.id} {way}")

@@ -104,10 +104,11 @@ def _directory(out: Path | None) -> Path:
 
 
 def _go(run: "Hunt", *, quiet: bool) -> bool:
-    """Run the cells; return True if Ctrl-C ended the run."""
+    """Run the cells; return True if Ctrl-C or SIGTERM ended the run."""
     from toolkit.cli.progress import progress
+    from toolkit.cli.streams import interrupted_by_sigterm
 
-    with progress("hunting", len(run.cells), quiet=quiet) as steps:
+    with interrupted_by_sigterm(), progress("hunting", len(run.cells), quiet=quiet) as steps:
 
         def report(outcome: "Outcome") -> None:
             steps.show(f"{outcome.cell.id} {outcome.verdict}")

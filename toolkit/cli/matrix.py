@@ -119,11 +119,12 @@ def _directory(out: Path | None) -> tuple[Path, bool]:
 
 
 def _go(run: "Run", *, quiet: bool) -> bool:
-    """Run the cells; return True if Ctrl-C ended the run."""
+    """Run the cells; return True if Ctrl-C or SIGTERM ended the run."""
     from toolkit.cli.progress import progress
+    from toolkit.cli.streams import interrupted_by_sigterm
     from toolkit.matrix.shared_run import SharedRun
 
-    with progress("running", len(run.cells), quiet=quiet) as steps:
+    with interrupted_by_sigterm(), progress("running", len(run.cells), quiet=quiet) as steps:
         counted: set[str] = set()
 
         def show(line: str) -> None:

@@ -130,15 +130,17 @@ def _split(wanted: "list[Scenario]", backend: str) -> "tuple[list[Scenario], dic
 
 
 def _run(todo: "list[Job]", shares: Shares, out: Path | None) -> "tuple[list[ScenarioRun], bool]":
-    """Run the jobs; return the runs, and True if Ctrl-C ended them early."""
+    """Run the jobs; return the runs, and True if Ctrl-C or SIGTERM ended them early."""
+    from toolkit.cli.streams import interrupted_by_sigterm
     from toolkit.scenarios.runner import save_artefacts
 
     runs: list[ScenarioRun] = []
     try:
-        for done in _shown(todo, shares):
-            if out is not None:
-                save_artefacts(done, out / done.name)
-            runs.append(done)
+        with interrupted_by_sigterm():
+            for done in _shown(todo, shares):
+                if out is not None:
+                    save_artefacts(done, out / done.name)
+                runs.append(done)
     except KeyboardInterrupt:
         return runs, True
     return runs, False

@@ -54,18 +54,19 @@ def test_core_option_measures_the_layers_of_the_core(
     assert len(lines) == len(rows) + 1
 
 
-def test_ctrl_c_keeps_the_rows_so_far(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_ctrl_c_and_sigterm_keep_the_rows_so_far(name: str, tmp_path: Path) -> None:
     out = tmp_path / "bench.json"
     words = ["bench", *TINY, "--sizes", "64,1K,2K,4K", "--seconds", "0.01", "--json", "--out", str(out)]
-    # a terminal sends SIGINT to all processes: here once two rows are measured
-    code = """if True:
+    # a terminal sends SIGINT to all processes, and timeout SIGTERM: here once two rows are measured
+    code = f"""if True:
         import os, signal
         from toolkit.bench import measure
         from toolkit.cli.main import main
         one = measure.measure_cell
         async def measure_cell(cell, *args):
             if cell.size == 2048:
-                os.killpg(0, signal.SIGINT)
+                os.killpg(0, signal.{name})
             return await one(cell, *args)
         measure.measure_cell = measure_cell
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, if the tests run in the background

@@ -69,8 +69,8 @@ def test_unsupported_scenarios_are_in_the_report(tmp_path: Path) -> None:
     assert skipped == ["SH-10"]
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_interrupted_run_reports_the_finished_cases(jobs: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("jobs", "number"), [("1", signal.SIGINT), ("2", signal.SIGINT), ("2", signal.SIGTERM)])
+def test_interrupted_run_reports_the_finished_cases(jobs: str, number: signal.Signals, tmp_path: Path) -> None:
     junit = tmp_path / "x.xml"
     words = impatient_command_line("run", "HS-0*", "all", "--jobs", jobs, "--junit", str(junit))
     with subprocess.Popen(
@@ -79,7 +79,7 @@ def test_interrupted_run_reports_the_finished_cases(jobs: str, tmp_path: Path) -
         assert command.stderr is not None
         first = next(line for line in map(bytes.decode, command.stderr) if "s left" in line)
         assert first.startswith("msgrlab: running, ")
-        os.killpg(command.pid, signal.SIGINT)
+        os.killpg(command.pid, number)
         *_, last = command.stderr.read().decode().splitlines()
     assert command.returncode == 130
     done = int(last.removeprefix("msgrlab: interrupted: ").partition(" of ")[0])
