@@ -24,6 +24,8 @@ CHECK_FAILED = 1
 INTERRUPTED = 130
 _MOST_SEEDS = 1 << 40
 """More than a lifetime of a machine; a range of a length beyond 63 bits has none in Python."""
+_SEEDS = 1000
+"""Number of seeds unless given."""
 _MOST_SHRUNK = 3
 """Number of failed seeds that are shrunk and reported in full: more seeds seldom show more bugs."""
 
@@ -37,8 +39,10 @@ def sim(
             help="Run these scenarios, named as in `msgrlab run`, instead of random simulations.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=_MOST_SEEDS, help="Number of seeds.")] = 1000,
-    first: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=_MOST_SEEDS, help="Number of seeds; by default 1000.")
+    ] = None,
+    first: Annotated[int | None, typer.Option(min=0, help="The first seed; by default 0.")] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, max=256, help="Processes that share the seeds; by default one per core.")
     ] = None,
@@ -77,19 +81,23 @@ def sim(
         raise LocalError(f"--size: unknown size {size!r}; known: {', '.join(Size)}")
     if keep is not None and replay is None:
         raise LocalError("--keep needs --replay SEED: it names operations of the schedule of one seed")
-    if replay is not None and twice:
-        raise LocalError("--check-determinism cannot be combined with --replay: give --first SEED --seeds 1")
+    if replay is not None:
+        if twice:
+            raise LocalError("--check-determinism cannot be combined with --replay: give --first SEED --seeds 1")
+        if seeds is not None or first is not None:
+            raise LocalError("--first and --seeds cannot be combined with --replay, which runs one seed")
+        first, seeds = replay, 1
+    begin = first or 0
+    chosen = range(begin, begin + (seeds or _SEEDS))
     if scenarios:
         if keep is not None or twice or size != Size.SMALL:
             raise LocalError("--keep, --check-determinism and --size cannot be combined with scenarios")
-        first, seeds = (first, seeds) if replay is None else (replay, 1)
-        return _run_scenarios(scenarios, range(first, first + seeds), shares, files, as_json=as_json)
+        return _run_scenarios(scenarios, chosen, shares, files, as_json=as_json)
     if out is not None:
         _make_folder(out)
     if replay is not None:
         return _replay(replay, Size(size), _places(keep), files, as_json=as_json, out=out)
-    seeds_of = range(first, first + seeds)
-    return _run_seeds(seeds_of, Size(size), shares, files, twice=twice, as_json=as_json, out=out)
+    return _run_seeds(chosen, Size(size), shares, files, twice=twice, as_json=as_json, out=out)
 
 
 def _places(keep: str | None) -> list[int] | None:

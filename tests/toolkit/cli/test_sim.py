@@ -126,6 +126,11 @@ def test_scenarios_over_seeds(capsys: pytest.CaptureFixture[str]) -> None:
         (["--replay", "1", "--keep", "x"], "'x' is neither a list of numbers, as in 1,4,7, nor none"),
         (["reconnect", "--check-determinism"], "--check-determinism and --size cannot be combined with scenarios"),
         (["--replay", "1", "--check-determinism"], "cannot be combined with --replay: give --first SEED"),
+        (
+            ["--replay", "1", "--seeds", "5"],
+            "--first and --seeds cannot be combined with --replay, which runs one seed",
+        ),
+        (["reconnect", "--replay", "1", "--first", "0"], "--first and --seeds cannot be combined with --replay"),
         (["nope"], "no scenario 'nope'"),
         (["--seeds", "0"], "--seeds"),
         (["--replay", "-4"], "--replay"),
