@@ -254,10 +254,7 @@ class FaultProxy:
 
         async def half_close() -> int:
             going = [crossing for crossing in self._crossings if direction not in crossing.ended]
-            for crossing in going:
-                crossing.ended.add(direction)
-                crossing.writers[direction].write_eof()
-            return len(going)
+            return sum(self._end_writing(crossing, direction) for crossing in going)
 
         return self._thread.do(half_close())
 
@@ -546,6 +543,16 @@ class FaultProxy:
             start = stop
 
     @staticmethod
+    def _end_writing(crossing: Crossing, direction: Direction) -> bool:
+        """Send FIN in a direction; False if the receiver has reset the connection, which is noticed later."""
+        crossing.ended.add(direction)
+        try:
+            crossing.writers[direction].write_eof()
+        except OSError:
+            return False
+        return True
+
+    @staticmethod
     def _broken(crossing: Crossing, direction: Direction) -> None:
         """Reset the connection after an error on one side, unless a half-open fault hides it from the other."""
         if crossing.forgotten_by is None or crossing.forgotten_by is direction:
@@ -557,10 +564,9 @@ class FaultProxy:
             await flushed(writer)
         if breakpoint_.how is Ending.FIN:
             crossing.why = "closed on purpose"
-            for direction, writer in crossing.writers.items():
+            for direction in crossing.writers:
                 if direction not in crossing.ended:
-                    crossing.ended.add(direction)
-                    writer.write_eof()
+                    self._end_writing(crossing, direction)
         else:
             crossing.reset("cut on purpose")
         self._report_struck(crossing.link, breakpoint_)

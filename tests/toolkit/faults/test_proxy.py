@@ -1,5 +1,6 @@
 """The proxy on real sockets."""
 
+import asyncio
 import contextlib
 import ctypes
 import fcntl
@@ -8,7 +9,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -294,3 +295,35 @@ def test_frames_put_back_wait_for_their_receiver(server: socket.socket) -> None:
                 drained.start()
                 assert _sent_until_silence(client, ACKS[0] * 4000) < MOST_BUFFERED_BYTES
             drained.join()
+
+
+def test_a_connection_that_its_receiver_has_just_reset_is_not_half_closed(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = LoopThread("proxy")
+    proxy = FaultProxy("a", "b", server.getsockname(), loop=thread)
+    client, accepted = _pair(proxy, server)
+    client.sendall(BANNER)
+    _read(accepted, len(BANNER))
+    asked, submit = threading.Event(), asyncio.run_coroutine_threadsafe
+
+    def reset() -> None:
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()
+
+    def submit_before_a_reset(what: Coroutine[object, object, int], loop: asyncio.AbstractEventLoop) -> object:
+        future = submit(what, loop)
+        loop.call_soon_threadsafe(reset)  # the request begins after it, and before the loop looks at sockets again
+        asked.set()
+        return future
+
+    thread.loop.call_soon_threadsafe(asked.wait)
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio, "run_coroutine_threadsafe", submit_before_a_reset)
+        assert proxy.half_close(Direction.TO_SERVER) == 0
+    client.settimeout(10)
+    with contextlib.suppress(ConnectionResetError):
+        assert client.recv(1) == b""
+    client.close()
+    proxy.close()
+    thread.close()
