@@ -136,6 +136,10 @@ class Peers:
         """The records of a kind with these fields since the last call."""
         return _chosen(self._take(), what, **wanted)
 
+    def ways(self) -> list[tuple[str, str]]:
+        """Method and mode of the logins at the OSD since the last call."""
+        return sorted({(f["method"], f["mode"]) for f in self.taken("auth") if f["link"].startswith("osd")})
+
     def dialling(self) -> dict[str, int]:
         """Return how the kernel has dialled the OSD since the last call, and its number of repeated requests."""
         records = self._take()
@@ -320,8 +324,7 @@ def modes(peers: Peers, client: KernelClient, content: Content, log: krbd.Kernel
         with client.mapped("plain", mode) as device:
             same, size_bytes = content.write(device), device.size_bytes
             wrong = content.wrong(device)
-        ways = sorted({(f["method"], f["mode"]) for f in peers.taken("auth") if f["link"].startswith("osd")})
-        report(mapped=mode, same=same, size_bytes=size_bytes, wrong=wrong, osd=ways, log=log.lines())
+        report(mapped=mode, same=same, size_bytes=size_bytes, wrong=wrong, osd=peers.ways(), log=log.lines())
 
 
 def resizing_and_locking(peers: Peers, client: KernelClient, log: krbd.KernelLog) -> None:
@@ -378,13 +381,15 @@ def disputes(peers: Peers, client: KernelClient, content: Content, log: krbd.Ker
 
 def newer_cipher(log: krbd.KernelLog) -> None:
     """Each mode with keys of aes256k, which older kernels refuse."""
-    Peers(NEWER)
+    peers = Peers(NEWER)
     with ExitStack() as undo:
         client, content = KernelClient(NEWER, undo), Content()
         for mode in MODES:
+            peers.taken("auth")
             try:
                 with client.mapped("plain", mode) as device:
-                    report(newer=mode, refused="", same=content.write(device), wrong=content.wrong(device))
+                    same, wrong = content.write(device), content.wrong(device)
+                report(newer=mode, refused="", same=same, wrong=wrong, osd=peers.ways())
             except LocalError as error:
                 report(newer=mode, refused=str(error), log=log.lines())
 

@@ -50,11 +50,15 @@ def only(lines: list[Line], **wanted: object) -> Line:
     return found
 
 
+def chosen(mode: str) -> str:
+    """The mode of the link to the OSD."""
+    return "secure" if mode.endswith("secure") else "crc"
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_images_are_mapped_written_and_read(lines: list[Line], mode: str) -> None:
     line = only(lines, mapped=mode)
-    chosen = "secure" if mode.endswith("secure") else "crc"
-    assert (line["same"], line["wrong"], line["osd"]) == (True, [], [["cephx", chosen]])
+    assert (line["same"], line["wrong"], line["osd"]) == (True, [], [["cephx", chosen(mode)]])
     assert line["size_bytes"] == 64 << 20
 
 
@@ -103,6 +107,7 @@ def test_keys_of_aes256k_are_used_or_refused(lines: list[Line], mode: str) -> No
     line = only(lines, newer=mode)
     if int(lines[0]["kernel"].partition(".")[0]) >= KERNEL_WITH_AES256K:
         assert (line["refused"], line["same"], line["wrong"]) == ("", True, [])
+        assert line["osd"] == [["cephx", chosen(mode)]]
     else:
         assert line["refused"].endswith("cannot be mapped: Invalid argument")
 

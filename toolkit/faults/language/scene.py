@@ -349,7 +349,7 @@ class Scene:
     @property
     def hosts(self) -> list[str]:
         """Names of all nodes, and of the virtual machines on their network."""
-        return [*self.names, *(name for name in self.network.guests if name not in self._leaving)]
+        return [*self.names, *filter(self._is_guest, self.network.guests)]
 
     def _is_guest(self, name: str) -> bool:
         return name in self.network.guests and name not in self._leaving
