@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.clusters import answer_of, command_line, done, environment, msgrlab
 from tests.support.clusters import state as state  # noqa: PLC0414 - a fixture
-from tests.support.guests import OTHERS, at_either
+from tests.support.guests import CLUSTERS, at_either
 from tests.support.waiting import eventually
 from toolkit.machine.leases import STATE_VARIABLE, Lease
 
@@ -115,7 +115,7 @@ def test_a_new_guest_has_the_name_of_one_that_was_killed(cluster: Lease) -> None
         assert traces(cluster) == ["guest0"]
 
 
-@at_either("netns", "iproute2", group=OTHERS)
+@at_either("netns", "iproute2", group=CLUSTERS)
 def test_a_guest_reaches_nodes_and_leaves_nothing_when_it_is_killed(kernel: str, cluster: Lease) -> None:
     run = command_line("vm", "run", "--kernel", kernel, "--network", "pair", "--")
     with subprocess.Popen(
@@ -141,7 +141,7 @@ def line_between(lines: IO[str], least: float, most: float) -> bool:
     return least <= float(lines.readline()) <= most
 
 
-@at_either("netns", "nft", group=OTHERS)
+@at_either("netns", "nft", group=CLUSTERS)
 def test_faults_act_on_the_connections_of_a_guest(kernel: str, cluster: Lease) -> None:
     run = command_line("vm", "run", "--kernel", kernel, "--network", "pair", "--")
     with subprocess.Popen(

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from toolkit.machine.labels import BLANK, PROCESS_VARIABLE
 from toolkit.machine.vm import guest
 
 _NAME_BYTES = 100
@@ -50,7 +51,7 @@ def _run(program: dict[str, Any]) -> None:
         print(f"{program['directory']}: {error.strerror}", file=sys.stderr)
         sys.exit(guest.NO_DIRECTORY)
     os.environ.clear()
-    os.environ.update(program["environment"])
+    os.environ.update({**program["environment"], PROCESS_VARIABLE: BLANK})
     sys.argv = [program["module"], *program["args"]]
     runpy.run_module(program["module"], run_name="__main__", alter_sys=True)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from toolkit.machine.interpreters import PYTHON
-from toolkit.machine.labels import PROCESS_VARIABLE
+from toolkit.machine.labels import BLANK, PROCESS_VARIABLE
 from toolkit.machine.leases import STATE_VARIABLE
 from toolkit.machine.vm.engine import BYTECODE, INTERFACE, MODULES, OUT, ROOT, SHARE, WITH_BYTECODE, Engine
 from toolkit.machine.vm.initramfs import archive
@@ -182,6 +182,10 @@ def module(name: str, args: Sequence[str], directory: Path, environment: Mapping
 
 
 def forks(modules: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return the script that starts the interpreter that imports these modules and forks for each program."""
-    argv = [*PYTHON, "-m", "toolkit.machine.vm.forks", *modules]
+    """Return the script that starts the interpreter that imports these modules and forks for each program.
+
+    Its label is blank: messengers that a program forks have the environment of this interpreter in /proc, where
+    their cluster writes its label (:func:`~toolkit.machine.labels.label_this_process`).
+    """
+    argv = ["env", f"{PROCESS_VARIABLE}={BLANK}", *PYTHON, "-m", "toolkit.machine.vm.forks", *modules]
     return command(argv, Path("/run/msgrlab"), environment)
