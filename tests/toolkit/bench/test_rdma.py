@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.support.clusters import state
-from tests.support.guests import PATIENCE_S, in_guest
+from tests.support.guests import OTHERS, PATIENCE_S, in_guest
 from toolkit.cli.main import run as msgrlab
 from toolkit.machine import vm
 from toolkit.machine.leases import leases
@@ -15,7 +15,7 @@ _TINY = ("--patterns", "request", "--sizes", "4K", "--in-flight", "1", "--second
 _NUMBERS = ("ops_per_s", "tcp_ops_per_s", "cpu_us_per_op", "tcp_cpu_us_per_op")
 
 
-@in_guest("pyverbs")
+@in_guest("pyverbs", group=OTHERS)
 def test_one_row_has_figures_of_rdma_and_of_tcp(guest: vm.Machine) -> None:
     words = ("bench", "rdma", *_TINY)
     done = guest.run_module("tests.toolkit.bench.command_guest", *words, timeout_s=PATIENCE_S)
