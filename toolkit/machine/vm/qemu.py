@@ -26,8 +26,8 @@ from toolkit.machine.vm.networks import Attachment
 _BOOT = "console=ttyS0 quiet panic=-1 mitigations=off init_on_alloc=0 no_timer_check net.ifnames=0"
 """Without ``no_timer_check`` a guest that is emulated on a busy machine may find that its timer does not work.
 
-Debian's kernels clear each page and object when they allocate it (``init_on_alloc``), which nothing in a guest that
-is thrown away needs.
+Debian's kernels clear each page and object when they allocate it (``init_on_alloc``), which a guest that is thrown
+away does not need.
 """
 _EMULATED = "max,erms=off,la57=off,smap=off,smep=off"
 """The processor without KVM: all features, except those that take an emulated kernel half of its time.
