@@ -1,5 +1,6 @@
 """``msgrlab chart``: draw a capture or a history as a sequence chart or timeline."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -52,6 +53,10 @@ def chart(
         raise LocalError("--timeline needs -o FILE.svg or -o FILE.html")
     if out is not None and out.suffix not in {".svg", ".html"}:
         raise LocalError(f"-o {out}: the name must end in .svg or .html")
+    if out is not None:
+        from toolkit.cli.frame_output import check_output, output_file
+
+        check_output(out, replace=force, sources=files)
     capture, history = _read(files, keyring or [], key_log or [], session, ports)
     if timeline and capture is None:
         raise LocalError("--timeline needs a capture, not a history")
@@ -61,17 +66,16 @@ def chart(
         print("\n".join(plain_chart(history, _LAST_ROWS)))
     else:
         from toolkit.checks.history import History
-        from toolkit.cli.frame_output import output_file
         from toolkit.report.sequence import SequenceChart
 
         is_page = out.suffix == ".html"
         lanes = "" if capture is None or not (timeline or is_page) else _lanes(capture, session)
         if is_page:
-            picture = _page(files[0].name, lanes, History() if timeline else history, capture)
+            parts = _page(files[0].name, lanes, History() if timeline else history, capture)
         else:
-            picture = lanes or SequenceChart(history).svg()
+            parts = iter([lanes or SequenceChart(history).svg()])
         with output_file(out, replace=force, sources=files) as output:
-            output.write(picture.encode())
+            output.writelines(part.encode() for part in parts)
 
 
 def _read(
@@ -94,15 +98,15 @@ def _lanes(capture: "Capture", session: int | None) -> str:
     return (capture.timeline if session is None else capture.timeline_of(session)).svg()
 
 
-def _page(title: str, lanes: str, history: "History", capture: "Capture | None") -> str:
+def _page(title: str, lanes: str, history: "History", capture: "Capture | None") -> Iterator[str]:
     from toolkit.cli.report_files import provenance
-    from toolkit.report.html import ScenarioReport, render_report
+    from toolkit.report.html import ScenarioReport, report_parts
 
     pictures = {_LANES_TITLE: lanes} if lanes else {}
     page = ScenarioReport(title, "", "", "", "", None, None, 0, [], history, "", pictures=pictures)
     if capture is not None:
         page.frames = ((frame.frame, partial(_explored, frame)) for frame in capture)
-    return render_report([page], title, provenance())
+    return report_parts([page], title, provenance())
 
 
 def _explored(frame: "DecodedFrame") -> "ShownFrame":

@@ -41,15 +41,26 @@ def output_file(path: Path | None, *, replace: bool, sources: Sequence[Path]) ->
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
-    if path.exists() and any(source.exists() and path.samefile(source) for source in sources):
-        raise LocalError(f"-o {path}: this is the capture itself")
-    if path.exists() and (not replace or not path.is_file()):
-        raise LocalError(f"-o {path} exists already{'; --force replaces it' if path.is_file() else ''}")
+    check_output(path, replace=replace, sources=sources)
     try:
         with replacing(path) if replace else created(path) as file:
             yield file
     except OSError as error:
         raise LocalError(f"-o {path}: {error.strerror or error}") from None
+
+
+def check_output(path: Path, *, replace: bool, sources: Sequence[Path]) -> None:
+    """Check the path of :func:`output_file`, before work that takes long.
+
+    Raises:
+        LocalError: the file exists and must not be replaced, or its folder does not exist.
+    """
+    if path.exists() and any(source.exists() and path.samefile(source) for source in sources):
+        raise LocalError(f"-o {path}: this is the capture itself")
+    if path.exists() and (not replace or not path.is_file()):
+        raise LocalError(f"-o {path} exists already{'; --force replaces it' if path.is_file() else ''}")
+    if not path.parent.is_dir():
+        raise LocalError(f"-o {path}: there is no folder {path.parent}")
 
 
 class JsonLines:

@@ -1,7 +1,7 @@
 """The options ``--html`` and ``--junit``, and the reports that they write."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -59,13 +59,13 @@ class ReportFiles:
             LocalError: a file cannot be written.
         """
         if self.html is not None:
-            from toolkit.report.html import render_report
+            from toolkit.report.html import report_parts
 
-            self.write_page(render_report(reports, title, provenance()))
+            _write("--html", self.html, report_parts(reports, title, provenance()))
         if self.junit is not None:
             from toolkit.report.junit import render_junit
 
-            _write("--junit", self.junit, render_junit(reports, title))
+            _write("--junit", self.junit, [render_junit(reports, title)])
 
     def write_page(self, page: str) -> None:
         """Write a page as the HTML report, if ``--html`` was given.
@@ -74,7 +74,7 @@ class ReportFiles:
             LocalError: the file cannot be written.
         """
         if self.html is not None:
-            _write("--html", self.html, page)
+            _write("--html", self.html, [page])
 
 
 def _check(option: str, path: Path) -> None:
@@ -91,12 +91,12 @@ def _check(option: str, path: Path) -> None:
         raise LocalError(f"{option} {path} exists already and is not a report of msgrlab; nothing is overwritten")
 
 
-def _write(option: str, path: Path, text: str) -> None:
+def _write(option: str, path: Path, parts: Iterable[str]) -> None:
     from messenger.files import replacing
 
     try:
         with replacing(path, _MODE) as file:
-            file.write(text.encode("utf-8", "replace"))
+            file.writelines(part.encode("utf-8", "replace") for part in parts)
     except OSError as error:
         raise LocalError(f"{option} {path}: {error.strerror}") from None
 

@@ -1,10 +1,11 @@
 """The report: one self-contained HTML file, for any number of runs."""
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
+from itertools import dropwhile
 from os import PathLike
 from pathlib import Path, PurePath
 from urllib.parse import quote
@@ -122,16 +123,17 @@ class _Page:
         if not len(history) or room_bytes <= 0:
             return 0
         wrong = {one.record for check in checks for one in check.violations[:_MOST_VIOLATIONS]}
-        events = event_values(history, wrong)
         index = Index(history)
         values = chart_values(history, self.report.lifelines, index)
-        chart = as_script(values)
+        chart, numbers = as_script(values), {row["frame"] for row in values["rows"] if "frame" in row}
+        del values  # of a long history these are a hundred megabytes
+        events = event_values(history, wrong)
         written = as_script(events)
         size_bytes = len(chart) + len(written)
         if size_bytes <= room_bytes:
             self.chart, self.events = Markup(chart), Markup(written)  # noqa: S704 - as_script() escapes markup
             self._shown = frozenset(row[0] for row in events["rows"])
-            self._numbers = {row["frame"] for row in values["rows"] if "frame" in row}
+            self._numbers = numbers
             if len(deliveries := deliveries_of(index)) >= LEAST_DELIVERIES:
                 self.rates = Markup(_rates(history, deliveries))  # noqa: S704 - by svg.py
         return size_bytes
@@ -170,7 +172,14 @@ def _href(path: "str | PathLike[str]") -> str:
 def render_report(
     reports: Sequence[ScenarioReport], title: str = "Scenario report", provenance: Provenance | None = None
 ) -> str:
-    """Render the report as one HTML document that loads no other resource.
+    """Render the report as one HTML document; :func:`report_parts` describes it."""
+    return "".join(report_parts(reports, title, provenance))
+
+
+def report_parts(
+    reports: Sequence[ScenarioReport], title: str = "Scenario report", provenance: Provenance | None = None
+) -> Iterator[str]:
+    """Yield the parts of a report, one HTML document that loads no other resource. A page may have 50 MB.
 
     Charts and events are in it as data, which its scripts draw when they come into view.
 
@@ -188,10 +197,10 @@ def render_report(
         room_bytes -= page.add_bytes(room_bytes)
     script = "".join(map(asset, _SCRIPTS))
     took_s = sum(report.duration_s for report in reports)
-    text = (
+    parts = (
         environment()
         .get_template("report.html.j2")
-        .render(
+        .generate(
             title=title,
             pages=pages,
             counts=[(verdict, sum(report.verdict is verdict for report in reports)) for verdict in Verdict],
@@ -204,7 +213,8 @@ def render_report(
             script_hash=b64encode(sha256(script.encode()).digest()).decode(),
         )
     )
-    return printable(text.lstrip())
+    yield printable(next(dropwhile(str.isspace, parts)).lstrip())
+    yield from map(printable, parts)
 
 
 def _rates(history: History, deliveries: Sequence[Delivered]) -> str:

@@ -82,6 +82,7 @@ def test_analyze_without_the_keys_exits_with_1(capsys: pytest.CaptureFixture[str
         (["chart", *CAPTURE, "--timeline"], "--timeline needs -o FILE.svg"),
         (["chart", *CAPTURE, "-o", "chart.png"], "must end in .svg or .html"),
         (["chart", *CAPTURE, "--force"], "--force needs -o"),
+        (["chart", "/nonexistent.pcap", "-o", "/nonexistent/page.html"], "there is no folder /nonexistent"),
         (["chart", "run.ndjson", "--timeline", "-o", "x.svg"], "No such file"),
     ],
 )
@@ -103,6 +104,8 @@ def test_charts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert words in out.read_text(encoding="utf-8")
     before = out.read_text(encoding="utf-8")
     assert msgrlab(["chart", *CAPTURE, "-o", str(out), "--timeline"]) == 2
+    assert "--force replaces it" in capsys.readouterr().err
+    assert msgrlab(["chart", "not read yet.pcap", "-o", str(out)]) == 2
     assert "--force replaces it" in capsys.readouterr().err
     assert out.read_text(encoding="utf-8") == before
     assert msgrlab(["chart", *CAPTURE, "-o", str(out), "--timeline", "--force"]) == 0

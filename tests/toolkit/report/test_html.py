@@ -12,7 +12,7 @@ import pytest
 from toolkit.checks.history import History
 from toolkit.checks.invariants import INVARIANTS, check
 from toolkit.checks.result import CheckResult, Violation
-from toolkit.report.html import Provenance, ScenarioReport, Verdict, render_report
+from toolkit.report.html import Provenance, ScenarioReport, Verdict, render_report, report_parts
 
 VOID = {"meta", "br", "rect", "line", "path", "input"}
 PROVENANCE = Provenance("msgrlab run reconnect --html x.html", "0.1.0", "2026-11-23 16:00 UTC")
@@ -193,6 +193,13 @@ def test_a_page_stays_small(report, monkeypatch):
     assert page.values("s4-chart")["rows"]
     assert "s1-chart" not in page.ids
     assert "are omitted to keep the page small" in page.text
+
+
+def test_a_page_is_never_in_memory_as_a_whole(report):
+    for number in range(2_000):
+        report.history.append(2, "a", "throttle", name="bytes", value=number, limit=0)
+    lengths = [len(part) for part in report_parts([report])]
+    assert max(lengths) < 0.6 * sum(lengths)  # chart and events are one part each
 
 
 def test_large_histories_leave_out_their_middle(report):
