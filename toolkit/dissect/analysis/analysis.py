@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Self
 
 from messenger.errors import LocalError
-from toolkit.dissect.analysis.latency import Exchange, Exchanges
+from toolkit.dissect.analysis.latency import Exchange, ExchangeLog, Exchanges
 from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.links import LinkView
 from toolkit.dissect.analysis.messages import Party, Transmission
@@ -82,6 +82,7 @@ class Analysis:
         self._by_stream: dict[int, LinkView] = {}
         self._sessions = Sessions()
         self._exchanges = Exchanges()
+        self._answered = ExchangeLog()
         self._limits = limits or Limits()
         self._frames = 0
         self._volumes: dict[tuple[int, Direction], Volume] = defaultdict(Volume)
@@ -145,7 +146,9 @@ class Analysis:
                 side = session.parties.index(sender)
                 names = sender.name, receiver.name
                 self.requests.take(session.index, side, names, frame, message, where, sender.outbox)
-            self._exchanges.take(session, sender, message, where)
+            exchange = self._exchanges.take(session, sender, message, where)
+            if exchange is not None:
+                self._answered.add(exchange)
         elif frame.tag in {"ACK", "SEQ"}:
             self._acknowledge(link, frame, "seq", where)
         elif frame.tag in _IN_SEQ:
@@ -352,15 +355,12 @@ class Analysis:
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """The requests with their replies, in the order of the replies."""
-        return self._exchanges.found
+        """The requests with their replies, in the order of the replies. Made anew at each use."""
+        return list(self._answered)
 
     def latency_table(self) -> "DataFrame":
         """Return a table with one row per kind of request and reply: count, and time between them (ms)."""
-        pairs = data_frame(
-            [(pair.request, pair.reply, pair.latency_ns / 1e6) for pair in self.exchanges],
-            columns=["request", "reply", "latency_ms"],
-        )
+        pairs = data_frame(self._answered.latencies())
         grouped = pairs.groupby(["request", "reply"])["latency_ms"]
         table = grouped.agg(
             count="count",

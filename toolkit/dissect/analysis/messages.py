@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Self
 
 _SENT_NUMBERS, _ACK_NUMBERS = 6, 5
 _MASK = (1 << 64) - 1
@@ -17,6 +18,16 @@ class Transmission:
     stream: int
     frame: int
     time_ns: int
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Its three numbers without sign, for a row of numbers: a capture may begin before 1970."""
+        return self.stream, self.frame, self.time_ns & _MASK
+
+    @classmethod
+    def of(cls, stream: int, frame: int, time: int) -> Self:
+        """Return the transmission with these :attr:`numbers`."""
+        return cls(stream, frame, time - (_MASK + 1) if time > _MASK >> 1 else time)
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +66,7 @@ class Outbox:
     def sent(self, seq: int, name: str, tid: int, size_bytes: int, where: Transmission) -> None:
         """Add a transmission of a message."""
         self._names.append(name)
-        self._sent.extend((seq, tid, size_bytes, where.stream, where.frame, where.time_ns & _MASK))
+        self._sent.extend((seq, tid, size_bytes, *where.numbers))
 
     def acked(self, seq: int, where: Transmission, *, prompt: bool) -> None:
         """Add an acknowledgement of every message up to ``seq``.
@@ -67,7 +78,7 @@ class Outbox:
                 been received at some time before.
         """
         if seq > self.acked_seq:
-            self._acks.extend((seq, prompt, where.stream, where.frame, where.time_ns & _MASK))
+            self._acks.extend((seq, prompt, *where.numbers))
 
     @property
     def messages(self) -> dict[int, Sent]:
@@ -79,7 +90,7 @@ class Outbox:
             message = found.get(seq)
             if message is None:
                 message = found[seq] = Sent(seq, name, tid, size_bytes)
-            message.transmissions.append(_where(*place))
+            message.transmissions.append(Transmission.of(*place))
         return found
 
     @property
@@ -95,12 +106,12 @@ class Outbox:
     def ack_of(self, seq: int) -> Transmission | None:
         """Return the first frame that acknowledged a message; None if none did."""
         row = self._ack_row(seq)
-        return _where(*row[2:]) if row else None
+        return Transmission.of(*row[2:]) if row else None
 
     def receipt_of(self, seq: int) -> Transmission | None:
         """Return the frame that shows when a message was received; None if a message acknowledged it first."""
         row = self._ack_row(seq)
-        return _where(*row[2:]) if row and row[1] else None
+        return Transmission.of(*row[2:]) if row and row[1] else None
 
     def _ack_row(self, seq: int) -> "array[int]":
         """Return the row of the first acknowledgement of a message; empty if there is none."""
@@ -131,11 +142,6 @@ class Outbox:
         Empty if nothing was ever acknowledged: lossy sessions of v1 do not acknowledge (docs/protocol.md §3.7).
         """
         return sorted(seq for seq in self.seqs if seq > self.acked_seq) if self._acks else []
-
-
-def _where(stream: int, frame: int, time: int) -> Transmission:
-    """Return the place in a row. Its time was stored without its sign: a capture may begin before 1970."""
-    return Transmission(stream, frame, time - (_MASK + 1) if time > _MASK >> 1 else time)
 
 
 @dataclass(slots=True, eq=False)

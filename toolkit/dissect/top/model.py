@@ -67,8 +67,6 @@ class Top:
         """Records by number."""
         self._of_stream: dict[int, Record] = {}
         self._of_session: dict[SessionView, Record] = {}
-        self._by_index: dict[int, Record] = {}
-        """Records by the number of their session in :class:`Sessions`."""
         self._ended: list[LinkView] = []
         self._marked_ns: int | None = None
         self._folded = [0, 0, 0]
@@ -182,7 +180,7 @@ class Top:
             self._move(link, record, known)
         if known.session is None:
             known.session = session
-            self._of_session[session] = self._by_index[session.index] = known
+            self._of_session[session] = known
         return known
 
     def _move(self, link: OpenLink, old: Record, new: Record) -> None:
@@ -227,17 +225,15 @@ class Top:
         sending = session.party(view, frame.direction)
         sending.name = sender if frame.message.src else sending.name
         where = Transmission(view.stream.index, frame.frame, frame.time_ns)
-        self._exchanges.take(session, sending, frame.message, where)
+        exchange = self._exchanges.take(session, sending, frame.message, where)
+        if exchange is not None:
+            record.requests += 1
+            record.latencies_ns.append(exchange.latency_ns)
 
     # ---- bounds
 
     def _settle(self) -> None:
-        """Process what a batch has completed."""
-        for exchange in self._exchanges.drain():
-            record = self._by_index.get(exchange.session)
-            if record is not None:
-                record.requests += 1
-                record.latencies_ns.append(exchange.latency_ns)
+        """Fold sessions if there are twice as many as their limit."""
         if len(self._records) > 2 * self._limits.sessions:
             self._fold(self.now_ns)
 
@@ -261,7 +257,6 @@ class Top:
             if record.session is not None:
                 sessions.append(record.session)
                 del self._of_session[record.session]
-                del self._by_index[record.session.index]
             if record.is_shown:
                 self._folded[0] += 1
                 self._folded[1] += sum(counts.bytes for counts in record.counts)
