@@ -88,13 +88,13 @@ class Top:
         self._at(int(batch.times_ns[0]), int(batch.times_ns[-1]))
         for frame in self.decoder.feed(batch):
             self._frame(frame)
-        self._settle()
+        self._fold_if_full()
 
     def finish(self) -> None:
         """Process the end of the packets."""
         for frame in self.decoder.finish():
             self._frame(frame)
-        self._settle()
+        self._fold_if_full()
 
     def _at(self, first_ns: int, last_ns: int) -> None:
         if self.began_ns is None:
@@ -232,7 +232,7 @@ class Top:
 
     # ---- bounds
 
-    def _settle(self) -> None:
+    def _fold_if_full(self) -> None:
         """Fold sessions if there are twice as many as their limit."""
         if len(self._records) > 2 * self._limits.sessions:
             self._fold(self.now_ns)
