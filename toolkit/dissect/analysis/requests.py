@@ -1,7 +1,8 @@
 """Requests one by one: when each was sent, over which links, what it waited for, and how it was answered."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from sys import intern
 
 from toolkit.dissect.analysis.messages import Outbox, Transmission
 from toolkit.dissect.frames import DecodedFrame, MessageInfo
@@ -31,13 +32,13 @@ class Request:
     tid: int
     name: str
     """Name of the message's type."""
-    seqs: list[int] = field(default_factory=list)
-    sent: list[Transmission] = field(default_factory=list)
+    seqs: tuple[int, ...]
+    sent: tuple[Transmission, ...]
     """All its transmissions; more than one after a reconnect or a retry."""
     obj: str = ""
     """Name of the object; empty if the request is not about one."""
     pg: str = ""
-    ops: list[str] = field(default_factory=list)
+    ops: tuple[str, ...] = ()
     reply: str = ""
     replied: Transmission | None = None
     result: int | None = None
@@ -141,7 +142,8 @@ class Requests:
         """By session, the client's side of it, and tid; not by name, which may become known between request and
         reply."""
         self._kinds: dict[tuple[str, str, int], Request] = {}
-        """By client name, message name and tid, which a request resent to another server keeps."""
+        """Requests without a reply by client name, message name and tid, which a request resent to another server
+        keeps."""
         self._unanswered: Counter[tuple[int, str, str]] = Counter()
         """By session, client and message name."""
         self._by_object: dict[str, list[Request]] | None = None
@@ -176,18 +178,19 @@ class Requests:
             if asked.replied is None:
                 self._answer(asked, frame, message, where)
                 self._unanswered[asked.session, asked.client, asked.name] -= 1
+                self._kinds.pop((asked.client, asked.name, asked.tid), None)
             return
         again = self._kinds.get((sender, message.name, message.tid))
-        if again is not None and again.replied is None:
-            again.sent.append(where)
-            again.seqs.append(message.seq)
+        if again is not None:
+            again.sent += (where,)
+            again.seqs += (message.seq,)
             again.server = receiver
             again.outbox = outbox
             self._asked[session, side, message.tid] = again
         elif len(self.all) >= _MOST:
             self.left_out += 1
         else:
-            request = Request(session, sender, receiver, message.tid, message.name, [message.seq], [where])
+            request = Request(session, sender, receiver, message.tid, message.name, (message.seq,), (where,))
             _describe(request, frame)
             like = session, sender, message.name
             request.ahead, request.outbox = self._unanswered[like], outbox
@@ -228,12 +231,13 @@ class Requests:
 
 
 def _describe(request: Request, frame: DecodedFrame) -> None:
-    """Set object, placement group and operations, as far as the payload decodes."""
+    """Set object, placement group and operations, as far as the payload decodes. Equal texts are one object."""
     fields = frame.fields
-    request.obj, request.pg = (str(fields.get(name, "") or "") for name in ("oid", "pgid"))
+    request.obj, request.pg = (intern(str(fields.get(name, "") or "")) for name in ("oid", "pgid"))
     poid = fields.get("poid")
     if isinstance(poid, dict):
-        request.obj = str(poid.get("oid") or "")
+        request.obj = intern(str(poid.get("oid") or ""))
     ops = fields.get("ops")
     if isinstance(ops, list):
-        request.ops = [str(op.get("code")) if isinstance(op, dict) else str(op) for op in ops]
+        codes = (str(op.get("code")) if isinstance(op, dict) else str(op) for op in ops)
+        request.ops = tuple(map(intern, codes))
