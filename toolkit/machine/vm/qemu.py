@@ -29,11 +29,11 @@ _BOOT = "console=ttyS0 quiet panic=-1 mitigations=off init_on_alloc=0 no_timer_c
 Debian's kernels clear each page and object when they allocate it (``init_on_alloc``), which a guest that is thrown
 away does not need.
 """
-_EMULATED = "max,erms=off,la57=off,smap=off,smep=off"
+_EMULATED = "max,erms=off,fsrm=off,la57=off,smap=off,smep=off"
 """The processor without KVM: all features, except those that take an emulated kernel half of its time.
 
-With ERMS the kernel copies and clears memory by ``rep movsb`` and ``rep stosb``, which QEMU emulates byte by byte;
-LA57 adds a level to page tables; SMAP and SMEP check each access of the kernel to memory of a process.
+With ERMS and FSRM the kernel copies and clears memory by ``rep movsb`` and ``rep stosb``, which QEMU emulates byte
+by byte. LA57 adds a level to page tables. SMAP and SMEP check each access of the kernel to memory of a process.
 """
 _UNTIL_PARENT_ENDS = ("setpriv", "--pdeathsig", "KILL")
 _PROGRAMS = {"modprobe": "kmod", "setpriv": "util-linux"}
