@@ -101,7 +101,7 @@ class ExchangeLog:
     def latencies(self) -> "dict[str, np.ndarray[tuple[int], np.dtype[Any]]]":
         """Return columns: ``request`` and ``reply``, names of types, and ``latency_ms``."""
         rows = np.array(self._rows, np.uint64).reshape(-1, _NUMBERS)
-        names = np.array([*self._places, None], object)[:-1]
+        names = np.array(list(self._places), object)
         spans_ns = (rows[:, _ANSWERED] - rows[:, _ASKED]).astype(np.int64)
         return {
             "request": names[rows[:, _REQUEST]],
