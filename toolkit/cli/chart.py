@@ -51,11 +51,11 @@ def chart(
         raise LocalError("--force needs -o FILE")
     if timeline and out is None:
         raise LocalError("--timeline needs -o FILE.svg or -o FILE.html")
-    if out is not None and out.suffix not in {".svg", ".html"}:
-        raise LocalError(f"-o {out}: the name must end in .svg or .html")
     if out is not None:
         from toolkit.cli.frame_output import check_output, output_file
 
+        if out.suffix not in {".svg", ".html"}:
+            raise LocalError(f"-o {out}: the name must end in .svg or .html")
         check_output(out, replace=force, sources=files)
     capture, history = _read(files, keyring or [], key_log or [], session, ports)
     if timeline and capture is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
-from itertools import dropwhile
+from itertools import chain, dropwhile
 from os import PathLike
 from pathlib import Path, PurePath
 from urllib.parse import quote
@@ -179,9 +179,10 @@ def render_report(
 def report_parts(
     reports: Sequence[ScenarioReport], title: str = "Scenario report", provenance: Provenance | None = None
 ) -> Iterator[str]:
-    """Yield the parts of a report, one HTML document that loads no other resource. A page may have 50 MB.
+    """Return the parts of a report, one HTML document that loads no other resource. A page may have 50 MB.
 
-    Charts and events are in it as data, which its scripts draw when they come into view.
+    Charts and events are in it as data, which its scripts draw when they come into view. All data is read before
+    this returns, so that a writer of the parts leaves no half page if a frame source fails.
 
     Args:
         reports: the runs, in the order of display.
@@ -213,8 +214,8 @@ def report_parts(
             script_hash=b64encode(sha256(script.encode()).digest()).decode(),
         )
     )
-    yield printable(next(dropwhile(str.isspace, parts)).lstrip())
-    yield from map(printable, parts)
+    first = next(dropwhile(str.isspace, parts)).lstrip()
+    return map(printable, chain([first], parts))
 
 
 def _rates(history: History, deliveries: Sequence[Delivered]) -> str:

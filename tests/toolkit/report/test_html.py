@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.checks.invariants import INVARIANTS, check
 from toolkit.checks.result import CheckResult, Violation
@@ -200,6 +201,18 @@ def test_a_page_is_never_in_memory_as_a_whole(report):
         report.history.append(2, "a", "throttle", name="bytes", value=number, limit=0)
     lengths = [len(part) for part in report_parts([report])]
     assert max(lengths) < 0.6 * sum(lengths)  # chart and events are one part each
+
+
+def test_data_is_read_before_the_first_part_is_written(report):
+    body = {"link": "a/1", "session": 1, "tag": "ACK", "index": 0, "offset": 0, "length": 40, "fields": {}}
+    report.history.append(2, "a", "frame", direction="tx", frame=3, **body)
+
+    def failing():
+        raise LocalError("the capture ends here")
+        yield
+
+    with pytest.raises(LocalError, match="the capture ends here"):
+        report_parts([replace(report, frames=failing())])
 
 
 def test_large_histories_leave_out_their_middle(report):

@@ -80,9 +80,6 @@ class ExchangeLog:
         self._rows = array("Q")
         """Session, places of client and server, tid, places of request and reply, and both transmissions."""
 
-    def __len__(self) -> int:
-        return len(self._rows) // _NUMBERS
-
     def add(self, exchange: Exchange) -> None:
         """Add an exchange."""
         names = exchange.client, exchange.server, exchange.request, exchange.reply

@@ -178,7 +178,7 @@ class Requests:
             if asked.replied is None:
                 self._answer(asked, frame, message, where)
                 self._unanswered[asked.session, asked.client, asked.name] -= 1
-                self._kinds.pop((asked.client, asked.name, asked.tid), None)
+                del self._kinds[asked.client, asked.name, asked.tid]
             return
         again = self._kinds.get((sender, message.name, message.tid))
         if again is not None:
