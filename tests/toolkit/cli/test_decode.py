@@ -471,7 +471,7 @@ def test_bad_keys_are_named_with_file_and_line(crc: str, decode: Decode, tmp_pat
         (["--format", "xml"], "'table', 'json', 'csv', 'parquet'"),
         (["--force"], "--force needs -o FILE"),
         (["--limit", "0"], "--limit"),
-        (["-o", "/no/such/folder/x.json"], "-o /no/such/folder/x.json: No such file or directory"),
+        (["-o", "/no/such/folder/x.json"], "-o /no/such/folder/x.json: there is no folder /no/such/folder"),
         (["-o", "/tmp", "--force"], "-o /tmp exists already"),
     ],
 )
