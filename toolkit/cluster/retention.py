@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from messenger.errors import LocalError
 from messenger.files import new_file
+from toolkit.capture.formats.blocks import BYTE_ORDER_MAGIC, DECRYPTION_SECRETS, SECTION_HEADER
 from toolkit.machine.private import DIRECTORY_MODE
 
 SERVICE_KEYS = "service.keys"
@@ -136,12 +137,6 @@ def _without_keys(capture: BinaryIO, path: Path) -> Iterator[bytes]:
     Raises:
         LocalError: it is not a pcapng file.
     """
-    from toolkit.capture.formats.pcapng import (  # noqa: PLC0415 - numpy takes its time
-        BYTE_ORDER_MAGIC,
-        DECRYPTION_SECRETS,
-        SECTION_HEADER,
-    )
-
     order, left_bytes = "<", os.fstat(capture.fileno()).st_size
     while len(head := capture.read(_BLOCK_HEAD_BYTES)) == _BLOCK_HEAD_BYTES:
         (kind,) = struct.unpack(f"{order}I", head[:4])

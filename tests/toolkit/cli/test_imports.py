@@ -77,13 +77,24 @@ def test_a_simulated_run_imports_no_sockets_clusters_or_pages() -> None:
     assert modules & (elsewhere | libraries | {"multiprocessing", "scapy", "ssl", "yaml"}) == set()
 
 
-def test_importing_messenger_loads_no_submodule() -> None:
-    code = "import json, sys, messenger; print(json.dumps(sorted(sys.modules)))"
+def modules_after(imports: str) -> set[str]:
+    """The modules of an interpreter that has run these imports."""
+    code = f"{imports}; import json, sys; print(json.dumps(sorted(sys.modules)))"
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=True
     ).stdout
-    modules = set(json.loads(printed))
+    return set(json.loads(printed))
+
+
+def test_importing_messenger_loads_no_submodule() -> None:
+    modules = modules_after("import messenger")
     assert modules & {"asyncio", "cryptography", "lz4", "messenger.messages", "messenger.session"} == set()
+
+
+def test_taking_a_capture_imports_no_numpy() -> None:
+    modules = modules_after("from toolkit.capture import capturing")
+    assert "toolkit.capture.formats.writer" in modules
+    assert "numpy" not in modules
 
 
 def test_decoding_imports_no_event_loop_and_no_tables() -> None:

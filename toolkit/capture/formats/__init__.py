@@ -1,8 +1,6 @@
 """Capture files: reads pcap and pcapng in batches of packets, and writes pcapng."""
 
-from toolkit.capture.formats.packets import LinkType, PacketBatch
-from toolkit.capture.formats.reader import CaptureReader
-from toolkit.capture.formats.ring import open_capture
-from toolkit.capture.formats.writer import PcapngWriter
+import lazy_loader
 
-__all__ = ["CaptureReader", "LinkType", "PacketBatch", "PcapngWriter", "open_capture"]
+# The names and their homes are in __init__.pyi. A writer alone must not import numpy, which readers need.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,7 +6,6 @@ packet.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -16,21 +15,6 @@ Integers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 Records = npt.NDArray[Any]
 """Structured arrays of one dtype."""
-
-
-class LinkType(IntEnum):
-    """The link layer of a packet: the values of capture files that assembly understands."""
-
-    NULL = 0
-    ETHERNET = 1
-    RAW_BSD = 12
-    RAW_OPENBSD = 14
-    RAW = 101
-    LOOP = 108
-    LINUX_SLL = 113
-    IPV4 = 228
-    IPV6 = 229
-    LINUX_SLL2 = 276
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +34,7 @@ class PacketBatch:
     original_bytes: Integers
     """Original length of each packet."""
     link_types: Integers
-    """Link type of each packet (:class:`LinkType`, or another value)."""
+    """Link type of each packet (:class:`.LinkType`, or another value)."""
 
     def __len__(self) -> int:
         return len(self.offsets)

@@ -6,26 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from toolkit.capture.formats.blocks import (
+    BYTE_ORDER_MAGIC,
+    DECRYPTION_SECRETS,
+    ENHANCED_PACKET,
+    INTERFACE,
+    MESSENGER_KEY_LOG,
+    NAMES,
+    OLD_PACKET,
+    OPTION_COMMENT,
+    OPTION_END,
+    OPTION_TIME_OFFSET,
+    OPTION_TIME_RESOLUTION,
+    SECTION_HEADER,
+    SIMPLE_PACKET,
+    STATISTICS,
+)
 from toolkit.capture.formats.packets import Integers, Marks, PacketBatch, Records, records_at
 from toolkit.capture.formats.pcap import LONGEST_PACKET_BYTES
-
-SECTION_HEADER = 0x0A0D0D0A
-INTERFACE = 1
-OLD_PACKET = 2
-SIMPLE_PACKET = 3
-NAMES = 4
-STATISTICS = 5
-ENHANCED_PACKET = 6
-DECRYPTION_SECRETS = 10
-BYTE_ORDER_MAGIC = 0x1A2B3C4D
-
-OPTION_END = 0
-OPTION_COMMENT = 1
-OPTION_TIME_RESOLUTION = 9
-OPTION_TIME_OFFSET = 14
-
-MESSENGER_KEY_LOG = int.from_bytes(b"MSGR")
-"""Type of the project's secrets; readers skip types that they do not know."""
 
 _SMALLEST_BLOCK = 12
 _PACKET_DATA = 28

@@ -5,9 +5,10 @@ from types import TracebackType
 from typing import Self
 
 from messenger.errors import LocalError
+from toolkit.capture.formats.blocks import SECTION_HEADER
 from toolkit.capture.formats.packets import PacketBatch
 from toolkit.capture.formats.pcap import FILE_HEADER_SIZE, MAGICS, PcapFormat
-from toolkit.capture.formats.pcapng import SECTION_HEADER, PcapngFormat
+from toolkit.capture.formats.pcapng import PcapngFormat
 from toolkit.capture.formats.source import Source
 from toolkit.capture.formats.window import WINDOW_BYTES, Window
 

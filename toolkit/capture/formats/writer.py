@@ -8,8 +8,7 @@ from typing import BinaryIO, Self
 from messenger.denc.codec import Buffer
 from messenger.errors import LocalError
 from messenger.files import append_private, new_file
-from toolkit.capture.formats.packets import LinkType
-from toolkit.capture.formats.pcapng import (
+from toolkit.capture.formats.blocks import (
     BYTE_ORDER_MAGIC,
     DECRYPTION_SECRETS,
     ENHANCED_PACKET,
@@ -19,6 +18,7 @@ from toolkit.capture.formats.pcapng import (
     OPTION_COMMENT,
     OPTION_TIME_RESOLUTION,
     SECTION_HEADER,
+    LinkType,
 )
 
 _OPTION = Struct("<HH")

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from toolkit.capture.formats.packets import Integers, LinkType, PacketBatch, records_at
+from toolkit.capture.formats.blocks import LinkType
+from toolkit.capture.formats.packets import Integers, PacketBatch, records_at
 from toolkit.dissect.tcp.ethertypes import ip_packets
 from toolkit.dissect.tcp.places import Layer, Places, joined
 

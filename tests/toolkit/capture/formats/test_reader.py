@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from messenger.errors import LocalError
 from tests.support.packets import TIME_NS, block, enhanced, interface, option, pcap, section
 from toolkit.capture.formats import CaptureReader, open_capture
-from toolkit.capture.formats.pcapng import MESSENGER_KEY_LOG
+from toolkit.capture.formats.blocks import MESSENGER_KEY_LOG
 
 PACKETS = [bytes([number]) * (40 + number) for number in range(20)]
 SECOND_NS = 1_000_000_000
