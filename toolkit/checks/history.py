@@ -98,7 +98,7 @@ from heapq import merge
 from html import escape
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from messenger.errors import LocalError
 from messenger.files import read_lines, replacing
@@ -121,13 +121,25 @@ _MOST_VALUES = 1 << 25
 values."""
 
 
+class Omitted(NamedTuple):
+    """Frames in the middle of a long capture that are left out of a history."""
+
+    time_s: float
+    """Time of the first of them."""
+    place: int
+    """Number of records before them."""
+    frames: int
+
+
 class History:
     """Records in order of time. Records of one node stand in the order in which it wrote them."""
 
-    __slots__ = ("_last_s", "_rounded_s", "records")
+    __slots__ = ("_last_s", "_rounded_s", "omitted", "records")
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.records = list(records)
+        self.omitted: Omitted | None = None
+        """The frames that a history made for a chart lacks; None if it lacks none."""
         self._last_s = self._rounded_s = 0.0
 
     def append(self, time_s: float, node: str, kind: str, /, **fields: Any) -> None:  # noqa: ANN401 - as JSON

@@ -91,7 +91,7 @@ def _read(
             raise LocalError("--keyring, --key-log, --session and --ports need a capture, not a history")
         return None, History.load(files[0])
     capture = Capture(capture_files(files), keyrings, key_logs, ports=tcp_ports(ports))
-    return capture, capture.history(session)
+    return capture, capture.drawn(session)
 
 
 def _lanes(capture: "Capture", session: int | None) -> str:

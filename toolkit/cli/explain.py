@@ -80,7 +80,7 @@ def _page(capture: "Capture", lines: list[str]) -> str:
         )
         for link in analysis.links
     ]
-    frames = arrows(Index(capture.history())).values()
+    frames = (arrow for part in capture.histories() for arrow in arrows(Index(part)).values())
     return render_sentences(lines, frames, streams, f"Capture {capture.path}", provenance())
 
 

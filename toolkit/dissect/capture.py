@@ -22,6 +22,7 @@ from toolkit.dissect.frames import DecodedFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.extras import require
 from toolkit.machine.garbage import rarely_collecting
+from toolkit.report.chart_data import MOST_ROWS
 from toolkit.report.lanes import LaneChart
 from toolkit.report.sequence import SequenceChart
 
@@ -167,17 +168,32 @@ class Capture:
             raise LocalError(f"no frame {frame} in {self.path.name}: it has {len(self.frames)}, counted from 0")
         return self.frames[frame].explore()
 
-    def history(self, session: int | None = None) -> History:
+    def history(self, session: int | None = None, *, most_frames: int | None = None) -> History:
         """Return the capture, or one session of it, as a history.
+
+        Args:
+            session: number of the session; None takes all.
+            most_frames: most frames of the history; the first third and the last two are taken. None takes all.
 
         Raises:
             LocalError: there is no such session.
         """
         analysis, maker, _ = self._read
-        if session is None:
-            with rarely_collecting():
-                return maker.history()
-        return maker.history(link.stream.index for link in analysis.session(session).links)
+        streams = None if session is None else [link.stream.index for link in analysis.session(session).links]
+        with rarely_collecting():
+            return maker.history(streams, most_frames=most_frames)
+
+    def histories(self) -> Iterator[History]:
+        """Yield the capture as histories that fit into memory one after the other, with whole sessions in each."""
+        return self._read[1].parts(_PART_FRAMES, unbroken=False)
+
+    def drawn(self, session: int | None = None) -> History:
+        """Return the history that charts draw: of a long capture, as many frames as a chart has rows.
+
+        Raises:
+            LocalError: there is no such session.
+        """
+        return self.history(session, most_frames=MOST_ROWS)
 
     def chart(self, session: int | None = None) -> SequenceChart:
         """Return the sequence chart of the capture, or of one session.
@@ -185,7 +201,7 @@ class Capture:
         Raises:
             LocalError: there is no such session.
         """
-        return SequenceChart(self.history(session))
+        return SequenceChart(self.drawn(session))
 
     @property
     def timeline(self) -> LaneChart:

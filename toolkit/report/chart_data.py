@@ -15,7 +15,7 @@ from toolkit.report.sequence import frame_family, time_digits
 from toolkit.report.text import printable
 from toolkit.report.timeline import Timeline
 
-_MOST_ROWS = 60_000
+MOST_ROWS = 60_000
 """Maximum number of rows in a chart; the middle of longer charts is omitted."""
 _MOST_EVENTS = 60_000
 _LAST_EVENTS = 20_000
@@ -33,7 +33,7 @@ def chart_values(history: History, nodes: Sequence[str] = (), index: Index | Non
     timeline = Timeline(history, index)
     lanes = list(dict.fromkeys([*nodes, *timeline.lifelines()]))
     places = {name: place for place, name in enumerate(lanes)}
-    rows = cap(mark_silences(timeline.rows, _SILENCE_S), _MOST_ROWS)
+    rows = cap(mark_silences(timeline.rows, _SILENCE_S), MOST_ROWS)
     known = frozenset(timeline.nodes)
     return {
         "lanes": [printable(name) for name in lanes],

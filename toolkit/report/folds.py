@@ -87,7 +87,7 @@ def mark_silences(rows: list[Row], at_least_s: float) -> list[Row]:
     marked: list[Row] = rows[:1]
     for before, after in pairwise(rows):
         silence_s = after.time_s - before.time_s
-        if silence_s >= at_least_s:
+        if silence_s >= at_least_s and not isinstance(before, Gap):
             marked.append(Gap(before.time_s, f"{duration(silence_s)} of silence"))
         marked.append(after)
     return marked

@@ -7,7 +7,7 @@ from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.records import Record
 from toolkit.report.frames import arrows
-from toolkit.report.rows import Arrow, Chip, Cut, Marks, Row, Steps
+from toolkit.report.rows import Arrow, Chip, Cut, Gap, Marks, Row, Steps
 
 _PROCESS_WORDS = {"stop": "stopped", "kill": "killed", "exit": "exited", "freeze": "frozen", "thaw": "thawed"}
 _MOST_CHIPS = 3
@@ -31,7 +31,10 @@ class Timeline:
         self._last_details: dict[str, str] = {}
         """By node, the text of its last fault, which the state after it need not repeat."""
         frames, nodes = arrows(index), frozenset(self.nodes)
+        omitted = history.omitted
         for place, record in enumerate(history):
+            if omitted is not None and place == omitted.place:
+                self.rows.append(Gap(omitted.time_s, f"{omitted.frames:,} more frames"))
             if place in frames:
                 self.rows.append(frames[place])
             elif record.kind == "cut":

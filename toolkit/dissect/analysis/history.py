@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from toolkit.checks.audit.preambles import layout_problem, undefined_late_status
-from toolkit.checks.history import History
+from toolkit.checks.history import History, Omitted
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.links import LinkView
@@ -144,25 +144,30 @@ class HistoryMaker:
                 found[seen.stream] = place
         return last | found, beyond
 
-    def parts(self, most_frames: int) -> Iterator[History]:
-        """Yield the history in parts that can be judged one after the other, each link up to its first gap.
+    def parts(self, most_frames: int, *, unbroken: bool = True) -> Iterator[History]:
+        """Yield the history in parts that can be judged one after the other.
 
         A session is never divided.
 
         Args:
             most_frames: most frames of a part, unless one session has more.
+            unbroken: as for :meth:`history`.
         """
         if len(self._seen) <= most_frames:
-            yield self.history(unbroken=True)
+            yield self.history(unbroken=unbroken)
             return
         for streams in divided(self._analysis, most_frames):
-            yield self.history(streams, unbroken=True)
+            yield self.history(streams, unbroken=unbroken)
 
-    def history(self, streams: Iterable[int] | None = None, *, unbroken: bool = False) -> History:
+    def history(
+        self, streams: Iterable[int] | None = None, *, unbroken: bool = False, most_frames: int | None = None
+    ) -> History:
         """Return the history of these streams, or of all.
 
         Args:
             streams: numbers of the streams; None takes all.
+            most_frames: most frames of a history for a chart; those in the middle are omitted, with the beginnings
+                and ends of links among them. None takes all.
             unbroken: end each link before the first bytes of it that the capture lacks or could not decode. Frames
                 after them prove nothing about what the capture does not show; they count as ``bad_frames``.
         """
@@ -179,10 +184,16 @@ class HistoryMaker:
         ends: dict[int, dict[Direction, tuple[str, str]]] = {}
         closing: list[_Closing] = []
         start = self._analysis.began_ns or 0
+        middle = self._middle(links, most_frames)
+        counted = 0
         for place, seen in self._seen.of(chosen):
             time_ns, stream, direction = seen.time_ns, seen.stream, seen.direction
             link, time_s = links.get(stream), (time_ns - start) / _NANO
             if link is None:
+                continue
+            counted += 1
+            if counted - 1 in middle:
+                history.omitted = history.omitted or Omitted(time_s, len(history), len(middle))
                 continue
             self._close(history, closing, time_ns, beyond)
             session = self._analysis.session_of(stream).index if self._analysis.has_session(link) else None
@@ -201,6 +212,17 @@ class HistoryMaker:
                 heappush(closing, (ended_ns, stream, link, session))
         self._close(history, closing, None, beyond)
         return history
+
+    def _middle(self, streams: Iterable[int], most_frames: int | None) -> range:
+        """Return which of the frames of some streams are omitted, by their numbers among these frames.
+
+        The end, where failures show, keeps two thirds.
+        """
+        count = sum(side.count for stream in streams for side in self._sides.get(stream, _NO_SIDES))
+        if most_frames is None or count <= most_frames:
+            return range(0)
+        head = most_frames // 3
+        return range(head, count - (most_frames - head))
 
     def _close(
         self, history: History, closing: list[_Closing], until_ns: int | None, beyond: dict[int, int]
