@@ -1,6 +1,6 @@
 """Tables for notebooks as DataFrames of pandas, which is imported only then, since that takes half a second."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolkit.extras import require
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def data_frame(rows: Sequence[Any] | Mapping[str, Any], columns: Sequence[str] | None = None) -> "DataFrame":
+def data_frame(rows: Sequence[Any], columns: Sequence[str] | None = None) -> "DataFrame":
     """Make a DataFrame with a row for each of ``rows``, mappings or tuples.
 
     Args:
-        rows: the rows; or the columns by name, arrays of numpy.
+        rows: the rows.
         columns: names of the columns in their order; None: as the rows have them.
 
     Raises:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange
 from toolkit.cli.main import run as msgrlab
+from toolkit.dissect.analysis.requests import Request, Requests
 from toolkit.report.html import Provenance
 from toolkit.report.sentences import render_sentences
 
@@ -29,6 +30,28 @@ def test_page_explains_the_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the reply took 233.6 ms (frames 265 to 300); meanwhile osd_repop tid 2 to osd.0 took 232.2 ms" in page
     assert "sent 2 times (frames 267, 289 to 295); 231.6 ms of it until it was sent again." in page
     assert len(page.splitlines()) < 60
+
+
+def test_of_many_slow_requests_only_those_that_are_shown_are_looked_into(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Request] = []
+    below = Requests.below
+    monkeypatch.setattr(Requests, "below", lambda self, request: asked.append(request) or below(self, request))
+    tape = Tape()
+    link = Connection(tape, "10.0.0.1:40000").open().play(Peers().begin())
+    script = exchange(40)
+    for number, (request, reply) in enumerate(zip(script[::2], script[1::2], strict=True)):
+        link.play([request])
+        tape.wait(0.1 + number / 100)
+        link.play([reply])
+    link.close()
+    assert msgrlab(["explain", str(tape.write(tmp_path / "slow.pcap"))]) == 0
+    page = capsys.readouterr().out
+    assert "osd_op tid 40: the reply took 490.0 ms" in page
+    assert "osd_op tid 28: the reply took" not in page
+    assert "and 28 more" in page
+    assert [request.tid for request in asked] == list(range(40, 28, -1))
 
 
 def test_html_page_links_each_frame_and_stream_to_its_row(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Self
+
+import numpy as np
 
 from messenger.errors import LocalError
 from toolkit.dissect.analysis.latency import Exchange, ExchangeLog, Exchanges
@@ -11,6 +14,7 @@ from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.links import LinkView
 from toolkit.dissect.analysis.messages import Party, Transmission
 from toolkit.dissect.analysis.requests import Requests
+from toolkit.dissect.analysis.rows import RowStore
 from toolkit.dissect.analysis.sessions import Sessions, SessionView
 from toolkit.dissect.analysis.volume import Volume
 from toolkit.dissect.connects import FailedConnects, failed_connects
@@ -38,6 +42,7 @@ _HANDSHAKE_COLUMNS = (
 )
 _END_COLUMNS = ("stream", "client", "server", "ended_s", "outcome", "ended", "trouble", "hop_of")
 _TRAFFIC_COLUMNS = ("stream", "sender", "receiver", "at_s", "frames", "bytes", "bytes_per_s")
+_LATENCY_COLUMNS = ("request", "reply", "count", "median_ms", "p99_ms", "most_ms")
 _BATCH_COLUMNS = ("stream", "sender", "receiver", "packets", "frames", "frames_per_packet", "most")
 _NEW = frozenset({"SERVER_IDENT", "READY"})
 """The frames that grant a new session."""
@@ -80,12 +85,13 @@ class Analysis:
         """The requests one by one; none without ``each_request``."""
         self._each_request = each_request
         self._by_stream: dict[int, LinkView] = {}
-        self._sessions = Sessions()
+        self._rows = RowStore()
+        self._sessions = Sessions(self._rows)
         self._exchanges = Exchanges()
-        self._answered = ExchangeLog()
+        self._answered = ExchangeLog(self._rows)
         self._limits = limits or Limits()
         self._frames = 0
-        self._volumes: dict[tuple[int, Direction], Volume] = defaultdict(Volume)
+        self._volumes: dict[tuple[int, Direction], Volume] = defaultdict(partial(Volume, self._rows))
 
     @classmethod
     def of(cls, frames: Iterable[DecodedFrame], limits: Limits | None = None) -> Self:
@@ -193,7 +199,7 @@ class Analysis:
 
     def volume(self, link: LinkView, direction: Direction) -> Volume:
         """Return time (ns) and length (bytes) of every frame on a link in a direction."""
-        return self._volumes.get((link.stream.index, direction)) or Volume()
+        return self._volumes.get((link.stream.index, direction)) or Volume(RowStore())
 
     def _streams(self) -> str:
         numbers = sorted(self._by_stream)
@@ -216,7 +222,7 @@ class Analysis:
     def _story(self, session: SessionView, party: Party, seq: int) -> list[str]:
         to = session.other(party).name
         head = f"session {session.index}, {party.name} → {to}, seq {seq}"
-        message = party.outbox.messages.get(seq) if seq in party.outbox.seqs else None
+        message = party.outbox.message(seq)
         if message is None:
             gap = next((gap for gap in party.outbox.gaps if seq in gap), None)
             if gap is None:
@@ -283,8 +289,8 @@ class Analysis:
                     "protocol": links[0].protocol,
                     "mode": links[-1].mode,
                     "streams": [link.stream.index for link in links],
-                    "to_server": len(first.outbox.seqs),
-                    "to_client": len(second.outbox.seqs),
+                    "to_server": first.outbox.count,
+                    "to_client": second.outbox.count,
                     "resent": len(first.outbox.resent) + len(second.outbox.resent),
                     "missing": first.outbox.missing + second.outbox.missing,
                     "unacked": len(first.outbox.unacked) + len(second.outbox.unacked),
@@ -360,15 +366,11 @@ class Analysis:
 
     def latency_table(self) -> "DataFrame":
         """Return a table with one row per kind of request and reply: count, and time between them (ms)."""
-        pairs = data_frame(self._answered.latencies())
-        grouped = pairs.groupby(["request", "reply"])["latency_ms"]
-        table = grouped.agg(
-            count="count",
-            median_ms="median",
-            p99_ms=lambda times: times.quantile(0.99),
-            most_ms="max",
-        )
-        return table.reset_index()
+        rows = [
+            (request, reply, len(times), np.median(times), np.quantile(times, 0.99), times.max())
+            for request, reply, times in self._answered.latencies_ms()
+        ]
+        return data_frame(rows, columns=_LATENCY_COLUMNS)
 
     def traffic_table(self, bin_s: float = 1.0) -> "DataFrame":
         """Return the throughput: one row per direction of a link and time span with traffic.
@@ -409,16 +411,15 @@ class Analysis:
         rows = []
         for (stream, direction), passed in self._volumes.items():
             link = self._by_stream[stream]
-            packets, most = passed.per_packet()
             rows.append(
                 {
                     "stream": stream,
                     "sender": link.name(direction),
                     "receiver": link.name(direction.other),
-                    "packets": packets,
+                    "packets": passed.packets,
                     "frames": len(passed),
-                    "frames_per_packet": len(passed) / packets,
-                    "most": most,
+                    "frames_per_packet": len(passed) / passed.packets,
+                    "most": passed.most_per_packet,
                 }
             )
         return data_frame(rows, columns=_BATCH_COLUMNS)

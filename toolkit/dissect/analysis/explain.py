@@ -1,7 +1,8 @@
 """Describes a capture in sentences: peers, failures and their causes, late or lost messages, encryption."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.links import LinkView
@@ -19,6 +20,8 @@ _SLOW_FACTOR = 5
 """A request is slow if it took this many times the median of its kind, and at least _SLOW_NS."""
 _SLOW_NS = 50_000_000
 _NANO = 1e9
+_Sentence = str | Callable[[], str]
+"""A sentence, or the function that makes it if it is shown."""
 
 
 def explain(analysis: Analysis) -> list[str]:
@@ -41,10 +44,10 @@ def explain(analysis: Analysis) -> list[str]:
     return lines
 
 
-def _section(title: str, sentences: list[str]) -> list[str]:
+def _section(title: str, sentences: Sequence[_Sentence]) -> list[str]:
     if not sentences:
         return []
-    shown = [f"  {sentence}" for sentence in sentences[:_MOST]]
+    shown = [f"  {each if isinstance(each, str) else each()}" for each in sentences[:_MOST]]
     more = len(sentences) - len(shown)
     return ["", title, *shown, *([f"  … and {more:,} more: msgrlab analyze has all"] if more else [])]
 
@@ -161,34 +164,50 @@ def _failed(analysis: Analysis) -> Iterator[str]:
         yield f"{failed.client} connected to {failed.server} {times} without a frame; {failed.ending} {where}."
 
 
-def _late(analysis: Analysis) -> Iterator[str]:
+def _late(analysis: Analysis) -> Iterator[_Sentence]:
     for session in analysis.sessions:
         yield from _lost(session)
-    times: dict[str, list[int]] = defaultdict(list)
-    for request in analysis.requests.all:
-        if request.latency_ns is not None:
-            times[request.name].append(request.latency_ns)
-    for request in sorted(analysis.requests.all, key=lambda one: -(one.latency_ns or 0)):
-        took_ns = request.latency_ns
-        what = f"{request.client} to {request.server}, {request.name} tid {request.tid}" + (
-            f" of {request.obj}" if request.obj else ""
-        )
-        frames = ", ".join(str(sent.frame) for sent in request.sent)
-        if took_ns is not None:
-            usual_ns = sorted(times[request.name])[len(times[request.name]) // 2]
-            resent = len(request.sent) > 1
-            if took_ns >= _SLOW_NS and (resent or took_ns >= _SLOW_FACTOR * usual_ns or usual_ns >= _SLOW_NS):
-                again = f", sent {len(request.sent)} times" if resent else ""
-                assert request.replied is not None
-                yield (
-                    f"{what}: the reply took {took_ns / 1e6:.1f} ms{again} "
-                    f"(frames {frames} to {request.replied.frame}){_reason(analysis, request)}."
-                )
+    for request in _slow(analysis):
+        yield partial(_waited, analysis, request)
     for link in analysis.links:
         names = link.name(Direction.TO_SERVER), link.name(Direction.TO_CLIENT)
         trouble = link.stream.tcp.trouble(*names)
         if trouble:
             yield f"Stream {link.stream.index}: {trouble}."
+
+
+def _slow(analysis: Analysis) -> list[Request]:
+    """Return the slow requests with a reply, slowest first."""
+    times: dict[str, list[int]] = defaultdict(list)
+    late: list[tuple[int, Request]] = []
+    for request in analysis.requests.all:
+        if (took_ns := request.latency_ns) is not None:
+            times[request.name].append(took_ns)
+            if took_ns >= _SLOW_NS:
+                late.append((took_ns, request))
+    usual_ns = {name: sorted(spans)[len(spans) // 2] for name, spans in times.items()}
+    slow = [
+        (took_ns, request)
+        for took_ns, request in late
+        if len(request.sent) > 1
+        or took_ns >= _SLOW_FACTOR * usual_ns[request.name]
+        or usual_ns[request.name] >= _SLOW_NS
+    ]
+    return [request for _, request in sorted(slow, key=lambda one: -one[0])]
+
+
+def _waited(analysis: Analysis, request: Request) -> str:
+    """Describe a slow request."""
+    assert request.replied is not None
+    assert request.latency_ns is not None
+    again = f", sent {len(request.sent)} times" if len(request.sent) > 1 else ""
+    about = f" of {request.obj}" if request.obj else ""
+    frames = ", ".join(str(sent.frame) for sent in request.sent)
+    return (
+        f"{request.client} to {request.server}, {request.name} tid {request.tid}{about}: "
+        f"the reply took {request.latency_ns / 1e6:.1f} ms{again} "
+        f"(frames {frames} to {request.replied.frame}){_reason(analysis, request)}."
+    )
 
 
 def _reason(analysis: Analysis, request: Request) -> str:

@@ -1,13 +1,12 @@
 """Requests and their replies, matched by tid within a session."""
 
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from toolkit.dissect.analysis.messages import Party, Transmission
+from toolkit.dissect.analysis.rows import RowStore
 from toolkit.dissect.analysis.sessions import SessionView
 from toolkit.dissect.frames import MessageInfo
 
@@ -72,36 +71,40 @@ class Exchanges:
 
 
 class ExchangeLog:
-    """Exchanges as rows of numbers, because a capture may have millions of them."""
+    """Exchanges as rows of numbers, because a capture may have millions of them.
 
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-        """Place of each name of an entity or a message."""
-        self._rows = array("Q")
+    Args:
+        store: holds the rows.
+    """
+
+    def __init__(self, store: RowStore) -> None:
+        self._store = store
+        self._rows = store.table(_NUMBERS)
         """Session, places of client and server, tid, places of request and reply, and both transmissions."""
 
     def add(self, exchange: Exchange) -> None:
         """Add an exchange."""
         names = exchange.client, exchange.server, exchange.request, exchange.reply
-        client, server, request, reply = (self._places.setdefault(name, len(self._places)) for name in names)
+        client, server, request, reply = map(self._store.place, names)
         ends = *exchange.asked.numbers, *exchange.answered.numbers
-        self._rows.extend((exchange.session, client, server, exchange.tid, request, reply, *ends))
+        self._rows.add((exchange.session, client, server, exchange.tid, request, reply, *ends))
 
     def __iter__(self) -> Iterator[Exchange]:
-        names = list(self._places)
-        rows = iter(self._rows)
-        for session, client, server, tid, request, reply, *ends in zip(*[rows] * _NUMBERS, strict=True):
+        names = self._store.names
+        for session, client, server, tid, request, reply, *ends in self._rows:
             asked, answered = Transmission.of(*ends[:3]), Transmission.of(*ends[3:])
             kinds = names[request], names[reply]
             yield Exchange(session, names[client], names[server], tid, *kinds, asked, answered)
 
-    def latencies(self) -> "dict[str, np.ndarray[tuple[int], np.dtype[Any]]]":
-        """Return columns: ``request`` and ``reply``, names of types, and ``latency_ms``."""
-        rows = np.array(self._rows, np.uint64).reshape(-1, _NUMBERS)
-        names = np.array(list(self._places), object)
-        spans_ns = (rows[:, _ANSWERED] - rows[:, _ASKED]).astype(np.int64)
-        return {
-            "request": names[rows[:, _REQUEST]],
-            "reply": names[rows[:, _REPLY]],
-            "latency_ms": spans_ns / 1e6,
+    def latencies_ms(self) -> "Iterator[tuple[str, str, np.ndarray[tuple[int], np.dtype[np.float64]]]]":
+        """Yield each kind of request and of reply with the latencies of its exchanges, sorted by name."""
+        names = self._store.names
+        kinds = self._rows.column(_REQUEST) * len(names) + self._rows.column(_REPLY)
+        spans_ns = (self._rows.column(_ANSWERED) - self._rows.column(_ASKED)).astype(np.int64)
+        found = {
+            (names[request], names[reply]): kind
+            for kind in np.unique(kinds).tolist()
+            for request, reply in [divmod(kind, len(names))]
         }
+        for (request, reply), kind in sorted(found.items()):
+            yield request, reply, spans_ns[kinds == kind] / 1e6

@@ -1,14 +1,16 @@
 """The fate of the messages that one party of a session sent, over all links of the session."""
 
-from array import array
-from bisect import bisect_left
-from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-_SENT_NUMBERS, _ACK_NUMBERS = 6, 5
-_MASK = (1 << 64) - 1
+import numpy as np
+
+from toolkit.dissect.analysis.rows import RowStore, signed, unsigned
+
+if TYPE_CHECKING:
+    from toolkit.dissect.analysis.rows import Column
+
+_SENT_NUMBERS, _ACK_NUMBERS = 7, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +24,12 @@ class Transmission:
     @property
     def numbers(self) -> tuple[int, int, int]:
         """Its three numbers without sign, for a row of numbers: a capture may begin before 1970."""
-        return self.stream, self.frame, self.time_ns & _MASK
+        return self.stream, self.frame, unsigned(self.time_ns)
 
     @classmethod
     def of(cls, stream: int, frame: int, time: int) -> Self:
         """Return the transmission with these :attr:`numbers`."""
-        return cls(stream, frame, time - (_MASK + 1) if time > _MASK >> 1 else time)
+        return cls(stream, frame, signed(time))
 
 
 @dataclass(slots=True, eq=False)
@@ -50,23 +52,24 @@ class Sent:
 class Outbox:
     """The messages that one party sent in a session, and the peer's acknowledgements.
 
-    Both are rows of numbers, because a capture may have millions of them.
+    Args:
+        store: holds the rows of both.
     """
 
-    __slots__ = ("_acks", "_names", "_sent")
+    __slots__ = ("_acks", "_sent", "_store", "acked_seq")
 
-    def __init__(self) -> None:
-        self._names: list[str] = []
-        """Names of the messages, one for each transmission."""
-        self._sent = array("Q")
-        """For each transmission: seq, tid, size in bytes, and its place."""
-        self._acks = array("Q")
-        """For each acknowledgement of further messages: seq, 1 if it is prompt, else 0, and its place."""
+    def __init__(self, store: RowStore) -> None:
+        self._store = store
+        self._sent = store.table(_SENT_NUMBERS)
+        """For each transmission: seq, place of the message's name, tid, size in bytes, and the transmission."""
+        self._acks = store.table(_ACK_NUMBERS)
+        """For each acknowledgement of further messages: seq, 1 if it is prompt, else 0, and the transmission."""
+        self.acked_seq = 0
+        """The highest acknowledged seq; 0 if none was."""
 
     def sent(self, seq: int, name: str, tid: int, size_bytes: int, where: Transmission) -> None:
         """Add a transmission of a message."""
-        self._names.append(name)
-        self._sent.extend((seq, tid, size_bytes, *where.numbers))
+        self._sent.add((seq, self._store.place(name), tid, size_bytes, *where.numbers))
 
     def acked(self, seq: int, where: Transmission, *, prompt: bool) -> None:
         """Add an acknowledgement of every message up to ``seq``.
@@ -78,57 +81,64 @@ class Outbox:
                 been received at some time before.
         """
         if seq > self.acked_seq:
-            self._acks.extend((seq, prompt, *where.numbers))
+            self._acks.add((seq, prompt, *where.numbers))
+            self.acked_seq = seq
 
     @property
     def messages(self) -> dict[int, Sent]:
         """The messages by seq, in the order of their first transmissions. Made anew at each use."""
+        return self._messages()
+
+    def message(self, seq: int) -> Sent | None:
+        """Return one message; None if the capture does not have it."""
+        return self._messages(seq).get(seq)
+
+    def _messages(self, only: int | None = None) -> dict[int, Sent]:
         found: dict[int, Sent] = {}
-        numbers = iter(self._sent)
-        rows = zip(*[numbers] * _SENT_NUMBERS, strict=True)
-        for name, (seq, tid, size_bytes, *place) in zip(self._names, rows, strict=True):
+        names = self._store.names
+        for seq, name, tid, size_bytes, *place in self._sent:
+            if only is not None and seq != only:
+                continue
             message = found.get(seq)
             if message is None:
-                message = found[seq] = Sent(seq, name, tid, size_bytes)
+                message = found[seq] = Sent(seq, names[name], tid, size_bytes)
             message.transmissions.append(Transmission.of(*place))
         return found
 
-    @property
-    def seqs(self) -> dict[int, int]:
-        """The number of transmissions of each message, by its seq, in the order of the first ones."""
-        return Counter(self._sent[::_SENT_NUMBERS])
-
-    @property
-    def acked_seq(self) -> int:
-        """The highest acknowledged seq; 0 if none was."""
-        return self._acks[-_ACK_NUMBERS] if self._acks else 0
-
     def ack_of(self, seq: int) -> Transmission | None:
         """Return the first frame that acknowledged a message; None if none did."""
-        row = self._ack_row(seq)
+        row = self._acks.at_least(seq)
         return Transmission.of(*row[2:]) if row else None
 
     def receipt_of(self, seq: int) -> Transmission | None:
         """Return the frame that shows when a message was received; None if a message acknowledged it first."""
-        row = self._ack_row(seq)
+        row = self._acks.at_least(seq)
         return Transmission.of(*row[2:]) if row and row[1] else None
 
-    def _ack_row(self, seq: int) -> "array[int]":
-        """Return the row of the first acknowledgement of a message; empty if there is none."""
-        acks = self._acks
-        rows = range(0, len(acks), _ACK_NUMBERS)
-        place = bisect_left(rows, seq, key=acks.__getitem__)
-        return acks[rows[place] : rows[place] + _ACK_NUMBERS] if place < len(rows) else acks[:0]
+    def _seqs(self) -> "Column":
+        """Return the seqs of all transmissions, ascending."""
+        seqs = self._sent.column(0)
+        seqs.sort()
+        return seqs
+
+    @property
+    def count(self) -> int:
+        """Number of messages, however often they were sent."""
+        seqs = self._seqs()
+        return int(np.count_nonzero(seqs[1:] != seqs[:-1])) + 1 if len(seqs) else 0
 
     @property
     def resent(self) -> list[int]:
         """The seqs that were sent more than once."""
-        return sorted(seq for seq, count in self.seqs.items() if count > 1)
+        seqs = self._seqs()
+        return [int(seq) for seq in np.unique(seqs[1:][seqs[1:] == seqs[:-1]])]
 
     @property
     def gaps(self) -> list[range]:
         """Ranges of seqs that the capture lacks between those seen, ascending."""
-        return [range(low + 1, high) for low, high in pairwise(sorted(self.seqs)) if high - low > 1]
+        seqs = self._seqs()
+        before = np.flatnonzero(seqs[1:] - seqs[:-1] > 1)
+        return [range(int(seqs[place]) + 1, int(seqs[place + 1])) for place in before]
 
     @property
     def missing(self) -> int:
@@ -141,7 +151,10 @@ class Outbox:
 
         Empty if nothing was ever acknowledged: lossy sessions of v1 do not acknowledge (docs/protocol.md §3.7).
         """
-        return sorted(seq for seq in self.seqs if seq > self.acked_seq) if self._acks else []
+        if not self.acked_seq:
+            return []
+        seqs = self._seqs()
+        return [int(seq) for seq in np.unique(seqs[seqs > np.uint64(self.acked_seq)])]
 
 
 @dataclass(slots=True, eq=False)
@@ -152,5 +165,5 @@ class Party:
     """The address that it announces, which identifies it whichever side opens the next link."""
     name: str
     """Name as in Ceph's logs; the address if the capture does not show the name."""
-    outbox: Outbox = field(default_factory=Outbox)
+    outbox: Outbox
     """The messages that it sent."""

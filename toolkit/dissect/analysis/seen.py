@@ -3,13 +3,9 @@
 import pickle
 from array import array
 from collections.abc import Collection, Iterator
-from contextlib import suppress
-from os import SEEK_END
-from tempfile import SpooledTemporaryFile, gettempdir
 from typing import NamedTuple
-from weakref import finalize
 
-from messenger.errors import LocalError
+from toolkit.dissect.analysis.spool import Spool
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame, MessageInfo
 
@@ -21,7 +17,6 @@ _Frames = tuple["array[int]", list[Kind], list[Content]]
 _NUMBERS = 6
 _MOST_SHARED = 1 << 12
 _BLOCK_FRAMES = 1 << 12
-_MOST_BYTES_IN_MEMORY = 1 << 23
 
 
 class FrameRecord:
@@ -100,8 +95,7 @@ class SeenFrames:
         self._shared_fields: dict[str, dict[str, object]] = {}
         """Fields of control frames by their text: those of most handshakes are alike."""
         self._blocks: list[_Block] = []
-        self._file = SpooledTemporaryFile(_MOST_BYTES_IN_MEMORY)  # noqa: SIM115 - closed by the finalizer
-        finalize(self, _close, self._file)
+        self._spool = Spool()
 
     def __len__(self) -> int:
         return len(self._blocks) * _BLOCK_FRAMES + len(self._kinds)
@@ -136,14 +130,8 @@ class SeenFrames:
     def _put_away(self) -> None:
         """Write the frames in memory to the file."""
         streams = self._numbers[1::_NUMBERS]
-        try:
-            self._file.seek(0, SEEK_END)
-            first = self._file.tell()
-            middle = first + self._file.write(self._numbers.tobytes())
-            self._file.write(pickle.dumps((self._kinds, self._contents), pickle.HIGHEST_PROTOCOL))
-            end = self._file.tell()
-        except OSError as error:
-            raise _no_file(error) from None
+        contents = pickle.dumps((self._kinds, self._contents), pickle.HIGHEST_PROTOCOL)
+        first, middle, end = self._spool.append(self._numbers.tobytes(), contents)
         place = len(self._blocks) * _BLOCK_FRAMES
         self._blocks.append(_Block(place, first, middle, end, range(min(streams), max(streams) + 1)))
         self._numbers, self._kinds, self._contents = array("q"), [], []
@@ -151,14 +139,11 @@ class SeenFrames:
     def _read(self, block: _Block, streams: Collection[int] | None) -> _Frames:
         """Return the frames of a block; none if it has no frame of these streams."""
         numbers = array("q")
-        try:
-            self._file.seek(block.numbers)
-            numbers.frombytes(self._file.read(block.contents - block.numbers))
-            if streams is not None and not any(map(streams.__contains__, numbers[1::_NUMBERS])):
-                return array("q"), [], []
-            return numbers, *pickle.loads(self._file.read(block.end - block.contents))  # noqa: S301 - own file
-        except OSError as error:
-            raise _no_file(error) from None
+        numbers.frombytes(self._spool.read(block.numbers, block.contents - block.numbers))
+        if streams is not None and not any(map(streams.__contains__, numbers[1::_NUMBERS])):
+            return array("q"), [], []
+        contents = self._spool.read(block.contents, block.end - block.contents)
+        return numbers, *pickle.loads(contents)  # noqa: S301 - own file
 
     def _shared(self, fields: dict[str, object]) -> dict[str, object]:
         """Return the same object for equal fields, as far as they are remembered."""
@@ -173,12 +158,3 @@ def _chosen(first: int, frames: _Frames, streams: Collection[int] | None) -> Ite
     for place, (six, kind, content) in enumerate(rows, first):
         if streams is None or six[1] in streams:
             yield place, SeenFrame._make((*six, *kind, content))
-
-
-def _close(file: "SpooledTemporaryFile[bytes]") -> None:
-    with suppress(OSError):  # of a full disk; the content is not needed any more
-        file.close()
-
-
-def _no_file(error: OSError) -> LocalError:
-    return LocalError(f"the temporary file for frames in {gettempdir()}: {error.strerror}")

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from toolkit.dissect.analysis.links import HandshakeStep, LinkView
-from toolkit.dissect.analysis.messages import Party
+from toolkit.dissect.analysis.messages import Outbox, Party
+from toolkit.dissect.analysis.rows import RowStore
 from toolkit.dissect.direction import Direction
 
 _LONGEST_DELAY_NS = 60_000_000_000
@@ -47,9 +48,14 @@ class SessionView:
 
 
 class Sessions:
-    """Assigns links to sessions while their handshakes are read."""
+    """Assigns links to sessions while their handshakes are read.
 
-    def __init__(self) -> None:
+    Args:
+        store: holds the messages of the sessions.
+    """
+
+    def __init__(self, store: RowStore) -> None:
+        self._store = store
         self.all: list[SessionView] = []
         self._begun = 0
         """Number of sessions so far, including those that were dropped."""
@@ -149,8 +155,9 @@ class Sessions:
     # ---- both
 
     def _begin(self, link: LinkView, key: object, client: str, server: str, identity: str) -> SessionView:
-        parties = Party(client, link.name(Direction.TO_SERVER)), Party(server, link.name(Direction.TO_CLIENT))
-        session = SessionView(self._begun, parties, identity=identity)
+        sides = zip((client, server), map(link.name, Direction), strict=True)
+        first, second = (Party(address, name, Outbox(self._store)) for address, name in sides)
+        session = SessionView(self._begun, (first, second), identity=identity)
         self._begun += 1
         self.all.append(session)
         self._by_key[key] = session

@@ -7,6 +7,7 @@ from toolkit.capture.formats import PacketBatch
 from toolkit.dissect.analysis.latency import Exchanges
 from toolkit.dissect.analysis.links import LinkView
 from toolkit.dissect.analysis.messages import Transmission
+from toolkit.dissect.analysis.rows import RowStore
 from toolkit.dissect.analysis.sessions import Sessions, SessionView
 from toolkit.dissect.decode import Decoder
 from toolkit.dissect.frames import NO_FRAMES, DecodedFrame
@@ -60,7 +61,7 @@ class Top:
         """Time of the first packet."""
         self.now_ns = 0
         """Time of the newest packet."""
-        self._sessions = Sessions()
+        self._sessions = Sessions(RowStore())
         self._exchanges = Exchanges()
         self._numbers = 0
         self._records: dict[int, Record] = {}

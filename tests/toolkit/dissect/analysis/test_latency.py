@@ -2,6 +2,7 @@
 
 from toolkit.dissect.analysis.latency import Exchange, ExchangeLog
 from toolkit.dissect.analysis.messages import Transmission
+from toolkit.dissect.analysis.rows import RowStore
 
 _BEFORE_1970_NS = -1_500_000_000
 _LARGEST_TID = (1 << 64) - 1
@@ -17,13 +18,9 @@ def test_exchanges_come_back_as_they_were_added() -> None:
         _exchange("osd_op", "osd_op_reply", 7, 1_000, 251_000),
         _exchange("ping", "osd_op", _LARGEST_TID, _BEFORE_1970_NS, 500_000_000),
     ]
-    log = ExchangeLog()
+    log = ExchangeLog(RowStore())
     for exchange in added:
         log.add(exchange)
     assert list(log) == added
-    columns = {name: list(column) for name, column in log.latencies().items()}
-    assert columns == {
-        "request": ["osd_op", "ping"],
-        "reply": ["osd_op_reply", "osd_op"],
-        "latency_ms": [0.25, 2000.0],
-    }
+    latencies = [(request, reply, list(times)) for request, reply, times in log.latencies_ms()]
+    assert latencies == [("osd_op", "osd_op_reply", [0.25]), ("ping", "osd_op", [2000.0])]

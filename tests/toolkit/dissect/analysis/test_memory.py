@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.crafted import Connection, Peers, Tape, exchange
-from toolkit.dissect.analysis import seen
+from toolkit.dissect.analysis import seen, spool
 from toolkit.dissect.capture import Capture
 
 ROOT = Path(__file__).parents[4]
@@ -36,7 +36,7 @@ def many_links(path: Path) -> Path:
 
 def test_memory_of_a_link_in_the_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen, "_BLOCK_FRAMES", 64)
-    monkeypatch.setattr(seen, "_MOST_BYTES_IN_MEMORY", 1000)
+    monkeypatch.setattr(spool, "_MOST_BYTES_IN_MEMORY", 1000)
     path = many_links(tmp_path / "many.pcap")
     Capture(path).history()  # what is loaded once does not count
     capture = Capture(path, each_request=False)

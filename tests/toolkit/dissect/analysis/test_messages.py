@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from toolkit.dissect.analysis import Transmission
 from toolkit.dissect.analysis.messages import Outbox
+from toolkit.dissect.analysis.rows import RowStore
 
 
 def at(frame: int, stream: int = 0) -> Transmission:
@@ -10,7 +11,7 @@ def at(frame: int, stream: int = 0) -> Transmission:
 
 
 def outbox(*seqs: int) -> Outbox:
-    found = Outbox()
+    found = Outbox(RowStore())
     for frame, seq in enumerate(seqs):
         found.sent(seq, "ping", 0, 10, at(frame))
     return found

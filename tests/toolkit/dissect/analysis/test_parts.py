@@ -16,7 +16,7 @@ from toolkit.checks.invariants import check
 from toolkit.checks.parts import audit_parts, check_parts
 from toolkit.checks.records import dump_record
 from toolkit.dissect import capture as capture_module
-from toolkit.dissect.analysis import Analysis, seen
+from toolkit.dissect.analysis import Analysis, seen, spool
 from toolkit.dissect.analysis.history import HistoryMaker
 from toolkit.dissect.capture import Capture
 from toolkit.dissect.decode import decode_capture
@@ -63,7 +63,7 @@ def test_parts_have_all_records_and_whole_sessions(tmp_path: Path, monkeypatch: 
     path = many_links(tmp_path / "many.pcap")
     _, whole = made(path)
     monkeypatch.setattr(seen, "_BLOCK_FRAMES", 50)
-    monkeypatch.setattr(seen, "_MOST_BYTES_IN_MEMORY", 1000)
+    monkeypatch.setattr(spool, "_MOST_BYTES_IN_MEMORY", 1000)
     _, maker = made(path)
     assert maker.history() == whole.history()
     parts = list(maker.parts(PART_FRAMES))
@@ -146,7 +146,7 @@ def test_a_missing_folder_for_temporary_files_is_one_clear_error(
 ) -> None:
     path = many_links(tmp_path / "many.pcap")
     monkeypatch.setattr(seen, "_BLOCK_FRAMES", 50)
-    monkeypatch.setattr(seen, "_MOST_BYTES_IN_MEMORY", 1000)
+    monkeypatch.setattr(spool, "_MOST_BYTES_IN_MEMORY", 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     with pytest.raises(LocalError, match=r"the temporary file for frames in .*gone: No such file or directory"):
         made(path)
