@@ -85,12 +85,13 @@ def event_values(history: History, wrong: Iterable[int] = ()) -> dict[str, Any]:
     records = history.records
     marked = {place for place in wrong if place < len(records)}
     places = sorted(_shown(len(records), marked))
+    omitted = [] if history.omitted is None else [history.omitted.place]
     used = {record.kind for record in records}
     return {
         "kinds": [kind for kind in KINDS if kind in used],
         "wrong": sorted(marked),
         "rows": [_event(place, records[place]) for place in places],
-        "gaps": [later for earlier, later in pairwise([-1, *places]) if later > earlier + 1],
+        "gaps": omitted + [later for earlier, later in pairwise([-1, *places]) if later > earlier + 1],
     }
 
 

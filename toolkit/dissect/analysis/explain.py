@@ -1,6 +1,6 @@
 """Describes a capture in sentences: peers, failures and their causes, late or lost messages, encryption."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -99,16 +99,9 @@ def _numbered(word: str, numbers: list[int]) -> str:
     return f"{word}{'s' * (len(numbers) > 1)} {shown}{more}"
 
 
-def _peers(analysis: Analysis) -> Iterator[str]:
+def _peers(analysis: Analysis) -> Iterator[_Sentence]:
     for session in analysis.sessions:
-        first, second = session.parties
-        kinds = Counter(sent.name for party in session.parties for sent in party.outbox.messages.values())
-        most = ", ".join(f"{count} {name}" for name, count in kinds.most_common(3))
-        carried = f": {most}{', …' if len(kinds) > 3 else ''}" if kinds else ", no messages that can be read"
-        yield (
-            f"{first.name} to {second.name} ({session.links[0].protocol}, {_streams(session.links)}, "
-            f"{second.address}){carried}."
-        )
+        yield partial(_traffic, session)
     hops = [link for link in analysis.links if link.hop_of is not None]
     for link in hops:
         assert link.hop_of is not None
@@ -116,6 +109,18 @@ def _peers(analysis: Analysis) -> Iterator[str]:
             f"Stream {link.stream.index} ({link.stream.client} to {link.stream.server}) is another hop of stream "
             f"{link.hop_of.stream.index}, through a proxy or an address translation; it is counted once."
         )
+
+
+def _traffic(session: SessionView) -> str:
+    """Describe the parties of a session, and the messages that it carried."""
+    first, second = session.parties
+    kinds = first.outbox.kinds() + second.outbox.kinds()
+    most = ", ".join(f"{count} {name}" for name, count in kinds.most_common(3))
+    carried = f": {most}{', …' if len(kinds) > 3 else ''}" if kinds else ", no messages that can be read"
+    return (
+        f"{first.name} to {second.name} ({session.links[0].protocol}, {_streams(session.links)}, "
+        f"{second.address}){carried}."
+    )
 
 
 def _broken(analysis: Analysis) -> Iterator[str]:
@@ -233,11 +238,10 @@ def _lost(session: SessionView) -> Iterator[str]:
             yield f"{party.name} to {to}: {outbox.missing:,} messages are not in the capture {where}."
         resent = outbox.resent
         if resent:
-            messages = outbox.messages
-            frames = [messages[seq].transmissions[-1].frame for seq in resent]
+            frames = outbox.resent_frames
             yield (
                 f"{party.name} to {to}: seqs {resent[0]} to {resent[-1]} were sent again after a reconnect "
-                f"(frames {min(frames)} to {max(frames)}, session {session.index})."
+                f"(frames {frames[0]} to {frames[-1]}, session {session.index})."
             )
         if outbox.unacked and session.links[-1].stream.tcp.reset is not None:
             yield (

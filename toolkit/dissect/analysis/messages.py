@@ -1,5 +1,6 @@
 """The fate of the messages that one party of a session sent, over all links of the session."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
@@ -10,7 +11,7 @@ from toolkit.dissect.analysis.rows import RowStore, signed, unsigned
 if TYPE_CHECKING:
     from toolkit.dissect.analysis.rows import Column
 
-_SENT_NUMBERS, _ACK_NUMBERS = 7, 5
+_SENT_NUMBERS, _ACK_NUMBERS, _PLACE_NUMBERS = 7, 5, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,13 @@ class Outbox:
         """Return one message; None if the capture does not have it."""
         return self._messages(seq).get(seq)
 
+    def kinds(self) -> Counter[str]:
+        """Return the number of messages of each type, by its name."""
+        _, first = np.unique(self._sent.column(0), return_index=True)
+        places, counts = np.unique(self._sent.column(1)[first], return_counts=True)
+        names = (self._store.names[place] for place in places)
+        return Counter(dict(zip(names, counts.tolist(), strict=True)))
+
     def _messages(self, only: int | None = None) -> dict[int, Sent]:
         found: dict[int, Sent] = {}
         names = self._store.names
@@ -132,6 +140,13 @@ class Outbox:
         """The seqs that were sent more than once."""
         seqs = self._seqs()
         return [int(seq) for seq in np.unique(seqs[1:][seqs[1:] == seqs[:-1]])]
+
+    @property
+    def resent_frames(self) -> list[int]:
+        """The number of the last frame of each message that was sent more than once, ascending."""
+        resent = set(self.resent)
+        frames = {row[0]: Transmission.of(*row[-_PLACE_NUMBERS:]).frame for row in self._sent if row[0] in resent}
+        return sorted(frames.values())
 
     @property
     def gaps(self) -> list[range]:

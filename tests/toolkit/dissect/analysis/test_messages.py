@@ -23,6 +23,13 @@ def test_message_resent_on_a_second_link_has_two_transmissions() -> None:
     assert [sent.frame for sent in box.messages[2].transmissions] == [1, 3]
 
 
+def test_a_message_counts_once_for_its_type_and_for_the_frames_of_its_last_transmission() -> None:
+    box = outbox(1, 2, 3, 2, 3, 4)
+    box.sent(5, "osd_op", 0, 10, at(6))
+    assert box.kinds() == {"ping": 4, "osd_op": 1}
+    assert (box.count, box.resent_frames) == (5, [3, 4])
+
+
 def test_missing_and_unacknowledged_seqs_are_reported() -> None:
     box = outbox(3, 4, 8)
     assert (box.gaps, box.missing) == ([range(5, 8)], 3)

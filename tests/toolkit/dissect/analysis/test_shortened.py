@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.crafted import Connection, Peers, Tape, exchange
 from toolkit.dissect.capture import Capture
+from toolkit.report.chart_data import event_values
 from toolkit.report.folds import mark_silences
 from toolkit.report.plain import plain_chart
 from toolkit.report.rows import Gap
@@ -52,6 +53,15 @@ def test_the_time_of_omitted_frames_is_no_silence(path: Path) -> None:
     assert silence_s > max(after.time_s - before.time_s for before, after in pairwise(rows[gap + 1 :]))
     marked = mark_silences(rows, silence_s)
     assert [row.text for row in marked if isinstance(row, Gap)] == [rows[gap].text]
+
+
+def test_the_table_of_events_marks_the_omission(path: Path) -> None:
+    history = Capture(path).history(most_frames=MOST)
+    events = event_values(history)
+    (gap,) = events["gaps"]
+    began_s = history.records[gap].time_s
+    assert began_s - history.records[gap - 1].time_s > 10 * (history.records[-1].time_s - began_s) / MOST
+    assert event_values(Capture(path).history())["gaps"] == []
 
 
 def test_a_session_is_shortened_by_its_own_frames(path: Path) -> None:
