@@ -108,8 +108,13 @@ class LiveChecker:
 
     # ---- one check
 
-    def look(self, *, final: bool = False) -> list[Sighting]:
-        """Check the records so far, and return the new violations; ``final`` means that no more records follow."""
+    def look(self, complete_until_s: float | None = None) -> list[Sighting]:
+        """Check the records so far, and return the new violations.
+
+        Args:
+            complete_until_s: time in seconds up to which the records of all nodes have arrived; unless given, it is
+                concluded from the records.
+        """
         with self._judging:
             if len(self._history) == self._settled:
                 return []
@@ -117,7 +122,9 @@ class LiveChecker:
             self.judged = len(records)
             if not records:
                 return []
-            ripe_s = float("inf") if final and self._history.is_whole else self._ripe_s(records)
+            ripe_s = self._ripe_s(records)
+            if complete_until_s is not None and self._history.is_whole:
+                ripe_s = max(ripe_s, complete_until_s)
             seen = [
                 one
                 for one in _violations(records)
@@ -157,8 +164,11 @@ class LiveChecker:
         self._thread = threading.Thread(target=self._run, name="live checks", daemon=True)
         self._thread.start()
 
-    def stop(self) -> list[Sighting]:
+    def stop(self, complete_until_s: float | None = None) -> list[Sighting]:
         """Stop the thread, check for the last time, and return all violations found.
+
+        Args:
+            complete_until_s: as for :meth:`look`.
 
         Raises:
             RuntimeError: a check itself failed.
@@ -169,7 +179,7 @@ class LiveChecker:
             self._thread = None
         if self._error is not None:
             raise RuntimeError(f"live checks ended early: {self._error!r}") from self._error
-        self.look(final=True)
+        self.look(complete_until_s)
         return self.sightings
 
     def _run(self) -> None:
@@ -232,7 +242,7 @@ def _violations(records: Sequence[Record]) -> list[Sighting]:
 def check_so_far(
     history: History,
     ends: Mapping[str, dict[str, Any]] | None = None,
-    now_s: float | None = None,
+    complete_until_s: float | None = None,
     only: Iterable[str] | None = None,
 ) -> list[CheckResult]:
     """Check a history that may still grow. Positions in the results are those in order of time.
@@ -241,7 +251,8 @@ def check_so_far(
         history: the history; it may grow meanwhile.
         ends: the fields of each node's ``end`` record, if the cluster is at rest; without them, or if the history
             is not whole, invariants that must hold only at rest are not judged.
-        now_s: time in seconds since the history began at which the cluster came to rest; the newest record's time
+        complete_until_s: time in seconds up to which the records of all nodes have arrived, such as that at which
+            the cluster came to rest: violations by later records, save ``end`` records, are not reported. All are
             unless given.
         only: ids or names of the invariants; all unless given.
 
@@ -250,17 +261,23 @@ def check_so_far(
     """
     asked = select(only)
     records = [record for record in in_order(history.records[:]) if record.kind != "end"]
-    at_s = max(now_s or 0.0, max((record.time_s for record in records), default=0.0))
+    newest_s = max((record.time_s for record in records), default=0.0)
     if ends and history.is_whole:
+        at_s = max(complete_until_s or 0.0, newest_s)
         records += [Record(at_s, node, "end", fields) for node, fields in ends.items()]
     index = Index(History(records))
     whole = index.at_rest
     results = [judged_so_far(invariant, index, whole=whole) for invariant in asked]
-    if history.is_whole:
+    if not history.is_whole:  # a record that excuses a violation may have been written after recording stopped
+        complete_until_s = newest_s - SETTLE_S
+    if complete_until_s is None:
         return results
-    # A record that excuses a violation of the last moments may have been written after recording stopped.
-    ripe_s = max((record.time_s for record in records), default=0.0) - SETTLE_S
-    return [_without(result, lambda violation: records[violation.record].time_s > ripe_s) for result in results]
+    unripe = {
+        place
+        for place, record in enumerate(records)
+        if record.time_s > complete_until_s and record.kind != "end"
+    }
+    return [_without(result, lambda violation: violation.record in unripe) for result in results]
 
 
 def check_standing(

@@ -190,11 +190,11 @@ class Nemesis:
         scene = self.scene
         self.problems += scene.make_whole()
         rest = come_to_rest(scene, timeout_s)
-        results = check_so_far(scene.history, rest.ends, scene.now_s())
+        results = check_so_far(scene.history, rest.ends, rest.at_s)
         if trouble := getattr(scene.history, "trouble", ""):
             self.problems.append(f"{trouble}: nothing later is judged")
         if self._checker is not None:
-            self._checker.stop()
+            self._checker.stop(rest.at_s)
         scene.resume_traffic(*(name for name in scene.names if scene.node(name).alive))
         done, problems = tuple(self.done), tuple(self.problems)
         return Verdict(self.timeline, done, self.sightings, tuple(results), rest, problems, self.seed)

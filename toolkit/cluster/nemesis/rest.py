@@ -23,6 +23,9 @@ class Rest:
     """A line for each thing that did not become quiet in time."""
     ends: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Final counters of the messengers, as in ``end`` records."""
+    at_s: float | None = None
+    """Time in seconds at which it was quiet, up to which the records of all nodes have arrived; None if it was not.
+    Nodes continue to send keepalives and the like, whose records may arrive before those of their sender."""
 
     @property
     def reached(self) -> bool:
@@ -44,9 +47,10 @@ def come_to_rest(scene: Scene, timeout_s: float) -> Rest:
         waits = _unrest(scene)
         if not waits:
             time.sleep(_MOMENT_S)
+            at_s = scene.now_s()
             waits = _unrest(scene)
             if not waits and len(scene.history) == before:
-                return Rest((), _ends(scene))
+                return Rest((), _ends(scene), at_s)  # a node's reply follows the records that it wrote before
         if time.monotonic() > deadline_s:
             return Rest(tuple(waits or ["frames are still sent, although nothing is queued"]))
         time.sleep(_POLL_S)
