@@ -16,9 +16,9 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
   index (n-th of its direction on the link, from 0), offset (of its first byte in that direction's stream), length
   (bytes on the wire), fields (object: the decoded fields; for MESSAGE type, name, seq, tid, ack_seq, priority and
   the lengths front, middle, data). FOLDED stands for several consecutive frames that were judged already: fields
-  has their number (frames), how many of them exceed 96 bytes (long) and are KEEPALIVE2 (keepalives), and the last
-  seq of a message (last_seq*) and of an acknowledgement (last_ack*); index and offset are those of the first,
-  length is the sum, until_s* the time of the last. On v1, tags are those of messenger/v1/wire.py: BANNER,
+  has their number (frames), how many of them exceed 96 bytes (long) and are KEEPALIVE2 (keepalives; in captures,
+  those without an answer), and the last seq of a message (last_seq*) and of an acknowledgement (last_ack*); index
+  and offset are those of the first, length is the sum, until_s* the time of the last. On v1, tags are those of messenger/v1/wire.py: BANNER,
   IDENTIFY, CONNECT, CONNECT_REPLY (with its own tag in fields), SEQ, MSG, ACK and so on.
 * ``state``: a session reached a state. session, peer (node name or address), policy, state (CONNECTING, READY,
   STANDBY, WAIT, CLOSED), connect_seq, global_seq, peer_global_seq, client_cookie, server_cookie, in_seq, out_seq,
@@ -134,12 +134,16 @@ class Omitted(NamedTuple):
 class History:
     """Records in order of time. Records of one node stand in the order in which it wrote them."""
 
-    __slots__ = ("_last_s", "_rounded_s", "omitted", "records")
+    __slots__ = ("_last_s", "_rounded_s", "judged_since", "judged_until", "omitted", "records")
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.records = list(records)
         self.omitted: Omitted | None = None
         """The frames that a history made for a chart lacks; None if it lacks none."""
+        self.judged_since = 0
+        """Position of the first record that is judged; those before it belong to an earlier part."""
+        self.judged_until: int | None = None
+        """Position of the first record that is judged with the next part; None if no part follows."""
         self._last_s = self._rounded_s = 0.0
 
     def append(self, time_s: float, node: str, kind: str, /, **fields: Any) -> None:  # noqa: ANN401 - as JSON
@@ -166,6 +170,11 @@ class History:
         if time_s != self._last_s:  # several records in a row have one time, and rounding takes time
             self._last_s, self._rounded_s = time_s, round(time_s, TIME_DIGITS)
         self.records.append(Record(self._rounded_s, node, kind, fields))
+
+    @property
+    def judged(self) -> range:
+        """The positions of the records that are judged."""
+        return range(self.judged_since, len(self.records) if self.judged_until is None else self.judged_until)
 
     @property
     def is_whole(self) -> bool:

@@ -273,9 +273,7 @@ def check_so_far(
     if complete_until_s is None:
         return results
     unripe = {
-        place
-        for place, record in enumerate(records)
-        if record.time_s > complete_until_s and record.kind != "end"
+        place for place, record in enumerate(records) if record.time_s > complete_until_s and record.kind != "end"
     }
     return [_without(result, lambda violation: violation.record in unripe) for result in results]
 

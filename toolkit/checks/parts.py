@@ -26,7 +26,8 @@ def check_parts(parts: Iterable[History]) -> list[CheckResult]:
     come in order of time. Their positions count the records of all parts, one part after the other.
 
     Args:
-        parts: the parts, which are not kept. No session is in two of them.
+        parts: the parts, which are not kept. A session is in one of them, or in several that follow each other and
+            begin with what is :func:`.carried` over.
     """
     results: dict[str, list[CheckResult]] = {name: [] for name in INVARIANTS}
     found: dict[str, _Found[Violation]] = {name: _Found() for name in INVARIANTS}
@@ -74,14 +75,22 @@ class _Found(Generic[T]):
         """With the times of the records that show it."""
         self._parts = 0
         self._records = 0
+        self._known: set[str] = set()
+        """What earlier parts of the same session violate."""
 
     def add(self, part: History, violations: Iterable[T]) -> None:
         """Add the violations of the next part."""
-        self._found += [
-            (part[each.record].time_s, replace(each, record=self._records + each.record)) for each in violations
-        ]
+        judged = part.judged
+        if not judged.start:
+            self._known.clear()
+        for each in violations:
+            if each.record in judged or (each.record < judged.start and each.text not in self._known):
+                place = self._records + max(0, each.record - judged.start)
+                self._found.append((part[each.record].time_s, replace(each, record=place)))
+                if judged.stop < len(part):
+                    self._known.add(each.text)
         self._parts += 1
-        self._records += len(part)
+        self._records += len(judged)
 
     def add_compared(self, found: Iterable[tuple[float, T]]) -> None:
         """Add violations that sessions of all parts show, with their times and positions over all parts."""

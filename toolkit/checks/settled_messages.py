@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from toolkit.checks.folded import FOLDABLE_TAGS
 from toolkit.checks.index import Index
-from toolkit.checks.records import FOLDED, MESSAGE_TAGS, Record
+from toolkit.checks.records import MESSAGE_TAGS, Record
 from toolkit.checks.sessions import SessionLog
 from toolkit.checks.streams import Source
 from toolkit.checks.wires import LinkLog
-
-FOLDABLE_TAGS = frozenset({FOLDED, *MESSAGE_TAGS, "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK"})
-"""Frames that leave the history when the messages among them are settled."""
 
 
 class MessageId(NamedTuple):

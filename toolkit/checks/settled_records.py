@@ -13,20 +13,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from toolkit.checks.folded import FOLDABLE_TAGS, stands_for
 from toolkit.checks.index import Index
 from toolkit.checks.leaving_records import leaving_records
-from toolkit.checks.records import FOLDED, MESSAGE_TAGS, Record, frames_of, long_frames_of, traffic_until_s
+from toolkit.checks.records import MESSAGE_TAGS, Record
 from toolkit.checks.sessions import SessionLog
 from toolkit.checks.settled_links import Cuts
-from toolkit.checks.settled_messages import (
-    FOLDABLE_TAGS,
-    MessageId,
-    Messages,
-    message_id,
-    of_kind,
-    peer_name,
-    strangers,
-)
+from toolkit.checks.settled_messages import MessageId, Messages, message_id, of_kind, peer_name, strangers
 from toolkit.checks.settled_operations import foldable_operations
 from toolkit.checks.wires import Entry, LinkLog
 
@@ -63,7 +56,7 @@ def foldable(index: Index, until_s: float) -> Folded:
         found.update(dict.fromkeys(position for position, _ in run))
         for part in (run[:-1], run[-1:]):
             if part:
-                found[part[0][0]] = _stands_for(part)
+                found[part[0][0]] = stands_for([record for _, record in part])
     for message in settled:
         found.update(dict.fromkeys(at for _, at in (*messages.sent[message], *messages.delivered[message])))
     found.update(dict.fromkeys(_throttles(index, until_s)))
@@ -183,41 +176,6 @@ def _stretches(parts: Sequence[tuple[int, int] | None]) -> Iterator[tuple[int, i
             if parts[first] is not None:
                 yield first, place
             first = place
-
-
-def _stands_for(run: list[Entry]) -> Record:
-    first = run[0][1]
-    fields = {
-        **first.fields,
-        "tag": FOLDED,
-        "index": first["index"],
-        "offset": first["offset"],
-        "length": sum(record["length"] for _, record in run),
-        "until_s": max(traffic_until_s(record) for _, record in run),
-        "fields": {
-            "frames": sum(frames_of(record) for _, record in run),
-            "long": sum(long_frames_of(record) for _, record in run),
-            **_numbers(run),
-        },
-    }
-    return Record(first.time_s, first.node, first.kind, fields)
-
-
-def _numbers(run: list[Entry]) -> dict[str, int]:
-    """Return the numbers of a run for the audit: of KEEPALIVE2 frames, and the last seq and ack if any."""
-    keepalives = (record["fields"].get("keepalives", record["tag"] == "KEEPALIVE2") for _, record in run)
-    found = {"keepalives": sum(keepalives)}
-    for _, record in run:
-        fields, tag = record["fields"], record["tag"]
-        last_seq, last_ack = fields.get("last_seq"), fields.get("last_ack")
-        if tag in MESSAGE_TAGS:
-            last_seq, last_ack = fields["seq"], fields.get("ack_seq")
-        elif tag == "ACK":
-            last_ack = fields["seq"]
-        for name, number in (("last_seq", last_seq), ("last_ack", last_ack)):
-            if number is not None:
-                found[name] = max(number, found.get(name, 0))
-    return found
 
 
 def _throttles(index: Index, until_s: float) -> Iterator[int]:

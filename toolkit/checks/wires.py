@@ -110,6 +110,13 @@ class LinkLog:
         """True if a capture has frames of the link that the history leaves out."""
         return any("bad_frames" in record.fields for _, record in self.actions)
 
+    @property
+    def may_lack_its_end(self) -> bool:
+        """True if a capture has neither a FIN nor a RST of the link: other packets may be missing, too."""
+        ends = (self,) if self.far is None else (self, self.far)
+        is_captured = any("frame" in record.fields for _, record in self.tx[-1:] or self.rx[-1:])
+        return is_captured and not any("tcp" in record.fields for end in ends for _, record in end.actions)
+
     def add_action(self, index: int, record: Record) -> None:
         """Add a ``link`` record."""
         fields = record.fields

@@ -80,7 +80,12 @@ def _page(capture: "Capture", lines: list[str]) -> str:
         )
         for link in analysis.links
     ]
-    frames = (arrow for part in capture.histories() for arrow in arrows(Index(part)).values())
+    frames = (
+        arrow
+        for part in capture.histories()
+        for place, arrow in arrows(Index(part)).items()
+        if place in part.judged
+    )
     return render_sentences(lines, frames, streams, f"Capture {capture.path}", provenance())
 
 

@@ -184,7 +184,7 @@ class Capture:
             return maker.history(streams, most_frames=most_frames)
 
     def histories(self) -> Iterator[History]:
-        """Yield the capture as histories that fit into memory one after the other, with whole sessions in each."""
+        """Yield the capture as histories that fit into memory one after the other: see :meth:`HistoryMaker.parts`."""
         return self._read[1].parts(_PART_FRAMES, unbroken=False)
 
     def drawn(self, session: int | None = None) -> History:
@@ -220,7 +220,7 @@ class Capture:
         """Check the invariants, as far as a capture can show them.
 
         A link is not judged after bytes that are missing or could not be decoded. A capture of more than 65,536
-        frames is judged in parts with whole sessions.
+        frames is judged in parts.
         """
         return list(self._checked)
 

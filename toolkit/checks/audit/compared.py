@@ -89,7 +89,7 @@ class Compared:
     """What the rules compare: some numbers of each handshake, so that the parts of a history can leave memory."""
 
     def __init__(self) -> None:
-        self.served: set[object] = set()
+        self.served: dict[object, LinkKey] = {}
         """What the links of earlier parts have put into ``EarlierLinks.served``."""
         self._parts = 0
         self._records = 0
@@ -101,14 +101,15 @@ class Compared:
 
     def take(self, part: Index) -> None:
         """Take the numbers of the next part."""
+        judged = part.history.judged
         self._take_dials(part)
         for position, link, fields in sent(part, "SERVER_IDENT"):
             cookie = number(fields, "server_cookie")
-            if cookie:
+            if cookie and position in judged:
                 self._grants.append(_Grant(self._place(part, position, link), cookie))
         self._take_idents(part)
         self._parts += 1
-        self._records += len(part.history)
+        self._records += len(judged)
 
     def judge(self) -> tuple[Counter[Rule], list[tuple[float, Broken]]]:
         """Judge what was taken, once: a single part in the order of its records, several in order of time.
@@ -123,7 +124,12 @@ class Compared:
 
     def _place(self, part: Index, position: int, link: LinkLog) -> _Place:
         record = part.history[position]
-        return _Place(record.time_s, self._records + position, link.key.link, record.fields.get("frame"))
+        return _Place(
+            record.time_s,
+            self._records + position - part.history.judged_since,
+            link.key.link,
+            record.fields.get("frame"),
+        )
 
     def _in_order(self, taken: Iterable[_T]) -> list[_T]:
         if self._parts == 1:
@@ -145,6 +151,8 @@ class Compared:
             value = number(fields, "global_seq")
             if value is not None and link.dialled and link.key not in seen:
                 seen.add(link.key)
+                if position not in part.history.judged:
+                    continue
                 dialler = (*link.key[:2], own.get(link.key), link.peer)
                 opened = self._place(part, link.opened or 0, link)
                 self._dials.append(_Dial(opened, self._place(part, position, link), dialler, value))
@@ -177,6 +185,8 @@ class Compared:
                 cookie = number(state.fields, "client_cookie")
                 self._idents.append(_Ident(place, False, log.key.process, cookie, log.key.session, True))
         for position, link, record in part.by_tag.get("CLIENT_IDENT", ()):
+            if position not in part.history.judged:
+                continue
             fields = record.fields
             self._idents.append(
                 _Ident(

@@ -29,7 +29,7 @@ RULES = (GLOBAL_SEQ, CONNECT_SEQ, RESUMED, FRESH_SERVER, FRESH_CLIENT)
 
 
 def judge_numbers(index: Index, book: Book) -> None:
-    """Judge all links of a history, or of a part of it with whole sessions."""
+    """Judge all links of a history, or of a part of it."""
     _judge_connect_seq(index, book)
     _judge_v1(index, book)
     _judge_resumed(index, book)

@@ -50,6 +50,8 @@ class Broken:
 class Book:
     """Counts how often each rule was judged, and collects the frames that broke one."""
 
+    judged: range
+    """Positions of the records that are judged; other parts of the history judge the others."""
     counts: dict[Rule, int] = field(default_factory=dict)
     broken: list[Broken] = field(default_factory=list)
 
@@ -64,6 +66,8 @@ class Book:
             text: the violation if the frame breaks the rule, a format for ``str.format``.
             values: value for ``text``, or a tuple of values.
         """
+        if position not in self.judged:
+            return
         self.counts[rule] = self.counts.get(rule, 0) + 1
         if not holds:
             sentence = text.format(*values) if isinstance(values, tuple) else text.format(values)

@@ -63,7 +63,7 @@ def audit(index: Index, compared: Compared | None = None) -> Audit:
     from their banners on are not judged.
 
     Args:
-        index: the history, or a part of one with whole sessions.
+        index: the history, or a part of one.
         compared: takes what is compared between sessions, and is judged after the last part; None judges it here.
     """
     found = index.judged.get(audit)
@@ -73,7 +73,7 @@ def audit(index: Index, compared: Compared | None = None) -> Audit:
 
 
 def _audit(index: Index, compared: Compared | None) -> Audit:
-    book = Book()
+    book = Book(index.history.judged)
     taking = compared or Compared()
     earlier = EarlierLinks(taking.served)
     links = [link for link in index.links.values() if link.opened is not None and link.is_whole]
@@ -130,6 +130,8 @@ def _walk(talk: Talk) -> None:
             (talk.sent if is_sent else talk.received)[tag] = fields
         if position in gaps:
             talk.miss()
+    if link.may_lack_its_end:
+        talk.miss()
 
 
 def _ahead_of_gaps(entries: list[Entry], has_bad_frames: bool) -> set[int]:  # noqa: FBT001 - of the link

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolkit.checks.audit.rule import Book, Rule
-from toolkit.checks.wires import LinkLog
+from toolkit.checks.wires import LinkKey, LinkLog
 
 Fields = dict[str, Any]
 REORDERED_S = 0.1
@@ -35,8 +35,8 @@ class Memory:
 class EarlierLinks:
     """Facts about earlier links, shared by the talks of a history."""
 
-    served: set[object]
-    """Pairs of an acceptor's node and the addresses of a connector that it granted a session."""
+    served: dict[object, LinkKey]
+    """By an acceptor's node and the addresses of a connector, the first link on which it granted a session."""
     memories: dict[object, Memory] = field(default_factory=dict)
     accepted: dict[object, list[LinkLog]] = field(default_factory=dict)
     """By process, the links that it accepted."""
@@ -121,6 +121,8 @@ class Talk:
         """Count the current frame as judged by a rule; see :meth:`Book.judge`."""
         book = self.book
         if holds:
+            if self.position not in book.judged:
+                return
             book.counts[rule] = book.counts.get(rule, 0) + 1
         else:
             book.judge(rule, self.link, self.position, holds=False, text=text, values=values)

@@ -272,8 +272,8 @@ def _server_ident(talk: Talk, fields: Fields) -> None:
             SERVER_COOKIE, lossy is not bool(cookie), text, *("lossy", "a") if lossy else ("lossless", "no")
         )
     client = (talk.link.key.node, asked.get("addrs"))
-    replaced = not talk.is_ours and client in talk.earlier.served
-    talk.earlier.served.add(client)
+    key = talk.link.key
+    replaced = talk.earlier.served.setdefault(client, key) != key and not talk.is_ours
     _new_session(talk, fields, known=not replaced)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from toolkit.checks.audit.preambles import layout_problem, undefined_late_status
+from toolkit.checks.carried import carried, end_part
 from toolkit.checks.history import History, Omitted
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.limits import Limits
@@ -147,17 +148,18 @@ class HistoryMaker:
     def parts(self, most_frames: int, *, unbroken: bool = True) -> Iterator[History]:
         """Yield the history in parts that can be judged one after the other.
 
-        A session is never divided.
+        A session of more frames is in several parts, of which all but the first begin with the records that stand
+        for those of earlier parts: see :func:`toolkit.checks.carried.carried`.
 
         Args:
-            most_frames: most frames of a part, unless one session has more.
+            most_frames: most frames of a part, besides these; up to 1.5 times as many in the last part of a session.
             unbroken: as for :meth:`history`.
         """
         if len(self._seen) <= most_frames:
             yield self.history(unbroken=unbroken)
             return
         for streams in divided(self._analysis, most_frames):
-            yield self.history(streams, unbroken=unbroken)
+            yield from self._histories(streams, unbroken=unbroken, part_frames=most_frames)
 
     def history(
         self, streams: Iterable[int] | None = None, *, unbroken: bool = False, most_frames: int | None = None
@@ -171,6 +173,17 @@ class HistoryMaker:
             unbroken: end each link before the first bytes of it that the capture lacks or could not decode. Frames
                 after them prove nothing about what the capture does not show; they count as ``bad_frames``.
         """
+        return next(self._histories(streams, unbroken=unbroken, most_frames=most_frames))
+
+    def _histories(
+        self,
+        streams: Iterable[int] | None,
+        *,
+        unbroken: bool,
+        most_frames: int | None = None,
+        part_frames: int | None = None,
+    ) -> Iterator[History]:
+        """Yield the history of some streams: whole, or in parts of ``part_frames`` frames; see :meth:`history`."""
         chosen = None if streams is None else frozenset(streams)
         history = History()
         links = {
@@ -186,11 +199,17 @@ class HistoryMaker:
         start = self._analysis.began_ns or 0
         middle = self._middle(links, most_frames)
         counted = 0
+        ends_at = self._ends_of_parts(links, part_frames)
+        end_at = next(ends_at, None)
         for place, seen in self._seen.of(chosen):
             time_ns, stream, direction = seen.time_ns, seen.stream, seen.direction
             link, time_s = links.get(stream), (time_ns - start) / _NANO
             if link is None:
                 continue
+            if counted == end_at:
+                end_part(history)
+                yield history
+                history, end_at = carried(history), next(ends_at, None)
             counted += 1
             if counted - 1 in middle:
                 history.omitted = history.omitted or Omitted(time_s, len(history), len(middle))
@@ -211,14 +230,24 @@ class HistoryMaker:
                 ended_ns = time_ns if beyond[stream] else max(time_ns, link.stream.tcp.ended_ns)
                 heappush(closing, (ended_ns, stream, link, session))
         self._close(history, closing, None, beyond)
-        return history
+        yield history
+
+    def _ends_of_parts(self, streams: Iterable[int], part_frames: int | None) -> Iterator[int]:
+        """Yield the number of frames of some streams before the end of each part, except for the last part."""
+        if part_frames is not None:
+            count = self._count(streams)
+            yield from range(part_frames, count - part_frames // 2, part_frames)
+
+    def _count(self, streams: Iterable[int]) -> int:
+        """Return the number of frames of some streams."""
+        return sum(side.count for stream in streams for side in self._sides.get(stream, _NO_SIDES))
 
     def _middle(self, streams: Iterable[int], most_frames: int | None) -> range:
         """Return which of the frames of some streams are omitted, by their numbers among these frames.
 
         The end, where failures show, keeps two thirds.
         """
-        count = sum(side.count for stream in streams for side in self._sides.get(stream, _NO_SIDES))
+        count = self._count(streams)
         if most_frames is None or count <= most_frames:
             return range(0)
         head = most_frames // 3

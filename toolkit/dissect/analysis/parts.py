@@ -11,11 +11,11 @@ from toolkit.dissect.direction import Direction
 def divided(analysis: Analysis, most_frames: int) -> Iterator[list[int]]:
     """Yield the streams of each part. Links that are further hops are in none.
 
-    A session is never divided. Sessions of the same two nodes come together, because rules compare them.
+    A session is in one part. Sessions of the same two nodes come together, because rules compare them.
 
     Args:
         analysis: the analysis of the capture.
-        most_frames: most frames of a part, unless one session has more.
+        most_frames: most frames of a part, unless one session has more: it then is a part alone.
     """
     sessions: dict[object, list[LinkView]] = defaultdict(list)
     for link in analysis.links:

@@ -43,6 +43,7 @@ from toolkit.dissect.capture import Capture
         ("tentacle-daemons", "dropped", 2051974528),  # bytes that wait for a hole of the other direction
         ("tentacle-daemons", "mixed", 1843914916),  # a SERVER_IDENT that stands before its request
         ("reef-osds", "burst", 3437551469),  # the link on which a session began
+        ("reef-osds", "burst", 1962608092),  # the last messages of a link, and its FIN
         ("reef-crc", "flipped", 728620358),  # a frame that is not read before another direction's
     ],
 )

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from messenger.denc.entity import EntityType
 from messenger.errors import LocalError
-from tests.support.crafted import TO_CLIENT, Connection, Peers, Tape, exchange, msg
+from messenger.v2.wire import KeepAlive2, KeepAlive2Ack
+from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, control, exchange, msg
+from toolkit.checks import carried
 from toolkit.checks.audit.table import audit
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.invariants import check
 from toolkit.checks.parts import audit_parts, check_parts
-from toolkit.checks.records import dump_record
+from toolkit.checks.records import FOLDED, dump_record
 from toolkit.dissect import capture as capture_module
 from toolkit.dissect.analysis import Analysis, seen, spool
 from toolkit.dissect.analysis.history import HistoryMaker
@@ -139,6 +142,91 @@ def test_memory_of_the_judgement_does_not_grow_with_the_links(
             tracemalloc.stop()
     # The numbers by which sessions are compared stay: 1.4 times as much. If parts stayed, it would be 3.3 times.
     assert used[2] < 2 * used[1]
+
+
+def long_session(path: Path, rounds: int) -> Path:
+    """One session on three links: its frames are many times those of a part, and some of them break rules."""
+    tape = Tape()
+    peers = Peers(client_type=EntityType.OSD, client_cookie=0xC0, server_cookie=0x5E)
+    seq = 0
+    for number in range(3):
+        link = Connection(tape, f"10.0.0.1:{40_000 + number}").open()
+        link.play(peers.resume(number + 1, number, (seq, seq)) if number else peers.begin(1))
+        for turn in range(rounds):
+            seq += 1 + (turn == 2 * rounds // 3)  # a seq is left out
+            wrong = 2 * (turn == rounds // 2)  # two messages are acknowledged before they are sent
+            link.play(
+                [(TO_SERVER, msg(seq, tid=seq, ack=seq - 1)), (TO_CLIENT, msg(seq, tid=seq, ack=seq + wrong))]
+            )
+            tape.wait(0.2 if wrong else 0)
+            if turn % 10 == 0:
+                link.play([(TO_SERVER, control(KeepAlive2(turn, number)))])
+                link.play([(TO_CLIENT, control(KeepAlive2Ack(turn, number)))])
+        link.play([(TO_CLIENT, control(KeepAlive2Ack(0, number)))])  # answered long ago
+        tape.wait(0.01)
+        link.close()
+    return tape.write(path)
+
+
+@pytest.mark.parametrize("part_frames", [30, 100, 400])
+def test_a_session_of_several_parts_has_the_violations_of_the_whole(tmp_path: Path, part_frames: int) -> None:
+    _, maker = made(long_session(tmp_path / "long.pcap", 200))
+    whole = maker.history(unbroken=True)
+    due = audit(Index(whole))
+    assert {each.rule.id for each in due.broken} == {"ack_back", "ack_known", "keepalive_echo", "seq_step"}
+    parts = list(maker.parts(part_frames))
+    assert len(parts) > 1200 // part_frames - 1
+    # A part has a fourth of the frames before it, too, and the handshake: 10 frames at both ends, and FOLDED ones.
+    assert max(len(part.of("frame")) for part in parts) < 2 * 1.5 * (1.5 * part_frames + 20)
+    found = audit_parts(maker.parts(part_frames))
+    assert [str(each) for each in found.broken] == [str(each) for each in due.broken]
+    assert [each.frame for each in found.broken] == [each.frame for each in due.broken]
+    lost = due.counts.keys() - found.counts.keys()  # the link on which the session began may have left
+    assert {rule.id for rule in lost} <= {"resumed_cookies"}
+    assert {rule: count for rule, count in due.counts.items() if rule.id != "resumed_cookies"} == {
+        rule: count for rule, count in found.counts.items() if rule.id != "resumed_cookies"
+    }
+    expected = {result.id: [each.text for each in result.violations] for result in check(whole)}
+    results = check_parts(maker.parts(part_frames))
+    assert {result.id: [each.text for each in result.violations] for result in results} == expected
+
+
+def test_unacknowledged_messages_of_a_part_stay_until_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carried, "_MOST_AWAITING", 20)
+    tape = Tape()
+    link = Connection(tape).open().play(Peers(client_type=EntityType.OSD, client_cookie=1).begin())
+    link.play([(TO_SERVER, msg(seq, tid=seq)) for seq in range(1, 600)])
+    _, maker = made(tape.write(tmp_path / "unacknowledged.pcap"))
+    *_, last = maker.parts(60)
+    seqs = [
+        record["fields"]["seq"]
+        for record in last.records[: last.judged_since]
+        if record.fields.get("tag") == "MESSAGE"
+    ]
+    first = last[last.judged_since]["fields"]["seq"]
+    assert sorted(set(seqs)) == list(range(first - 20, first))
+    (folded,) = [record for record in last.of("frame") if record["tag"] == FOLDED and record["direction"] == "tx"]
+    assert folded["fields"]["last_seq"] == first - 21
+
+
+def test_a_session_takes_the_memory_of_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture_module, "_PART_FRAMES", 500)
+    monkeypatch.setattr(seen, "_BLOCK_FRAMES", 100)
+    monkeypatch.setattr("toolkit.checks.parts._SMALL", 0)
+    used = []
+    for rounds in (400, 400, 1600):  # what is loaded once does not count
+        capture = Capture(long_session(tmp_path / f"{len(used)}.pcap", rounds), each_request=False)
+        assert len(capture.analysis.sessions) == 1
+        gc.collect()
+        tracemalloc.start()
+        try:
+            assert "wire_rules" in [result.id for result in capture.check() if not result.ok]
+            used.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert used[2] < 1.5 * used[1]
 
 
 def test_a_missing_folder_for_temporary_files_is_one_clear_error(
