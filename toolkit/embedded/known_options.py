@@ -3,6 +3,7 @@
 import functools
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
@@ -78,6 +79,72 @@ def known_options() -> Mapping[str, str]:
     return dict(sorted(found.items()))
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an option permits beyond its type, and how it is described."""
+
+    least: str = ""
+    """Minimum in the form in which monitors keep values; empty: there is none."""
+    most: str = ""
+    """Maximum; empty: there is none."""
+    permitted: tuple[str, ...] = ()
+    """The only texts that are permitted; empty: all are."""
+    level: str = "advanced"
+    """``basic``, ``advanced`` or ``dev``."""
+    at_runtime: bool = True
+    """False if daemons read the option when they start, and not again."""
+
+    def check(self, value: str, kind: str) -> None:
+        """Check a value in the form in which monitors keep it.
+
+        Args:
+            value: the value.
+            kind: type of the option.
+
+        Raises:
+            ValueError: the value is beyond a limit, or not permitted; the text is that of Ceph's monitors.
+        """
+        if self.permitted and value not in self.permitted:
+            listed = ", ".join(filter(None, self.permitted))
+            raise ValueError(f"'{value}' is not one of the permitted values: {listed}")
+        number: Callable[[str], float] = float if kind == "float" else int
+        if self.least and number(value) < number(self.least):
+            raise ValueError(f"Value '{value}' is below minimum {self.least}")
+        if self.most and number(value) > number(self.most):
+            raise ValueError(f"Value '{value}' exceeds maximum {self.most}")
+
+
+@functools.cache
+def _limits() -> Mapping[str, Limits]:
+    """Return what options permit, by name; those without limits, of level advanced, are missing."""
+    found: dict[str, Limits] = {}
+    section = ""
+    for line in Path(__file__).with_name("option_limits.txt").read_text(encoding="ascii").splitlines():
+        words = line.split()
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line.startswith("#"):
+            continue
+        elif section == "limits":
+            form = _float if known_options()[words[0]] == "float" else str
+            least, most = ("" if word == "-" else form(word) for word in words[1:])
+            found[words[0]] = replace(found.get(words[0], Limits()), least=least, most=most)
+        elif section == "values":
+            permitted = tuple(word.replace('""', "") for word in words[1:])
+            found[words[0]] = replace(found.get(words[0], Limits()), permitted=permitted)
+        else:
+            for option in words:
+                known = found.get(option, Limits())
+                is_startup = section == "startup"
+                found[option] = replace(known, at_runtime=False) if is_startup else replace(known, level=section)
+    return found
+
+
+def limits_of(option: str) -> Limits:
+    """Return what an option permits beyond its type."""
+    return _limits().get(option, Limits())
+
+
 @functools.cache
 def _defaults() -> Mapping[str, Mapping[str, str]]:
     """Return the values of options that are not set, if there are any, for clients and for daemons."""
@@ -110,16 +177,19 @@ def canonical(option: str, value: str, otherwise: str = "str") -> str:
         otherwise: the type if there is no such option.
 
     Raises:
-        ValueError: the option's values have another form; the message says which.
+        ValueError: the option's values have another form, or the value is beyond a limit of the option or not
+            one of its permitted texts; the message says which.
     """
     kind = type_of(option) or otherwise
     if kind == "str" and option.startswith("debug_"):
         kind = "level"
     form, described = _FORMS.get(kind, (str, ""))
     try:
-        return form(value)
+        kept = form(value)
     except (ValueError, LocalError):
         raise ValueError(f"'{value}' is no {kind}: {option} takes {described}") from None
+    limits_of(option).check(kept, kind)
+    return kept
 
 
 def _boolean(value: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolkit.embedded.known_options import SPECIAL, canonical, known_options, type_of
+from toolkit.embedded.known_options import SPECIAL, canonical, default, known_options, limits_of, type_of
 
 
 def test_options_have_the_types_of_ceph() -> None:
@@ -74,3 +74,31 @@ def test_values_of_another_type_are_refused(option: str, given: str) -> None:
     kind = "level" if option == "debug_ms" else type_of(option)
     with pytest.raises(ValueError, match=rf"^'.*' is no {kind}: {option} takes "):
         canonical(option, given)
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "words"),
+    [
+        ("osd_heartbeat_interval", "0", "Value '0' is below minimum 1"),
+        ("osd_heartbeat_interval", "61", "Value '61' exceeds maximum 60"),
+        ("mon_osd_laggy_weight", "-0.5", "Value '-0.500000' is below minimum 0.000000"),
+        ("osd_op_queue", "nope", "'nope' is not one of the permitted values: wpq, mclock_scheduler, debug_random"),
+        ("bluestore_compression_algorithm", "x", "permitted values: snappy, zlib, zstd, lz4"),
+    ],
+)
+def test_values_beyond_the_limits_of_an_option_are_refused(option: str, given: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        canonical(option, given)
+
+
+def test_limits_permit_their_bounds_and_the_defaults() -> None:
+    for option, given in (
+        ("osd_heartbeat_interval", "1"),
+        ("osd_heartbeat_interval", "60"),
+        ("osd_op_queue", "wpq"),
+    ):
+        assert canonical(option, given) == given
+    for option, kind in known_options().items():
+        value = default(option, of_daemon=True)
+        if value and option != "rgw_rados_pool_recovery_priority":  # Ceph's own limits exclude every value of it
+            limits_of(option).check(value, kind)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from messenger.cephx.key_server import KeyServer
+from messenger.denc.utime import UTime
 from messenger.messages.osdmap import MapFlag
 from messenger.messages.pg import PgId
 from messenger.messages.pool import PoolFlag
@@ -85,6 +86,18 @@ class Mute:
     """What the warning said when it was muted; nothing if sticky."""
 
 
+@dataclass(frozen=True, slots=True)
+class OptionsChange:
+    """A version of the options that the monitor keeps, and how it differs from the one before."""
+
+    version: int
+    at: UTime
+    name: str = ""
+    """What the change is called, for example ``reset to 5``."""
+    values: Mapping[tuple[str, str], tuple[str | None, str | None]] = field(default_factory=dict)
+    """The value before and after by section and option; None: the option was not set."""
+
+
 @dataclass(slots=True)
 class Cluster:
     """The state that commands read and change."""
@@ -100,9 +113,11 @@ class Cluster:
     use: dict[int, Mapping[int, Usage]] = field(default_factory=dict)
     """Space usage that each OSD has reported, by OSD id and pool id."""
     options: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Options for clients, by section (``global``, ``client``, ``client.admin``) and name."""
+    """Options that the monitor keeps, by section (``global``, ``client``, ``client.admin``) and name."""
     options_version: int = 1
-    """Number of changes of the options so far."""
+    """Version of the options, from 1; each change makes a new one."""
+    options_history: list[OptionsChange] = field(default_factory=list)
+    """The last changes of the options, the oldest first."""
     mutes: dict[str, Mute] = field(default_factory=dict)
     """Muted health warnings, by name."""
     keys_kept: dict[str, str] = field(default_factory=dict)

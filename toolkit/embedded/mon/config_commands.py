@@ -3,9 +3,10 @@
 import errno
 
 from messenger.denc.entity import AuthName, EntityType
-from toolkit.embedded.known_options import SPECIAL, canonical, default, known_options, type_of
+from toolkit.embedded.known_options import SPECIAL, canonical, default, known_options, limits_of, type_of
 from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError, table
 from toolkit.embedded.mon.cluster import Cluster
+from toolkit.embedded.mon.config_history import change_options
 from toolkit.embedded.mon.store_commands import check_room
 
 _OPTION = "name=who,type=CephString name=name,type=CephString"
@@ -78,7 +79,12 @@ def _check_special(option: str) -> None:
 
 
 def _level(option: str) -> str:
-    return "unknown" if type_of(option) is None else "advanced"
+    return "unknown" if type_of(option) is None else limits_of(option).level
+
+
+def _read_only(option: str) -> str:
+    """Return the mark of an option that daemons read only when they start."""
+    return "" if limits_of(option).at_runtime else "*"
 
 
 def _place(owner: str) -> tuple[int, str, str]:
@@ -96,9 +102,9 @@ def config_dump(cluster: Cluster, _arguments: Arguments) -> Answer:
         setting, level = cluster.options[owner, option], _level(option)
         who, _, mask = owner.partition("/")
         indent = 0 if who == "global" else 2 + 2 * ("." in who)
-        rows.append([" " * indent + who, mask, level, option, setting, ""])
+        rows.append([" " * indent + who, mask, level, option, setting, _read_only(option)])
         about = {"section": who, "name": option, "value": setting, "level": level}
-        value.append({**about, "can_update_at_runtime": True, "mask": mask})
+        value.append({**about, "can_update_at_runtime": limits_of(option).at_runtime, "mask": mask})
     return Answer(value, table(rows, left=6))
 
 
@@ -113,16 +119,14 @@ def config_set(cluster: Cluster, arguments: Arguments) -> Answer:
     if str(arguments.get("force", "false")).lower() not in ("true", "1", "--force"):
         value = _check(option, value)
     check_room(cluster, who, option, value)
-    cluster.options[who, option] = value
-    cluster.options_version += 1
+    change_options(cluster, {(who, option): value})
     return Answer()
 
 
 @COMMANDS.add(f"config rm {_OPTION}", "remove an option of daemons or clients", writes=True)
 def config_rm(cluster: Cluster, arguments: Arguments) -> Answer:
     """``ceph config rm WHO OPTION``."""
-    cluster.options.pop((_owner(arguments), _option(arguments)), None)
-    cluster.options_version += 1
+    change_options(cluster, {(_owner(arguments), _option(arguments)): None})
     return Answer()
 
 
@@ -139,8 +143,9 @@ def config_get(cluster: Cluster, arguments: Arguments) -> Answer:
     if "key" not in arguments:
         rows, value = [_HEADING], {}
         for option, (section, setting) in found.items():
-            rows.append([section, "", _level(option), option, setting, ""])
-            value[option] = {"value": setting, "section": section, "mask": {}, "can_update_at_runtime": True}
+            rows.append([section, "", _level(option), option, setting, _read_only(option)])
+            value[option] = {"value": setting, "section": section, "mask": {}}
+            value[option]["can_update_at_runtime"] = limits_of(option).at_runtime
         return Answer(value, table(rows, left=6))
     option = _option(arguments, "key")
     if option not in known_options() and option not in found:
@@ -159,17 +164,27 @@ def config_ls(_cluster: Cluster, _arguments: Arguments) -> Answer:
     return Answer(names, "\n".join(names))
 
 
-@COMMANDS.add("config help name=key,type=CephString", "print the type and the default of an option")
+@COMMANDS.add("config help name=key,type=CephString", "print type, default and limits of an option")
 def config_help(_cluster: Cluster, arguments: Arguments) -> Answer:
-    """``ceph config help OPTION``: its type and its default; embedded monitors know no more about it."""
+    """``ceph config help OPTION``: its type, default and limits; embedded monitors have no descriptions."""
     option = _option(arguments, "key")
     if (kind := type_of(option)) is None:
         raise CommandError(errno.ENOENT, f"unrecognized key '{option}'")
-    is_special = option in SPECIAL
+    is_special, limits = option in SPECIAL, limits_of(option)
     client, daemon = (default(option, of_daemon=of_daemon) for of_daemon in (False, True))
-    defaults = [f"Default: {client}"]
-    if daemon != client:
-        defaults = [f"Default (non-daemon): {client}", f"Default (daemon): {daemon}"]
-    lines = [f"{option} - an option of type {kind}" + ", which monitors do not keep" * is_special, *defaults]
-    about = {"name": option, "type": kind, "default": client, "daemon_default": daemon if daemon != client else ""}
-    return Answer({**about, "flags": ["no_mon_update"] * is_special}, "\n  ".join(lines))
+    lines = [f"{option} - an option of type {kind}" + ", which monitors do not keep" * is_special]
+    lines.append(f"({kind}, {limits.level})")
+    lines += (
+        [f"Default: {client}"]
+        if daemon == client
+        else [f"Default (non-daemon): {client}", f"Default (daemon): {daemon}"]
+    )
+    lines += [f"Minimum: {limits.least}", f"Maximum: {limits.most}"] if limits.least or limits.most else []
+    lines += [f"Possible values: {' '.join(limits.permitted)}"] if limits.permitted else []
+    lines.append(f"Can update at runtime: {str(limits.at_runtime).lower()}")
+    about = {"name": option, "type": kind, "level": limits.level}
+    about |= {"default": client, "daemon_default": daemon if daemon != client else ""}
+    about |= {"min": limits.least, "max": limits.most}
+    values = {"enum_values": list(limits.permitted)} if limits.permitted else {}
+    flags = {"can_update_at_runtime": limits.at_runtime, "flags": ["no_mon_update"] * is_special}
+    return Answer({**about, **values, **flags}, "\n  ".join(lines))

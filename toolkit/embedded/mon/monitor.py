@@ -49,6 +49,7 @@ from toolkit.embedded.mon import (
     auth_commands,
     blocklist,
     config_commands,
+    config_history,
     daemon_commands,
     inventory,
     log_commands,
@@ -70,7 +71,16 @@ from toolkit.embedded.mon.pools import pool_operation, pool_stats, statfs
 
 _COMMANDS = (
     *(auth_commands, blocklist, daemon_commands, osd_commands, osd_states, pg_commands, pool_commands),
-    *(config_commands, inventory, log_commands, modules, pool_options, space_commands, status_commands),
+    *(
+        config_commands,
+        config_history,
+        inventory,
+        log_commands,
+        modules,
+        pool_options,
+        space_commands,
+        status_commands,
+    ),
     store_commands,
 )
 """The modules that register commands."""

@@ -29,6 +29,16 @@ def put(cluster: Cluster, who: str, name: str, value: str, **arguments: Any) -> 
         ("osd", "osd_max_backfills", "abc", "error parsing value: 'abc' is no uint"),
         ("client", "rbd_cache", "maybe", "error parsing value: 'maybe' is no bool: rbd_cache takes true or false"),
         ("global", "fsid", "abc", "error parsing value"),
+        ("osd", "osd_heartbeat_interval", "1K", "error parsing value: Value '1000' exceeds maximum 60"),
+        ("osd", "osd_scrub_begin_hour", "-1", "error parsing value: Value '-1' is below minimum 0"),
+        ("osd", "osd_memory_target", "1K", "error parsing value: Value '1024' is below minimum 939524096"),
+        ("mon", "mon_osd_laggy_weight", "1.5", "error parsing value: Value '1.500000' exceeds maximum 1.000000"),
+        (
+            "client",
+            "rbd_cache_policy",
+            "x",
+            "not one of the permitted values: writethrough, writeback, writearound",
+        ),
         ("global", "fsid", str(FSID), "fsid is special"),
         ("global", "mon_host", "10.0.0.1", "mon_host is special"),
         ("mon", "mon_osd_full_ratio", "0.9", "mon_osd_full_ratio is special"),
@@ -133,11 +143,64 @@ def test_the_options_are_listed_with_their_types(cluster: Cluster) -> None:
     assert run(cluster, "config help", key="rbd_cache").value == {
         "name": "rbd_cache",
         "type": "bool",
+        "level": "advanced",
         "default": "true",
         "daemon_default": "",
+        "min": "",
+        "max": "",
+        "can_update_at_runtime": True,
         "flags": [],
     }
     assert "do not keep" in run(cluster, "config help", key="fsid").render("plain").decode()
     with pytest.raises(CommandError, match="nonsense") as refused:
         run(cluster, "config help", key="nonsense")
     assert refused.value.errno == errno.ENOENT
+
+
+def test_limits_and_levels_of_options_are_shown(cluster: Cluster) -> None:
+    helped = run(cluster, "config help", key="osd_heartbeat_interval")
+    assert "\n  (int, dev)\n  Default: 6\n  Minimum: 1\n  Maximum: 60\n" in helped.render("plain").decode()
+    assert (helped.value["min"], helped.value["max"]) == ("1", "60")
+    helped = run(cluster, "config help", key="osd_op_queue")
+    assert helped.value["enum_values"] == ["wpq", "mclock_scheduler", "debug_random"]
+    put(cluster, "osd", "osd_op_queue", "wpq")
+    put(cluster, "osd", "osd_memory_target", "1G")
+    put(cluster, "osd", "bluestore_compression_algorithm", "")
+    dumped = {each["name"]: each for each in run(cluster, "config dump").value}
+    assert (dumped["osd_memory_target"]["level"], dumped["osd_op_queue"]["level"]) == ("basic", "advanced")
+    lines = run(cluster, "config dump").render("plain").decode().splitlines()
+    assert [line.split()[2] for line in lines if line.endswith("*")] == ["osd_op_queue"]
+    assert not dumped["osd_op_queue"]["can_update_at_runtime"]
+
+
+def test_changes_of_options_are_logged_and_undone(cluster: Cluster) -> None:
+    def log(**arguments: Any) -> list[str]:
+        text = run(cluster, "config log", **arguments).render("plain").decode()
+        return [line.split(" --- 2")[0] for line in text.splitlines()]
+
+    assert log() == ["--- 1 --- 0.000000 ---"]
+    put(cluster, "osd", "osd_max_backfills", "3")
+    put(cluster, "osd", "osd_max_backfills", "3")
+    put(cluster, "global", "osd_max_backfills", "4")
+    put(cluster, "osd", "osd_max_backfills", "5")
+    run(cluster, "config rm", who="global", name="osd_max_backfills")
+    run(cluster, "config rm", who="global", name="osd_max_backfills")
+    assert log(num=2) == [
+        "--- 5",
+        "- global/osd_max_backfills = 4",
+        "--- 4",
+        "- osd/osd_max_backfills = 3",
+        "+ osd/osd_max_backfills = 5",
+    ]
+    run(cluster, "config reset", num=3)
+    kept = {("osd", "osd_max_backfills"): "3", ("global", "osd_max_backfills"): "4"}
+    assert (cluster.options, cluster.options_version) == (kept, 6)
+    newest = run(cluster, "config log", num=1).value[0]
+    assert (newest["version"], newest["name"]) == (6, "reset to 3")
+    assert {"name": "global/osd_max_backfills", "new_value": "4"} in newest["changes"]
+    run(cluster, "config reset", num=1)
+    assert cluster.options == {}
+    with pytest.raises(CommandError, match="no version 8") as refused:
+        run(cluster, "config reset", num=8)
+    assert refused.value.errno == errno.EINVAL
+    assert len(run(cluster, "config log", num=-1).value) == 7
