@@ -7,6 +7,8 @@ from messenger.denc.address import AddrVec
 from messenger.link import Protocol
 from toolkit.cluster import Cluster
 from toolkit.cluster.daemons import run_tool
+from toolkit.embedded.osd.store import Store
+from toolkit.embedded.usage import Usage
 
 
 class StandIn:
@@ -36,3 +38,11 @@ class StandIn:
     def rados(self, *arguments: str, stdin: str = "") -> str:
         """Run Ceph's own ``rados`` and return its output; raises LocalError if it fails."""
         return run_tool("rados", "-c", str(self.conf), *arguments, stdin=stdin)
+
+
+def held(store: Store) -> dict[int, tuple[int, int, int]]:
+    """Return the number of objects with clones, their size in bytes, and the number of clones, by pool id."""
+    sums: dict[int, Usage] = {}
+    for pgid, state in store.states().items():
+        sums[pgid.pool] = sums.get(pgid.pool, Usage()) + state.use
+    return {pool: (use.objects, use.size_bytes, use.clones) for pool, use in sums.items()}

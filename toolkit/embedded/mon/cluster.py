@@ -2,17 +2,19 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from messenger.cephx.key_server import KeyServer
 from messenger.denc.utime import UTime
+from messenger.messages.message import Payload
 from messenger.messages.osdmap import MapFlag
 from messenger.messages.pg import PgId
 from messenger.messages.pool import PoolFlag
 from toolkit.embedded.mon.log import Log
 from toolkit.embedded.mon.maps import Maps
 from toolkit.embedded.release import CAPACITY_BYTES
+from toolkit.embedded.usage import GroupState, Usage
 from toolkit.rados.placement import NO_OSD
 
 FLAG_NAMES = {
@@ -50,18 +52,6 @@ POOL_FLAG_NAMES = {
     PoolFlag.BULK: "bulk",
 }
 """Flags of a pool, as ``ceph osd pool ls detail`` shows them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Number of objects with clones, their size, and the number of clones."""
-
-    objects: int = 0
-    size_bytes: int = 0
-    clones: int = 0
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(self.objects + other.objects, self.size_bytes + other.size_bytes, self.clones + other.clones)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +100,18 @@ class Cluster:
     """``cephx`` or ``none``."""
     began_s: float = field(default_factory=time.time)
     """Unix time at which the monitor started."""
-    use: dict[int, Mapping[int, Usage]] = field(default_factory=dict)
-    """Space usage that each OSD has reported, by OSD id and pool id."""
+    reported: dict[int, Mapping[PgId, GroupState]] = field(default_factory=dict)
+    """What each OSD has reported of its placement groups, by OSD id and group."""
     options: dict[tuple[str, str], str] = field(default_factory=dict)
     """Options that the monitor keeps, by section (``global``, ``client``, ``client.admin``) and name."""
+    reports: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Epoch of the OSD's map at its last report, and number of its reports, by OSD id."""
+    groups_since: dict[PgId, tuple[int, float]] = field(default_factory=dict)
+    """Acting primary of each placement group, and the Unix time since which it has been so."""
+    daemon_options: dict[str, Mapping[str, tuple[str, str]]] = field(default_factory=dict)
+    """Values and sources of the options that daemons run with, by daemon (``osd.0``) and name."""
+    send_to_osd: Callable[[int, Payload], bool] = field(default=lambda _osd, _payload: False)
+    """Sends a message to an OSD; returns False if it has no session with the monitor."""
     options_version: int = 1
     """Version of the options, from 1; each change makes a new one."""
     options_history: list[OptionsChange] = field(default_factory=list)
@@ -142,12 +140,13 @@ class Cluster:
 
     def pool_use(self, pool_id: int) -> Usage:
         """Return the space usage of a pool on all OSDs that are up."""
-        uses = (self.use.get(osd, {}).get(pool_id, Usage()) for osd in self.up_osds())
+        reports = (self.reported.get(osd, {}) for osd in self.up_osds())
+        uses = (state.use for groups in reports for pgid, state in groups.items() if pgid.pool == pool_id)
         return sum(uses, Usage())
 
     def osd_use(self, osd: int) -> Usage:
         """Return the space usage of an OSD."""
-        return sum(self.use.get(osd, {}).values(), Usage())
+        return sum((state.use for state in self.reported.get(osd, {}).values()), Usage())
 
     def total_use(self) -> Usage:
         """Return the space usage of all pools."""
@@ -172,6 +171,15 @@ class Cluster:
             for seed in range(pool.pg_num):
                 pgid = placement.pg_of(pool_id, seed)
                 yield pgid, placement.mapping(pgid).acting_primary
+
+    def note_groups(self) -> None:
+        """Note the time at which placement groups got another primary, or none."""
+        at_s = time.time()
+        known = self.groups_since
+        self.groups_since = {
+            pgid: known[pgid] if pgid in known and known[pgid][0] == primary else (primary, at_s)
+            for pgid, primary in self.groups()
+        }
 
     def health(self, *, groups: bool = True) -> dict[str, HealthCheck]:
         """Return the health warnings by Ceph's names of checks; of placement groups only with ``groups``."""

@@ -141,11 +141,11 @@ def config_get(cluster: Cluster, arguments: Arguments) -> Answer:
         raise CommandError(errno.EINVAL, f"unrecognized entity '{who}'")
     found = _merged(cluster, who)
     if "key" not in arguments:
-        rows, value = [_HEADING], {}
+        rows, value = [_HEADING], dict[str, dict[str, object]]()
         for option, (section, setting) in found.items():
             rows.append([section, "", _level(option), option, setting, _read_only(option)])
             value[option] = {"value": setting, "section": section, "mask": {}}
-            value[option]["can_update_at_runtime"] = limits_of(option).at_runtime
+            value[option] |= {"can_update_at_runtime": limits_of(option).at_runtime}
         return Answer(value, table(rows, left=6))
     option = _option(arguments, "key")
     if option not in known_options() and option not in found:

@@ -59,15 +59,17 @@ from toolkit.embedded.mon import (
     pg_commands,
     pool_commands,
     pool_options,
+    scrub_commands,
     space_commands,
     status_commands,
     store_commands,
 )
 from toolkit.embedded.mon.answers import COMMANDS, CommandError
-from toolkit.embedded.mon.cluster import Cluster, Usage
+from toolkit.embedded.mon.cluster import Cluster
 from toolkit.embedded.mon.log import LEVELS
 from toolkit.embedded.mon.manager import parse_command, run_command, run_told
 from toolkit.embedded.mon.pools import pool_operation, pool_stats, statfs
+from toolkit.embedded.usage import GroupState, parse_pgid
 
 _COMMANDS = (
     *(auth_commands, blocklist, daemon_commands, osd_commands, osd_states, pg_commands, pool_commands),
@@ -81,7 +83,7 @@ _COMMANDS = (
         space_commands,
         status_commands,
     ),
-    store_commands,
+    *(scrub_commands, store_commands),
 )
 """The modules that register commands."""
 
@@ -93,8 +95,8 @@ _LOGS = {f"log-{name}": level for name, level in LEVELS.items()}
 """Severities of log entries by what subscribers want."""
 _SUBSCRIPTION_S = 300
 """Peers without MON_STATEFUL_SUB renew their subscriptions within this time."""
-_REPORT = "osd report use"
-"""Command with which embedded OSDs report their space usage; Ceph has no such command."""
+_REPORT = "osd report groups"
+"""Command with which embedded OSDs report their placement groups; Ceph has no such command."""
 
 
 @dataclass(slots=True, eq=False)
@@ -127,6 +129,7 @@ class Monitor(Dispatcher):
         """Timers that mark OSDs without a session down."""
         self._returning: dict[int, asyncio.TimerHandle] = {}
         """Timers that mark OSDs with a session up."""
+        cluster.send_to_osd = self._send_to_osd
         self._observer = log_commands.Observer(cluster)
         self._expiry: asyncio.TimerHandle | None = None
         """Ends the time of a client on the blocklist."""
@@ -231,6 +234,7 @@ class Monitor(Dispatcher):
     def publish(self) -> None:
         """Send every subscriber the maps and log entries that it does not have yet."""
         self._observer.look()
+        self.cluster.note_groups()
         for connection, session in list(self._sessions.items()):
             self._push(connection, session)
 
@@ -315,16 +319,31 @@ class Monitor(Dispatcher):
         if self.cluster.maps.osdmap.flags & MapFlag.NODOWN:
             self._late[osd] = asyncio.get_running_loop().call_later(DOWN_AFTER_S, self._mark_down, osd)
             return
-        self.cluster.use.pop(osd, None)
+        self.cluster.reported.pop(osd, None)
+        self.cluster.daemon_options.pop(f"osd.{osd}", None)
         if self.cluster.maps.osdmap.osds[osd].is_up:
             self.cluster.maps.mark_down(osd)
             self.publish()
+
+    def _send_to_osd(self, osd: int, payload: Payload) -> bool:
+        connection = self._osds.get(osd)
+        if connection is None:
+            return False
+        connection.send(Message.of(payload))
+        return True
 
     def _report(self, connection: Connection, arguments: dict[str, Any]) -> None:
         osd = next((number for number, known in self._osds.items() if known is connection), None)
         if osd is None:
             raise CommandError(errno.EPERM, f"{_REPORT} is a command for OSDs only")
-        self.cluster.use[osd] = {int(pool): Usage(*use) for pool, use in arguments["use"].items()}
+        self.cluster.reports[osd] = int(arguments["epoch"]), self.cluster.reports.get(osd, (0, 0))[1] + 1
+        if "options" in arguments:
+            shown = {name: (str(value), str(source)) for name, (value, source) in arguments["options"].items()}
+            self.cluster.daemon_options[f"osd.{osd}"] = shown
+        if "groups" not in arguments:
+            return
+        states = ((parse_pgid(name), GroupState.from_value(state)) for name, state in arguments["groups"].items())
+        self.cluster.reported[osd] = {pgid: state for pgid, state in states if pgid is not None}
         pool_options.apply_quotas(self.cluster)
 
     # ---- commands

@@ -3,20 +3,9 @@
 from collections import Counter
 from typing import Any
 
-from toolkit.embedded.mon.cluster import Cluster, Usage
+from toolkit.embedded.mon.cluster import Cluster
+from toolkit.embedded.mon.pg_stats import stat_sum
 from toolkit.embedded.release import CAPACITY_BYTES
-
-_NOT_COUNTED = (
-    *("num_objects_missing_on_primary", "num_objects_missing", "num_objects_degraded", "num_objects_misplaced"),
-    *("num_objects_unfound", "num_read", "num_read_kb", "num_write", "num_write_kb", "num_scrub_errors"),
-    *("num_objects_recovered", "num_bytes_recovered", "num_keys_recovered", "num_omap_bytes", "num_omap_keys"),
-)
-"""Counters that are always 0 here."""
-
-
-def _stat_sum(use: Usage) -> dict[str, int]:
-    counted = {"num_bytes": use.size_bytes, "num_objects": use.objects, "num_object_clones": use.clones}
-    return {**counted, "num_object_copies": use.objects, **dict.fromkeys(_NOT_COUNTED, 0)}
 
 
 def _statfs(size_bytes: int, used_bytes: int) -> dict[str, int]:
@@ -31,7 +20,7 @@ def _statfs(size_bytes: int, used_bytes: int) -> dict[str, int]:
 def pg_stats_sum(cluster: Cluster) -> dict[str, Any]:
     """Return the sum of all placement groups."""
     use, count = cluster.total_use(), sum(cluster.pg_states().values())
-    return {"stat_sum": _stat_sum(use), "store_stats": _statfs(0, 0), "up": count, "acting": count}
+    return {"stat_sum": stat_sum(use), "store_stats": _statfs(0, 0), "up": count, "acting": count}
 
 
 def pool_stats(cluster: Cluster) -> list[dict[str, Any]]:
@@ -40,7 +29,7 @@ def pool_stats(cluster: Cluster) -> list[dict[str, Any]]:
         {
             "poolid": number,
             "num_pg": pool.pg_num,
-            "stat_sum": _stat_sum(cluster.pool_use(number)),
+            "stat_sum": stat_sum(cluster.pool_use(number)),
             "store_stats": _statfs(0, 0) | {"allocated": cluster.pool_use(number).size_bytes},
             "up": pool.pg_num,
             "acting": pool.pg_num,

@@ -75,6 +75,10 @@ def pool_stats(cluster: Cluster, request: MGetPoolStats) -> MGetPoolStatsReply:
             num_objects=use.objects,
             num_object_clones=use.clones,
             num_object_copies=use.objects,
+            num_rd=use.reads,
+            num_rd_kb=use.read_kb,
+            num_wr=use.writes,
+            num_wr_kb=use.write_kb,
         )
         store = StoreStatfs(allocated=use.size_bytes, data_stored=use.size_bytes)
         found[name] = PoolStats(ObjectStatCollection(counters), store_stats=store, num_store_stats=1)

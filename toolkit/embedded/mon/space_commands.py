@@ -7,9 +7,10 @@ from typing import Any
 
 from messenger.messages.pool import Pool
 from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError, size, table
-from toolkit.embedded.mon.cluster import Cluster, Usage
+from toolkit.embedded.mon.cluster import Cluster
 from toolkit.embedded.mon.crush import ROOT_ID, WEIGHT_ONE
 from toolkit.embedded.release import CAPACITY_BYTES
+from toolkit.embedded.usage import Usage
 
 
 @COMMANDS.add(
@@ -68,8 +69,9 @@ def _pool_stats(held: Usage, pool: Pool, free: int, ratio: float, *, detail: boo
         return found
     found |= {"stored_data": held.size_bytes, "stored_raw": held.size_bytes, "data_bytes_used": held.size_bytes}
     found |= {"quota_objects": pool.quota_max_objects, "quota_bytes": pool.quota_max_bytes, "avail_raw": free}
-    names = ("stored_omap", "omap_bytes_used", "dirty", "rd", "rd_bytes", "wr", "wr_bytes")
-    return found | dict.fromkeys((*names, "compress_bytes_used", "compress_under_bytes"), 0)
+    found |= {"stored_omap": held.omap_bytes, "omap_bytes_used": held.omap_bytes, "dirty": held.objects}
+    found |= {"rd": held.reads, "rd_bytes": held.read_kb << 10, "wr": held.writes, "wr_bytes": held.write_kb << 10}
+    return found | dict.fromkeys(("compress_bytes_used", "compress_under_bytes"), 0)
 
 
 # ---- OSDs

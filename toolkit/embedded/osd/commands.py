@@ -2,7 +2,6 @@
 
 import errno
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from messenger.messages.pg import PgId
 from toolkit.embedded.osd.options import OptionError, OsdOptions
 from toolkit.embedded.osd.requests import Requests
 from toolkit.embedded.release import VERSION_VALUE
+from toolkit.embedded.usage import parse_pgid
 
 _PGID = {"name": "pgid", "type": "CephPgid"}
 _OPTIONAL = {**_PGID, "req": False}
@@ -61,8 +61,7 @@ def answer(request: MCommand, state: State) -> tuple[MCommandReply, bytes]:
 
 def _group_of(arguments: dict[str, Any], state: State) -> PgId | None:
     """Return the placement group that a command names, if this OSD has it."""
-    match = re.fullmatch(r"(\d{1,10})\.([0-9a-f]{1,8})", str(arguments.get("pgid")))
-    pgid = PgId(int(match[1]), int(match[2], 16)) if match else None
+    pgid = parse_pgid(str(arguments.get("pgid")))
     return pgid if pgid is not None and state.serves(pgid) else None
 
 

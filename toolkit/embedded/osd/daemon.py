@@ -1,9 +1,11 @@
 """The embedded OSD as a dispatcher: its session with the monitor, its map, and the requests of clients."""
 
 import asyncio
+import contextlib
 import errno
 import time
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from messenger.cephx.client import CephxClient
@@ -23,6 +25,7 @@ from messenger.messages.osd_op_reply import MOSDOpReply
 from messenger.messages.osdmap import OSDMap
 from messenger.messages.osdmap_incremental import Incremental
 from messenger.messages.pg import PgId
+from messenger.messages.pg_scrub import MOSDScrub2
 from messenger.messenger import Messenger
 from toolkit.embedded.osd import commands
 from toolkit.embedded.osd.copies import Copier, sources_of
@@ -114,6 +117,8 @@ class Osd(Dispatcher):
         self._known_epochs: dict[Connection, int] = {}
         """The newest epoch that each client is known to have, from its requests or from sent maps."""
         self._tick_interval_s = TICK_INTERVAL_S if rotating is None else min(TICK_INTERVAL_S, rotating.grace_s)
+        self._report_due = asyncio.Event()
+        """Set if a report is due at once, as a placement group is no longer empty, or has been scrubbed."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, messenger: Messenger) -> None:
@@ -180,6 +185,8 @@ class Osd(Dispatcher):
                 self._copier.objecter.take_reply(connection, message, payload)
             elif connection.peer_type is not EntityType.MON:
                 return None  # clients with watches send pings, which have no reply
+            elif isinstance(payload, MOSDScrub2):
+                self._scrub(payload)
             elif isinstance(payload, MOSDMap):
                 self._copier.objecter.take_maps(payload)
                 self._take_maps(payload)
@@ -321,6 +328,8 @@ class Osd(Dispatcher):
         pool = self._placement.osdmap.pools.get(pgid.pool)
         if pool is None or self._mapping(pgid) != self.number:
             return  # the map has changed while objects were read
+        group = self.requests.store.group(pgid)
+        was_empty = group.is_empty
         reply = self.requests.carry_out(
             request,
             message.tid,
@@ -330,6 +339,8 @@ class Osd(Dispatcher):
             snaps=self._snaps[pgid.pool],
             sources={source: self._own_state(source) for source in sources} | found,
         )
+        if was_empty and not group.is_empty:
+            self._report_due.set()
         answer = reply.message(message.tid)
         connection.send(answer)
         size_bytes = answer.size_bytes + UNREAD_OVERHEAD_BYTES
@@ -380,15 +391,30 @@ class Osd(Dispatcher):
             self._monitors.tick(time.time())
 
     async def _report(self) -> None:
-        """Report the space usage to the monitor whenever it has changed."""
-        reported: dict[int, tuple[int, int, int]] = {}
+        """Report placement groups and options to the monitor whenever they have changed.
+
+        A group that gets its first object is reported at once: the monitor moves only empty groups.
+        """
+        reported: dict[str, Any] = {"groups": None, "options": None}
         while True:
-            await asyncio.sleep(REPORT_INTERVAL_S)
-            use = self.requests.store.use()
-            if use == reported or not self.serving.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._report_due.wait(), REPORT_INTERVAL_S)
+            self._report_due.clear()
+            groups = {str(pgid): state.value() for pgid, state in self.requests.store.states().items()}
+            found = {"groups": groups, "options": self._options.described()}
+            changed = {part: value for part, value in found.items() if value != reported[part]}
+            if not changed or not self.serving.is_set():
                 continue
             try:
-                await self._monitors.command({"prefix": "osd report use", "use": use})
+                await self._monitors.command({"prefix": "osd report groups", "epoch": self.epoch, **changed})
             except RadosError:
+                await asyncio.sleep(REPORT_INTERVAL_S)
                 continue  # try again: the monitor rejects reports until the OSD has subscribed
-            reported = use
+            reported = found
+
+    def _scrub(self, request: MOSDScrub2) -> None:
+        """Scrub the placement groups of which this OSD is the primary, and report the result."""
+        for sharded in request.pgs:
+            if self._serves(sharded.pgid):
+                self.requests.store.group(sharded.pgid).run_scrub(time.time(), deep=request.deep)
+        self._report_due.set()

@@ -137,11 +137,13 @@ class Requests:
             if self._is_too_full(work, context):
                 return _Done(-errno.ENOSPC, [0] * len(values), [b""] * len(values), version, user_version)
             work.group.version += 1
+            work.group.epoch = epoch
             version, user_version = EVersion(work.group.version, epoch), work.group.version
             self._commit(work, context, user_version)
         if result >= 0:
             for effect in work.afterwards:
                 effect()
+            _count(work, outputs)
         return _Done(result, values, outputs, version, user_version)
 
     @staticmethod
@@ -186,6 +188,20 @@ class Requests:
         self.store.put_snapset(work.pgid, key, snapset)
         if draft is None:
             self.watches.removed((work.pgid, key))
+
+
+def _count(work: Work, outputs: list[bytes]) -> None:
+    """Count the operations of a request that succeeded; a method of a class is one operation."""
+    group = work.group
+    for op, output in zip(work.request.ops, outputs, strict=True):
+        if op.code & _TYPE == _OF_GROUPS:
+            continue
+        if classes.writes(op) if op.code == OpCode.CALL else bool(op.mode & Mode.WRITE):
+            group.writes += 1
+            group.write_kb += -(-len(op.data) // 1024)
+        else:
+            group.reads += 1
+            group.read_kb += -(-len(output) // 1024)
 
 
 def _snapset(work: Work) -> SnapSet:

@@ -76,6 +76,16 @@ class SnapSet:
     clones: tuple[Clone, ...] = ()
 
     @property
+    def is_consistent(self) -> bool:
+        """True if the clones are in order, each for snapshots up to its own and later than the clone before."""
+        earlier = 0
+        for clone in self.clones:
+            if clone.snapid > self.seq or not all(earlier < snapid <= clone.snapid for snapid in clone.snaps):
+                return False
+            earlier = clone.snapid
+        return all(clone.snaps for clone in self.clones)
+
+    @property
     def held_bytes(self) -> int:
         """Bytes of all clones that count against the capacity of the OSD."""
         return sum(clone.stored.held_bytes for clone in self.clones)

@@ -11,6 +11,7 @@ from messenger.messages.osd_objects import NOSNAP, HObject
 from messenger.messages.pg import PgId
 from toolkit.embedded.osd.omap import NO_OMAP, OVERHEAD_BYTES, Omap
 from toolkit.embedded.osd.snapsets import PoolSnaps, SnapSet
+from toolkit.embedded.usage import GroupState, Scrub, Usage
 from toolkit.rados.placement import object_hash
 
 OBJECT_BYTES = 128 << 20
@@ -77,8 +78,62 @@ class PlacementGroup:
     """The snapshots of those objects that have been written with a snapshot context, or have clones."""
     version: int = 0
     """Number of changes so far."""
+    epoch: int = 0
+    """Epoch of the OSD's map at the last change."""
+    reads: int = 0
+    read_kb: int = 0
+    writes: int = 0
+    write_kb: int = 0
+    """Operations so far, see :class:`.Usage`."""
+    scrub: Scrub | None = None
+    """The last scrub."""
+    deep_scrub: Scrub | None = None
+    """The last deep scrub."""
+    errors: int = 0
+    """Errors that the last scrub found."""
     order: "list[Named] | None" = None
     """The names of all objects in the order of OSDs; None if one has been added or removed since."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the group has neither objects nor clones."""
+        return not self.objects and not any(known.clones for known in self.snapsets.values())
+
+    def state(self) -> GroupState:
+        """Return what the group holds now, and what has been done with it."""
+        clones = [clone.stored for known in self.snapsets.values() for clone in known.clones]
+        states = [*clones, *self.objects.values()]
+        omaps = [stored.omap for stored in states if stored.omap]
+        counted = Usage(
+            objects=len(states),
+            size_bytes=sum(len(stored.data) for stored in states),
+            clones=len(clones),
+            omap_objects=len(omaps),
+            omap_keys=sum(map(len, omaps)),
+            omap_bytes=sum(omap.held_bytes - OVERHEAD_BYTES * len(omap) for omap in omaps),
+            reads=self.reads,
+            read_kb=self.read_kb,
+            writes=self.writes,
+            write_kb=self.write_kb,
+        )
+        return GroupState(counted, self.version, self.epoch, self.scrub, self.deep_scrub, self.errors)
+
+    def run_scrub(self, at_s: float, *, deep: bool) -> None:
+        """Check the group for contradictions; there are no other copies to compare it with.
+
+        A deep scrub counts as a scrub, too.
+
+        Args:
+            at_s: the time, a Unix time.
+            deep: also compare the sizes that omaps keep with their content.
+        """
+        self.errors = sum(not known.is_consistent for known in self.snapsets.values())
+        if deep:
+            omaps = [stored.omap for stored in self.objects.values()]
+            self.errors += sum(omap.held_bytes != Omap(dict(omap)).held_bytes for omap in omaps)
+        self.scrub = Scrub(self.version, self.epoch, at_s)
+        if deep:
+            self.deep_scrub = self.scrub
 
     def at(self, key: ObjectKey, snapid: int) -> StoredObject | None:
         """Return the state of an object in a snapshot, or the newest; None if there is none."""
@@ -158,17 +213,9 @@ class Store:
                 del self.groups[pgid]
         self._trimmed = dict(pools)
 
-    def use(self) -> dict[int, tuple[int, int, int]]:
-        """Return the number of objects with clones, their size in bytes, and the number of clones, by pool id."""
-        found: dict[int, tuple[int, int, int]] = {}
-        for pgid, group in self.groups.items():
-            objects, size_bytes, clones = found.get(pgid.pool, (0, 0, 0))
-            states = [clone.stored for known in group.snapsets.values() for clone in known.clones]
-            clones += len(states)
-            states += group.objects.values()
-            size_bytes += sum(len(stored.data) for stored in states)
-            found[pgid.pool] = (objects + len(states), size_bytes, clones)
-        return found
+    def states(self) -> dict[PgId, GroupState]:
+        """Return the state of each placement group."""
+        return {pgid: group.state() for pgid, group in self.groups.items()}
 
 
 def _hobject(key: ObjectKey, pgid: PgId) -> HObject:

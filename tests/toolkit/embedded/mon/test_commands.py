@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 
 from messenger.denc.features import ALL_FEATURES
 from messenger.messages.osd_info import OsdState
+from messenger.messages.pg import PgId
 from messenger.messages.pool import PoolFlag
 from messenger.messages.pools import MPoolOp, MPoolOpReply, MStatfs, PoolOpCode
 from tests.toolkit.embedded.mon.conftest import FSID
 from toolkit.embedded.mon.answers import COMMANDS, Answer, CommandError, size, table
 from toolkit.embedded.mon.blocklist import expire
-from toolkit.embedded.mon.cluster import Cluster, Usage
+from toolkit.embedded.mon.cluster import Cluster
 from toolkit.embedded.mon.monitor import Monitor
 from toolkit.embedded.mon.pools import pool_operation, statfs
 from toolkit.embedded.release import CAPACITY_BYTES
+from toolkit.embedded.usage import GroupState, Usage
 
 assert Monitor  # its module has all commands
 
@@ -115,7 +117,7 @@ def test_down_osd_is_a_health_warning(cluster: Cluster) -> None:
 
 
 def test_df_counts_the_osds_that_are_up(cluster: Cluster) -> None:
-    cluster.use = {0: {1: Usage(2, 300)}, 1: {1: Usage(1, 50)}}
+    cluster.reported = {0: {PgId(1, 0): GroupState(Usage(2, 300))}, 1: {PgId(1, 0): GroupState(Usage(1, 50))}}
     stats = json.loads(run(cluster, "df").render("json"))
     assert stats["stats"]["total_bytes"] == 2 * CAPACITY_BYTES
     assert stats["pools"][0]["stats"]["objects"] == 3
@@ -184,7 +186,7 @@ def test_pool_snapshots_of_librados_come_and_go_once(cluster: Cluster) -> None:
 
 
 def test_pool_is_full_while_it_has_reached_a_quota(cluster: Cluster) -> None:
-    cluster.use[0] = {1: Usage(3, 5000)}
+    cluster.reported[0] = {PgId(1, 0): GroupState(Usage(3, 5000))}
     for field, over, under in (("max_objects", "3", "4"), ("max_bytes", "4K", "5Ki")):
         run(cluster, "osd pool set-quota", pool="objects", field=field, val=over)
         assert cluster.maps.osdmap.pools[1].flags & PoolFlag.FULL_QUOTA

@@ -11,16 +11,18 @@ from messenger.denc.codec import Decoder
 from messenger.denc.features import ALL_FEATURES
 from messenger.messages.log import LogPriority
 from messenger.messages.monmap import MonMap
+from messenger.messages.pg import PgId
 from messenger.messages.pools import MPoolOp, PoolOpCode
 from tests.toolkit.embedded.mon.conftest import FSID
 from toolkit.embedded.mon.answers import COMMANDS, Answer, CommandError
-from toolkit.embedded.mon.cluster import Cluster, Usage
+from toolkit.embedded.mon.cluster import Cluster
 from toolkit.embedded.mon.log import MOST_ENTRIES
 from toolkit.embedded.mon.log_commands import Observer
 from toolkit.embedded.mon.manager import run_command
 from toolkit.embedded.mon.maps import now
 from toolkit.embedded.mon.monitor import Monitor
 from toolkit.embedded.mon.pools import pool_operation
+from toolkit.embedded.usage import GroupState, Usage
 
 assert Monitor  # its module has all commands
 
@@ -112,7 +114,10 @@ def test_ok_to_stop_tells_why_not_as_json(cluster: Cluster) -> None:
 
 
 def test_space_of_osds_adds_up(cluster: Cluster) -> None:
-    cluster.use = {0: {1: Usage(2, 3 << 20)}, 1: {1: Usage(1, 1 << 20)}}
+    cluster.reported = {
+        0: {PgId(1, 0): GroupState(Usage(2, 3 << 20))},
+        1: {PgId(1, 0): GroupState(Usage(1, 1 << 20))},
+    }
     value = run(cluster, "osd df").value
     assert [node["kb_used"] for node in value["nodes"]] == [3 << 10, 1 << 10]
     assert sum(node["pgs"] for node in value["nodes"]) == 8
@@ -195,7 +200,7 @@ def test_quotas_have_units_of_thousands_for_objects_and_of_1024_for_bytes(cluste
 
 
 def test_osds_show_their_state_and_space(cluster: Cluster) -> None:
-    cluster.use = {0: {1: Usage(2, 3 << 20)}}
+    cluster.reported = {0: {PgId(1, 0): GroupState(Usage(2, 3 << 20))}}
     cluster.maps.mark_down(1)
     up, down = plain(cluster, "osd status").splitlines()[1:]
     assert up.split() == ["0", "x", "3.0", "MiB", "1021", "MiB", "0", "0", "0", "0", "exists,up"]
@@ -306,7 +311,10 @@ def test_questions_of_operators_are_answered(cluster: Cluster, prefix: str, show
 
 
 def test_tools_find_the_fields_that_they_read(cluster: Cluster) -> None:
-    cluster.use = {0: {1: Usage(2, 3 << 20)}, 1: {1: Usage(1, 1 << 20)}}
+    cluster.reported = {
+        0: {PgId(1, 0): GroupState(Usage(2, 3 << 20))},
+        1: {PgId(1, 0): GroupState(Usage(1, 1 << 20))},
+    }
     dumped = run(cluster, "pg dump").value["pg_map"]
     assert dumped["pg_stats_sum"]["stat_sum"]["num_bytes"] == 4 << 20
     assert [pool["stat_sum"]["num_objects"] for pool in dumped["pool_stats"]] == [3]

@@ -17,6 +17,7 @@ from messenger.messages.osd_op import MOSDOp
 from messenger.messages.osd_op_data import Listing, operation, output_of
 from messenger.messages.osd_op_reply import MOSDOpReply
 from messenger.messages.osd_operations import OpCode, OsdOp, RequestFlag
+from tests.support.embedded import held
 from toolkit.embedded.osd import requests as requests_module
 from toolkit.embedded.osd import watches
 from toolkit.embedded.osd.attribute_ops import ATTRIBUTE_NAME_BYTES
@@ -167,7 +168,7 @@ def test_write_beyond_the_capacity_fails_with_enospc(peer: Peer, monkeypatch: py
     assert peer.ask("b", operation(OpCode.WRITEFULL, b"12345678")).result == -errno.ENOSPC
     assert peer.ask("a", operation(OpCode.DELETE)).result == 0
     assert peer.ask("b", operation(OpCode.WRITEFULL, b"12345678")).result == 0
-    assert peer.requests.store.use() == {1: (1, 8, 0)}
+    assert held(peer.requests.store) == {1: (1, 8, 0)}
 
 
 def test_empty_objects_fill_an_osd(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,13 +184,13 @@ def test_too_long_names_are_refused(peer: Peer, oid: str, nspace: str) -> None:
     assert peer.ask(oid[:-1], operation(OpCode.CREATE), nspace=nspace[:-1]).result == 0
     for op in (operation(OpCode.WRITEFULL, b"x"), operation(OpCode.STAT)):
         assert peer.ask(oid, op, nspace=nspace).result == -errno.ENAMETOOLONG
-    assert peer.requests.store.use() == {1: (1, 0, 0)}
+    assert held(peer.requests.store) == {1: (1, 0, 0)}
 
 
 def test_objects_of_pools_that_are_gone_are_dropped(peer: Peer) -> None:
     peer.ask("a", operation(OpCode.WRITEFULL, b"12345678"))
     peer.requests.store.keep_pools({2: PoolSnaps()})
-    assert (peer.requests.store.use(), peer.requests.store.held_bytes) == ({}, 0)
+    assert (held(peer.requests.store), peer.requests.store.held_bytes) == ({}, 0)
 
 
 def test_listing_continues_at_its_cursor(peer: Peer) -> None:
@@ -352,7 +353,7 @@ def test_requests_that_no_osd_takes(
     peer.ask("a", operation(OpCode.WRITEFULL, b"x" * 200))
     peer.ask("a", operation(OpCode.SETXATTR, "k" * ATTRIBUTE_NAME_BYTES, b"v"))
     assert peer.ask(oid, op).result == -number
-    assert peer.requests.store.use() == {1: (1, 200, 0)}
+    assert held(peer.requests.store) == {1: (1, 200, 0)}
 
 
 def test_a_watch_ends_without_pings_though_its_client_is_connected() -> None:

@@ -14,6 +14,7 @@ from messenger.messages.osd_op import MOSDOp
 from messenger.messages.osd_op_data import operation
 from messenger.messages.osd_op_reply import MOSDOpReply
 from messenger.messages.osd_operations import OpCode, OsdOp, RequestFlag
+from tests.support.embedded import held
 from toolkit.embedded.osd.requests import Requests
 from toolkit.embedded.osd.snapsets import SNAPDIR, PoolSnaps, SnapContext, overlap
 from toolkit.embedded.osd.store import OBJECT_OVERHEAD_BYTES
@@ -79,7 +80,7 @@ def rows(reply: MOSDOpReply) -> list[tuple[int, list[int], list[tuple[int, int]]
 def test_reads_of_snapshots_find_the_states_of_their_time(writer: Writer) -> None:
     assert [writer.read(snapid) for snapid in (1, 2, 3, 4)] == [b"one", b"one", b"two", b"now"]
     assert writer.read() == b"now"
-    assert writer.requests.store.use() == {1: (3, 9, 2)}
+    assert held(writer.requests.store) == {1: (3, 9, 2)}
 
 
 def test_object_that_was_made_after_a_snapshot_is_not_in_it() -> None:
@@ -122,9 +123,9 @@ def test_clones_go_with_their_last_snapshot(writer: Writer) -> None:
     writer.trim(1)
     assert writer.read(2) == b"one"
     writer.trim(1, 2)
-    assert writer.requests.store.use() == {1: (2, 6, 1)}
+    assert held(writer.requests.store) == {1: (2, 6, 1)}
     writer.trim(1, 2, 3)
-    assert (writer.requests.store.use(), writer.requests.store.held_bytes) == (
+    assert (held(writer.requests.store), writer.requests.store.held_bytes) == (
         {1: (1, 3, 0)},
         3 + OBJECT_OVERHEAD_BYTES,
     )
@@ -134,7 +135,7 @@ def test_removed_snapshot_in_a_context_makes_no_clone(writer: Writer) -> None:
     writer.snaps.append(4)
     writer.trim(4)
     writer.write(b"next")
-    assert writer.requests.store.use() == {1: (3, 10, 2)}
+    assert held(writer.requests.store) == {1: (3, 10, 2)}
 
 
 def test_context_of_a_pool_replaces_that_of_the_client() -> None:
