@@ -80,7 +80,7 @@ class MMonHealthChecks(Fields):
 
 @dataclass(slots=True)
 class MMonMetadata(Fields):
-    """Properties of a monitor, for the leader; releases from Octopus on send them in elections."""
+    """Properties of a monitor, for the leader; releases from 14.2 on send them in elections instead."""
 
     TYPE: ClassVar = MessageType.MON_METADATA
     COMPAT_VERSION: ClassVar = 1

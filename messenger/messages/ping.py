@@ -29,7 +29,7 @@ class MShutdown(Fields):
 
 @dataclass(slots=True)
 class MNop(Fields):
-    """A message without effect; up to Nautilus."""
+    """A message without effect, of releases before 14.2."""
 
     TYPE: ClassVar = MessageType.NOP
     COMPAT_VERSION: ClassVar = 1

@@ -1,6 +1,7 @@
 """Messages between daemons of four releases, as failures, recovery, scrubbing and elections make them."""
 
 import lzma
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,10 @@ OF_EVERY_RELEASE = {
     MessageType.MDS_CACHEEXPIRE,
     MessageType.MDS_FRAGMENTNOTIFY,
     MessageType.MDS_EXPORTCAPS,
+    MessageType.MDS_EXPORTCAPSACK,
+    MessageType.MDS_INODEFILECAPS,
+    MessageType.MDS_RESOLVEACK,
+    MessageType.MON_HEALTH_CHECKS,
 }
 EXPORT = 3
 
@@ -170,6 +175,65 @@ def test_metrics_of_clients_have_the_values_of_their_type():
         by_type = {metric.type: metric.value for metric in payload.updates}
         assert by_type[MetricType.CAP_INFO].hits + by_type[MetricType.CAP_INFO].misses > 0
         assert by_type[MetricType.OPENED_FILES].count <= by_type[MetricType.OPENED_FILES].total
+
+
+def test_health_checks_count_monitors_since_octopus():
+    checks = {
+        row.release: decode_payload(row.message(), row.features).health_checks.checks["MON_DISK_LOW"]
+        for row in rows()
+        if row.kind == MessageType.MON_HEALTH_CHECKS
+    }
+    assert {release: check.count for release, check in checks.items()} == {
+        "nautilus": 0,
+        "pacific": 1,
+        "reef": 1,
+        "tentacle": 1,
+    }
+    for check in checks.values():
+        assert re.fullmatch(r"mon\.mon[12] has \d+% avail", check.detail[0])
+
+
+def test_a_monitor_replies_with_the_snapshots_purged_while_the_osd_was_down():
+    replies = of_type(MessageType.MON_GET_PURGED_SNAPS_REPLY)
+    for payload in replies:
+        assert all(payload.start <= epoch <= payload.last for epoch in payload.purged_snaps)
+    purged = [dict(of_pool) for payload in replies for of_pool in payload.purged_snaps.values()]
+    assert purged.count({1: {2: 1}}) == purged.count({1: {4: 1}}) == 3  # by three releases
+    for payload in of_type(MessageType.MON_GET_PURGED_SNAPS):
+        assert 1 <= payload.start < payload.last < 60
+
+
+def test_placement_groups_are_created_at_one_time_in_their_epoch():
+    for payload in of_type(MessageType.OSD_PG_CREATE):
+        assert payload.pgs.keys() == payload.ctimes.keys()
+        for pgid, creation in payload.pgs.items():
+            assert (creation.created, creation.parent, creation.split_bits) == (4, pgid, 0)
+        assert len(set(payload.ctimes.values())) == 1
+
+
+def test_replicas_learn_the_version_that_all_have_committed():
+    for payload in of_type(MessageType.OSD_PG_PCT):
+        assert 0 < payload.min_epoch <= payload.map_epoch
+        assert payload.min_epoch < payload.pg_committed_to.epoch <= payload.map_epoch
+
+
+def test_an_mds_commits_or_aborts_the_renames_of_another():
+    answers = of_type(MessageType.MDS_RESOLVEACK)
+    for payload in answers:
+        for request in [*(request for request, _ in payload.commit), *payload.abort]:
+            assert (request.type, request.num) == (8, 4120)  # the client that renamed
+    assert any(payload.commit for payload in answers)
+    assert any(payload.abort for payload in answers)
+
+
+def test_replicas_want_to_read_and_cache_the_files_that_clients_opened():
+    wanted = of_type(MessageType.MDS_INODEFILECAPS)
+    assert {payload.caps for payload in wanted} <= {0, 0xD00}  # the clients opened files to read, or closed them
+    acknowledged = of_type(MessageType.MDS_EXPORTCAPSACK)
+    assert {payload.ino for payload in [*wanted, *acknowledged]} <= {
+        start + number for start in (1 << 40, 2 << 40) for number in range(1 << 10)
+    }
+    assert all(payload.caps for payload in acknowledged)
 
 
 def test_an_unknown_version_is_refused():
