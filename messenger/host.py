@@ -334,6 +334,22 @@ class LinkHost(ABC):
             self.trace("unsent", now, session=session.id, peer=peer, tid=message.tid, detail=why)
         self.emit(Escaped(LocalError(why), "while a message was written"))
 
+    def _drop_spoilt(self, session: Session, now: float) -> None:
+        """Drop and report messages to be replayed that the application has changed so that no frame can hold them.
+
+        A buffer of wider items has more bytes than the frame announces (its length): the peer closes the link.
+        Checked here, not as each message is written, so that a link that does not fail costs nothing.
+        """
+        most_bytes = self.config.max_frame_bytes
+        requeued = session.queue.requeued
+        for seq, message in list(requeued):
+            if message.needs_check(most_bytes):
+                try:
+                    message.check(most_bytes)
+                except LocalError as error:
+                    requeued.remove((seq, message))
+                    self.unsendable(session, message, error, now)
+
     def trace(self, kind: str, now: float, **fields: object) -> None:
         """Add a record to the history. Callers check ``tracing`` first if computing the fields is costly."""
         if self.tracing:
@@ -356,6 +372,7 @@ class LinkHost(ABC):
 
     def begin_data(self, link: Link, session: Session) -> None:
         """Start the data phase of a link: the idle timeout and the gate."""
+        self._drop_spoilt(session, link.last_activity_s)
         IdleDeadline(link).set()
         link.opened_at = (link.rx_offset, link.tx_offset)
         throttles = session.policy_throttles(self.throttles)

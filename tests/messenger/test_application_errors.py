@@ -180,6 +180,25 @@ def test_a_message_whose_numbers_were_changed_after_it_was_sent_is_dropped_alone
     assert (mine.out_seq, len(mine.queue), len(mine.queue.sent)) == (2, 0, 0)
 
 
+@pytest.mark.parametrize("part", ["front", "middle", "data"])
+@pytest.mark.parametrize("protocol", Protocol)
+def test_part_that_became_a_buffer_of_wider_items_is_dropped_at_its_replay(protocol: Protocol, part: str) -> None:
+    """The link was cut before the message arrived; the session and the other messages survive."""
+    pair = Pair(LOSSLESS_PEER, protocol=protocol)
+    mine, _ = pair.established()
+    before, spoilt, behind = (numbered(tid) for tid in (1, 2, 3))
+    for message in (before, spoilt, behind):
+        pair.a.endpoint.send(mine, message, pair.clock.now)
+    pair.wire.hold()
+    pair.drive()
+    setattr(spoilt, part, memoryview(array.array("I", range(64))))
+    pair.wire.cut(pair.a, pair.b)
+    assert pair.run_until(lambda: pair.b.tids[-1:] == [3], 60)
+    assert pair.b.tids == [1, 3]
+    (escaped,) = pair.a.escaped
+    assert f"Message.{part}: give bytes, a bytearray or a contiguous memoryview of bytes" in escaped
+
+
 def test_a_message_of_one_session_that_cannot_be_written_does_not_hold_up_another() -> None:
     """Parts that were changed after they were sent."""
     node = new_node()
