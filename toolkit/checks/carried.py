@@ -1,10 +1,10 @@
 """Divides the history of a long session: what the next part needs of the part before.
 
-A session is judged part by part when its records do not fit into memory. Links that were closed leave with the part
-in which they end, except the last one of each session, with which the next handshake is compared. Of the other links,
-the handshakes stay, the messages and keepalives that were not acknowledged, and the newest frames. One ``FOLDED`` frame stands for
-each run of frames between them. The newest records of a part are judged with the next one, because a capture may
-have frames in another order than that in which they were sent.
+A session is judged part by part when its records do not fit into memory. Links that were closed leave with the
+part in which they end, except the last one of each session, with which the next handshake is compared. Of the
+other links, the handshakes stay, the messages and keepalives that were not acknowledged, and the newest frames.
+One ``FOLDED`` frame stands for each run of frames between them. The newest records of a part are judged with the
+next one, because a capture may have frames in another order than that in which they were sent.
 """
 
 from bisect import bisect_left
@@ -133,8 +133,8 @@ def _folded(records: list[Record], links: dict[_Place, _Link]) -> list[Record]:
 def _runs(records: list[Record], positions: list[int], link: _Link) -> list[list[int]]:
     """Return the runs of frames of one direction that leave.
 
-    A message without a seq, because a capture has only the first bytes of its packet, ends what can be judged of its
-    direction. The first one stays.
+    A message without a seq, because a capture has only the first bytes of its packet, ends what can be judged of
+    its direction. The first one stays.
     """
     awaiting = [at for at, position in enumerate(positions) if link.awaits(records[position])]
     end = awaiting[-_MOST_AWAITING:][0] if awaiting else len(positions)

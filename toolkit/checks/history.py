@@ -18,8 +18,9 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
   the lengths front, middle, data). FOLDED stands for several consecutive frames that were judged already: fields
   has their number (frames), how many of them exceed 96 bytes (long) and are KEEPALIVE2 (keepalives; in captures,
   those without an answer), and the last seq of a message (last_seq*) and of an acknowledgement (last_ack*); index
-  and offset are those of the first, length is the sum, until_s* the time of the last. On v1, tags are those of messenger/v1/wire.py: BANNER,
-  IDENTIFY, CONNECT, CONNECT_REPLY (with its own tag in fields), SEQ, MSG, ACK and so on.
+  and offset are those of the first, length is the sum, until_s* the time of the last. On v1, tags are those of
+  messenger/v1/wire.py: BANNER, IDENTIFY, CONNECT, CONNECT_REPLY (with its own tag in fields), SEQ, MSG, ACK and so
+  on.
 * ``state``: a session reached a state. session, peer (node name or address), policy, state (CONNECTING, READY,
   STANDBY, WAIT, CLOSED), connect_seq, global_seq, peer_global_seq, client_cookie, server_cookie, in_seq, out_seq,
   acked_seq (highest of ours the peer has acknowledged), sent (messages kept for replay), queued (messages not on

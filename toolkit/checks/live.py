@@ -112,8 +112,8 @@ class LiveChecker:
         """Check the records so far, and return the new violations.
 
         Args:
-            complete_until_s: time in seconds up to which the records of all nodes have arrived; unless given, it is
-                concluded from the records.
+            complete_until_s: time in seconds up to which the records of all nodes have arrived; unless given, it
+                is concluded from the records.
         """
         with self._judging:
             if len(self._history) == self._settled:

@@ -184,7 +184,10 @@ class Capture:
             return maker.history(streams, most_frames=most_frames)
 
     def histories(self) -> Iterator[History]:
-        """Yield the capture as histories that fit into memory one after the other: see :meth:`HistoryMaker.parts`."""
+        """Yield the capture as histories that fit into memory one after the other.
+
+        A session of several begins in each but the first with the records that stand for its earlier frames.
+        """
         return self._read[1].parts(_PART_FRAMES, unbroken=False)
 
     def drawn(self, session: int | None = None) -> History:

@@ -76,7 +76,7 @@ def test_live_checker_waits_for_records_that_arrive_late(story: Story) -> None:
 
 @pytest.mark.parametrize("after_s", [0.0, 1.0])
 def test_records_after_rest_are_not_judged(story: Story, after_s: float) -> None:
-    """A cluster at rest still sends keepalives and the like, and a sender's record may come after its receiver's."""
+    """A cluster at rest still sends keepalives, and a sender's record may come after its receiver's."""
     at_s = story.history[again(story)].time_s
     complete_until_s = at_s - 0.5 + after_s
     checker = LiveChecker(story.history, settle_s=5.0)

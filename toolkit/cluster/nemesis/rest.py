@@ -24,8 +24,8 @@ class Rest:
     ends: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Final counters of the messengers, as in ``end`` records."""
     at_s: float | None = None
-    """Time in seconds at which it was quiet, up to which the records of all nodes have arrived; None if it was not.
-    Nodes continue to send keepalives and the like, whose records may arrive before those of their sender."""
+    """Time in seconds at which it was quiet, up to which the records of all nodes have arrived; None if it was
+    not. Nodes continue to send keepalives, and a receiver's record may arrive before that of the sender."""
 
     @property
     def reached(self) -> bool:

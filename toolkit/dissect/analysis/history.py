@@ -152,7 +152,7 @@ class HistoryMaker:
         for those of earlier parts: see :func:`toolkit.checks.carried.carried`.
 
         Args:
-            most_frames: most frames of a part, besides these; up to 1.5 times as many in the last part of a session.
+            most_frames: most frames of a part, besides these; up to 1.5 times as many in a session's last one.
             unbroken: as for :meth:`history`.
         """
         if len(self._seen) <= most_frames:

@@ -18,9 +18,9 @@ def lossless_client_stress(lab: Lab, servers: int, clients: int, operations: int
     """Under random faults every message of many lossless clients arrives exactly once and in order.
 
     One in 30 reads and writes finds its socket shut down, decisions are delayed by 0.1 s, and a dispatch throttle
-    of 6000 bytes fills up often. Applications never hold more bytes than the throttle allows, plus one message that
-    may exceed it while it arrives; with workers, one for each, since each has its share of the throttle. Once the
-    faults end, every message has arrived, once.
+    of 6000 bytes fills up often. Applications never hold more bytes than the throttle allows, plus one message
+    that may exceed it while it arrives; with workers, one for each, since each has its share of the throttle. Once
+    the faults end, every message has arrived, once.
     """
     nodes, pairs = servers_and_clients(
         lab, servers, clients, ("stateful_server", "lossless_client"), _LOSSLESS_OPTIONS
