@@ -108,8 +108,6 @@ class Cluster:
     """Epoch of the OSD's map at its last report, and number of its reports, by OSD id."""
     groups_since: dict[PgId, tuple[int, float]] = field(default_factory=dict)
     """Acting primary of each placement group, and the Unix time since which it has been so."""
-    daemon_options: dict[str, Mapping[str, tuple[str, str]]] = field(default_factory=dict)
-    """Values and sources of the options that daemons run with, by daemon (``osd.0``) and name."""
     send_to_osd: Callable[[int, Payload], bool] = field(default=lambda _osd, _payload: False)
     """Sends a message to an OSD; returns False if it has no session with the monitor."""
     options_version: int = 1

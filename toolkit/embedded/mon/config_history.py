@@ -62,7 +62,7 @@ def config_log(cluster: Cluster, arguments: Arguments) -> Answer:
             described.append({"name": name, **{key: text for key, text in texts.items() if text is not None}})
         about = {"version": change.version, "timestamp": str(change.at), "name": change.name}
         value.append({**about, "changes": described})
-    return Answer(value, "\n".join(lines) if lines else "")
+    return Answer(value, "\n".join(lines))
 
 
 @COMMANDS.add("config reset name=num,type=CephInt,range=0", "set options as they were at a version", writes=True)

@@ -320,7 +320,6 @@ class Monitor(Dispatcher):
             self._late[osd] = asyncio.get_running_loop().call_later(DOWN_AFTER_S, self._mark_down, osd)
             return
         self.cluster.reported.pop(osd, None)
-        self.cluster.daemon_options.pop(f"osd.{osd}", None)
         if self.cluster.maps.osdmap.osds[osd].is_up:
             self.cluster.maps.mark_down(osd)
             self.publish()
@@ -337,11 +336,6 @@ class Monitor(Dispatcher):
         if osd is None:
             raise CommandError(errno.EPERM, f"{_REPORT} is a command for OSDs only")
         self.cluster.reports[osd] = int(arguments["epoch"]), self.cluster.reports.get(osd, (0, 0))[1] + 1
-        if "options" in arguments:
-            shown = {name: (str(value), str(source)) for name, (value, source) in arguments["options"].items()}
-            self.cluster.daemon_options[f"osd.{osd}"] = shown
-        if "groups" not in arguments:
-            return
         states = ((parse_pgid(name), GroupState.from_value(state)) for name, state in arguments["groups"].items())
         self.cluster.reported[osd] = {pgid: state for pgid, state in states if pgid is not None}
         pool_options.apply_quotas(self.cluster)

@@ -118,7 +118,7 @@ class Osd(Dispatcher):
         """The newest epoch that each client is known to have, from its requests or from sent maps."""
         self._tick_interval_s = TICK_INTERVAL_S if rotating is None else min(TICK_INTERVAL_S, rotating.grace_s)
         self._report_due = asyncio.Event()
-        """Set if a report is due at once, as a placement group is no longer empty, or has been scrubbed."""
+        """Set if a report is due at once, since placement groups were scrubbed."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, messenger: Messenger) -> None:
@@ -328,8 +328,6 @@ class Osd(Dispatcher):
         pool = self._placement.osdmap.pools.get(pgid.pool)
         if pool is None or self._mapping(pgid) != self.number:
             return  # the map has changed while objects were read
-        group = self.requests.store.group(pgid)
-        was_empty = group.is_empty
         reply = self.requests.carry_out(
             request,
             message.tid,
@@ -339,8 +337,6 @@ class Osd(Dispatcher):
             snaps=self._snaps[pgid.pool],
             sources={source: self._own_state(source) for source in sources} | found,
         )
-        if was_empty and not group.is_empty:
-            self._report_due.set()
         answer = reply.message(message.tid)
         connection.send(answer)
         size_bytes = answer.size_bytes + UNREAD_OVERHEAD_BYTES
@@ -391,26 +387,22 @@ class Osd(Dispatcher):
             self._monitors.tick(time.time())
 
     async def _report(self) -> None:
-        """Report placement groups and options to the monitor whenever they have changed.
-
-        A group that gets its first object is reported at once: the monitor moves only empty groups.
-        """
-        reported: dict[str, Any] = {"groups": None, "options": None}
+        """Report the placement groups to the monitor whenever they have changed."""
+        reported: dict[str, Any] = {}
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._report_due.wait(), REPORT_INTERVAL_S)
             self._report_due.clear()
             groups = {str(pgid): state.value() for pgid, state in self.requests.store.states().items()}
-            found = {"groups": groups, "options": self._options.described()}
-            changed = {part: value for part, value in found.items() if value != reported[part]}
-            if not changed or not self.serving.is_set():
+            if groups == reported or not self.serving.is_set():
                 continue
             try:
-                await self._monitors.command({"prefix": "osd report groups", "epoch": self.epoch, **changed})
+                command = {"prefix": "osd report groups", "epoch": self.epoch, "groups": groups}
+                await self._monitors.command(command)
             except RadosError:
                 await asyncio.sleep(REPORT_INTERVAL_S)
                 continue  # try again: the monitor rejects reports until the OSD has subscribed
-            reported = found
+            reported = groups
 
     def _scrub(self, request: MOSDScrub2) -> None:
         """Scrub the placement groups of which this OSD is the primary, and report the result."""

@@ -3,7 +3,6 @@
 import errno
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from messenger.config import OPTIONS, Config
@@ -33,24 +32,10 @@ class OsdOptions:
     def __init__(self, config: Config, configure: Callable[..., None]) -> None:
         self._config = config
         self._configure = configure
-        self._at_start = replace(config)
-        self._defaults = Config()
 
     def all(self) -> dict[str, str]:
         """Return all options, by name."""
         return {name: self.get(name) for name in sorted(OPTIONS)}
-
-    def described(self) -> dict[str, tuple[str, str]]:
-        """Return all options with their sources: ``default``, ``file`` (the cluster spec) or ``override``."""
-        found = {}
-        for name in sorted(OPTIONS):
-            value = getattr(self._config, name)
-            if value != getattr(self._at_start, name):
-                source = "override"
-            else:
-                source = "default" if value == getattr(self._defaults, name) else "file"
-            found[name] = (self.get(name), source)
-        return found
 
     def get(self, name: str) -> str:
         """Return the value of an option; raises OptionError."""

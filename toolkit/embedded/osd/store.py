@@ -94,11 +94,6 @@ class PlacementGroup:
     order: "list[Named] | None" = None
     """The names of all objects in the order of OSDs; None if one has been added or removed since."""
 
-    @property
-    def is_empty(self) -> bool:
-        """True if the group has neither objects nor clones."""
-        return not self.objects and not any(known.clones for known in self.snapsets.values())
-
     def state(self) -> GroupState:
         """Return what the group holds now, and what has been done with it."""
         clones = [clone.stored for known in self.snapsets.values() for clone in known.clones]
